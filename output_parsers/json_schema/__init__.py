@@ -1,1 +1,1 @@
-"""Parsers for JSON Schemas given as dicts."""
+"""Parsers for JSON Schemas that are written as dicts."""

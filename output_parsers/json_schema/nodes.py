@@ -1,4 +1,4 @@
-"""JSON Schemas that are given as dicts: validating values, and building nodes that read replies leniently.
+"""Validation and nodes for JSON Schemas that are written as dicts.
 
 ``SchemaCheck`` validates values with the package jsonschema. ``SchemaTree`` converts a schema to nodes, which
 align a reply that is not quite valid with the schema, as with any Python type.
@@ -69,7 +69,7 @@ _LIMIT_MESSAGES = {
 
 
 class InvalidSchemaError(UnsupportedTypeError):
-    """A JSON Schema is invalid or refers to something outside itself.
+    """Raised if a JSON Schema is invalid or refers to something outside itself.
 
     Attributes:
         type_name: The name of the schema.
@@ -85,7 +85,7 @@ class InvalidSchemaError(UnsupportedTypeError):
 
 
 class SchemaCheck:
-    """Validates values by a JSON Schema, with the package jsonschema.
+    """Validates values against a JSON Schema with the package jsonschema.
 
     Creating it raises InvalidSchemaError if the schema is invalid. Nothing is downloaded: a reference to
     another document is an error.
@@ -125,7 +125,10 @@ class SchemaCheck:
         self._validator: Any = draft(schema, registry=registry)
 
     def _resolve_references(self, part: object, pointer: str, resolver: Any) -> None:
-        """Resolve all references in a part of the schema. Raises InvalidSchemaError if one has no target."""
+        """Check that all references in a part of the JSON Schema have a target.
+
+        Raises InvalidSchemaError if a reference has none.
+        """
         if isinstance(part, list):
             for index, item in enumerate(part):
                 self._resolve_references(item, f"{pointer}/{index}", resolver)
@@ -160,18 +163,21 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
 
     def of(self, part: JsonSchema) -> SchemaCheck:
-        """Return a check for a part of the schema; references still refer to the whole schema."""
+        """Return a SchemaCheck for a part of the JSON Schema.
+
+        References still refer to the whole schema.
+        """
         other = copy(self)
         other._validator = self._validator.evolve(schema=part)
         other._exact = self._exact.evolve(schema=part)
         return other
 
     def is_valid(self, value: object) -> bool:
-        """Return True if a plain JSON value is valid."""
+        """Return True if a plain JSON value is valid by the JSON Schema."""
         return self._accepts(self._validator, value)
 
     def is_exact(self, value: object) -> bool:
-        """Return True if a valid value has ``3``, and not ``3.0``, where the schema wants an integer."""
+        """Return True if a valid value has ``3``, not ``3.0``, where the JSON Schema wants an integer."""
         return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
@@ -182,7 +188,10 @@ class SchemaCheck:
             return False
 
     def problems(self, value: object, cursor: Cursor) -> list[Problem]:
-        """Return the problems of a plain JSON value, none if it is valid; paths begin at ``cursor``."""
+        """Validate a plain JSON value and return its problems, or an empty list if it is valid.
+
+        The paths of the problems begin at ``cursor``.
+        """
         # by path and message, because two parts of the schema may report the same problem
         problems: dict[tuple[str, str], Problem] = {}
         try:
@@ -214,7 +223,10 @@ def _pointer(steps: Iterable[str | int]) -> str:
 
 
 def _problems_of(error: Any, root: Cursor) -> Iterator[Problem]:
-    """Convert an error of jsonschema to problems; its path begins at ``root``."""
+    """Convert an error of the package jsonschema to problems.
+
+    Their paths begin at ``root``.
+    """
     cursor = root
     for step in error.absolute_path:
         cursor = cursor.child(step)
@@ -241,7 +253,10 @@ def _is_extra(key: str, schema: JsonSchema) -> bool:
 
 
 def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
-    """Yield the problems of the alternative of an anyOf or oneOf that fits best, if one does."""
+    """Yield the problems of the anyOf or oneOf alternative that fits a value best.
+
+    If this cannot be decided, yield one problem about all alternatives.
+    """
     if not error.context:
         # oneOf is the only keyword that fails because too much is valid
         message = "it fits more than one alternative, and must fit exactly one"
@@ -259,7 +274,7 @@ def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator
 
 
 def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
-    """Return the errors of the alternative that fits best, or None if that cannot be decided.
+    """Return the errors of the alternative that fits a value best, or None if this is unclear.
 
     An alternative whose errors lie deeper inside the value fits better, and so does one with fewer errors, or
     the only one that accepts this kind of value.
@@ -280,7 +295,10 @@ def _expected_kinds(alternatives: list[object]) -> str:
 
 
 def _message(keyword: str | None, expected: Any, error: Any) -> str:
-    """Return what is wrong, for a keyword of the schema and its value; None is the schema ``false``."""
+    """Return an error message for a JSON Schema keyword that a value violates.
+
+    ``keyword`` is None for the schema ``false``, and ``expected`` is the value of the keyword.
+    """
     if keyword == "type":
         kinds = expected if isinstance(expected, list) else [expected]
         return f"expected {' or '.join(_KINDS.get(kind, str(kind)) for kind in kinds)}"
@@ -320,12 +338,15 @@ Align: TypeAlias = Callable[[Json, Cursor], object]
 
 @cache
 def any_adapter() -> TypeAdapter[Any]:
-    """Return a pydantic adapter without checks, for nodes whose values jsonschema checks."""
+    """Return a pydantic adapter that accepts any value.
+
+    It serves nodes whose values the package jsonschema checks.
+    """
     return TypeAdapter(Any)
 
 
 def plain_json(data: Json, cursor: Cursor) -> object:
-    """Convert JSON data to what json.loads returns, without ever rounding a whole number.
+    """Convert parsed JSON to plain Python values, without rounding whole numbers.
 
     Raises ValidationFailure for a number beyond the range of a float.
     """
@@ -344,7 +365,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Return valid data unchanged, and convert other data with ``align``.
+    """Return data that is valid by a JSON Schema unchanged, and convert other data with ``align``.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -362,7 +383,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """Reads any JSON, for parts of a schema with keywords that no other node can express.
+    """Reads any JSON, for parts of a JSON Schema with keywords that no other node supports.
 
     The whole value is validated at the end, this part included.
     """
@@ -374,7 +395,7 @@ class JsonNode(AnyNode):
 
 
 class JsonNumberNode(NumberNode[int | float]):
-    """A number: an ``int`` if it is written without a fraction, else a ``float``."""
+    """Reads a number: an ``int`` if it is written without a fraction, else a ``float``."""
 
     kind = "a number"
 
@@ -385,7 +406,7 @@ class JsonNumberNode(NumberNode[int | float]):
 
 
 class FormatNode(TextNode):
-    """Text of some format, such as ``date``; the value remains text."""
+    """Reads text of some format, such as ``date``; the value remains text."""
 
     def __init__(self, format: str) -> None:
         self._format = format
@@ -395,7 +416,10 @@ class FormatNode(TextNode):
 
 
 class EnumNode(ChoiceNode[object]):
-    """One of the scalars of an enum. An exact member is never read as another one that looks similar."""
+    """Reads one of the scalars of a JSON Schema enum.
+
+    An exact member is never read as another member that looks similar.
+    """
 
     def __init__(self, values: list[object]) -> None:
         node = choice_node(Target(cast(Any, Literal)[tuple(values)]))
@@ -416,7 +440,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 class PropertiesNode(ObjectNode):
-    """An object with known properties.
+    """Reads a JSON object with declared properties.
 
     If additional properties are allowed, a key in another spelling may be one of them. It is then read as a
     known property only if that property is required and missing.
@@ -432,7 +456,10 @@ class PropertiesNode(ObjectNode):
 
 
 class AlternativesNode(UnionNode):
-    """One of several alternatives (anyOf, oneOf, several types). Valid data is returned unchanged."""
+    """Reads a value of one of several alternatives in a JSON Schema, such as those of anyOf.
+
+    Alternatives come from anyOf, oneOf, or several types. Valid data is returned unchanged.
+    """
 
     def __init__(self, options: tuple[Node[object], ...], check: SchemaCheck) -> None:
         super().__init__(options, None)
@@ -456,7 +483,7 @@ class AlternativesNode(UnionNode):
 
 
 class LimitsNode(ConstrainedNode):
-    """Checks values by the limits of their schema: lengths, bounds, a pattern."""
+    """Checks values against limits in a JSON Schema, such as lengths, bounds and patterns."""
 
     def __init__(self, inner: Node[object], limits: JsonSchema, check: SchemaCheck) -> None:
         shown = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
@@ -472,7 +499,7 @@ class LimitsNode(ConstrainedNode):
 
 
 class SchemaTree:
-    """Builds the nodes of one schema.
+    """Builds the tree of nodes for one JSON Schema.
 
     Attributes:
         hint_is_complete: The hint of the nodes expresses every keyword of the schema.
@@ -489,7 +516,10 @@ class SchemaTree:
         self.root = self._node_of_reference("#", frozenset())
 
     def target(self, reference: str) -> Any:
-        """Return the part of the schema that a JSON pointer refers to; None for other kinds of references."""
+        """Return the part of the JSON Schema at a JSON pointer.
+
+        Return None for other kinds of references.
+        """
         if not re.match(r"#(?:/|\Z)", reference) or self._check.has_ids:
             return None
         part: Any = self._schema
@@ -499,7 +529,7 @@ class SchemaTree:
         return part
 
     def _node_of_reference(self, reference: str, here: frozenset[str]) -> Node[object]:
-        """Return the node of the part that a reference names.
+        """Return the node for the part of the JSON Schema to which a reference leads.
 
         ``here`` holds the references that were followed without going deeper into the value: a second one to
         the same part would never end.
@@ -519,7 +549,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a node that accepts any JSON, for a part of the schema that a hint cannot express."""
+        """Return a node that accepts any JSON, for parts of a schema that a hint cannot express."""
         self.hint_is_complete = False
         return JsonNode()
 
@@ -579,7 +609,10 @@ class SchemaTree:
         return make() if make is not None else self._not_in_hint()
 
     def _object(self, schema: JsonSchema, name: str) -> Node[object]:
-        """Return a dict for an object without known properties, else a record."""
+        """Return the node for an object in a JSON Schema.
+
+        It is a dict if the object has no declared properties, else a record.
+        """
         properties: Mapping[str, object] = schema.get("properties", {})
         others = schema.get("additionalProperties", True)
         if not properties and others is not False:
@@ -610,5 +643,5 @@ _SCALARS: dict[str, type[Node[object]]] = {
 
 
 def _class_name(name: str) -> str:
-    """Return a title as a name for a class, without punctuation."""
+    """Return the title of a JSON Schema as a class name without punctuation."""
     return re.sub(r"\W+", " ", name).strip()[:60]

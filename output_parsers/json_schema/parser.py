@@ -1,4 +1,4 @@
-"""Parsers for JSON Schemas and OpenAI functions that are given as dicts, without a Python type."""
+"""Parsers for JSON Schemas and OpenAI function definitions that are written as dicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _FUNCTION_KEYS = frozenset(("name", "description", "parameters", "strict", "type
 
 
 class SchemaNode(ConstrainedNode):
-    """A whole JSON Schema. Valid data is returned unchanged; other data is aligned, then validated."""
+    """Reads values by a whole JSON Schema.
+
+    Valid data is returned unchanged. Other data is aligned with the schema, then validated.
+    """
 
     def __init__(self, tree: SchemaTree, check: SchemaCheck, schema: JsonSchema) -> None:
         super().__init__(tree.root, any_adapter(), {})
@@ -40,7 +43,7 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the schema for use inside another one, with its references changed accordingly."""
+        """Return the JSON Schema for use inside another schema, with its references adjusted."""
         inside = {key: value for key, value in self._schema.items() if key != "$schema"}
         references = self._check.references
         if not references or self._check.has_ids or "$id" in inside:
@@ -74,7 +77,7 @@ class SchemaNode(ConstrainedNode):
 
 
 class JsonSchemaParser(TypeParser[Any]):
-    """Converts the text of a reply to plain JSON that is valid by a JSON Schema."""
+    """Converts the text of a reply to JSON data that is valid by a JSON Schema."""
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
@@ -90,7 +93,9 @@ class JsonSchemaParser(TypeParser[Any]):
 
 
 def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> TypeParser[Any]:
-    """Return a parser for plain JSON (dict, list, str, int, float, bool, None) by a JSON Schema.
+    """Return a parser that reads replies as JSON data that is valid by a JSON Schema.
+
+    The values are dict, list, str, int, float, bool and None.
 
     ``$schema`` decides the draft; the default is 2020-12. A valid reply is returned unchanged. Another reply
     is aligned as with a Python type (keys and enum members in another spelling, numbers as text), and the
@@ -114,7 +119,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
 
 
 def is_function(schema: Mapping[str, object]) -> bool:
-    """Return True if a dict is a function in one of OpenAI's formats, and not a JSON Schema itself."""
+    """Return True if a dict is an OpenAI function definition and not a JSON Schema."""
     if schema.get("type") == "function":
         return True
     parameters = schema.get("parameters", {})
@@ -126,7 +131,7 @@ def is_function(schema: Mapping[str, object]) -> bool:
 
 
 def function_schema(function: Mapping[str, Any]) -> tuple[str, str | None, Mapping[str, Any]]:
-    """Return the name, the description and the parameters' JSON Schema of a function in OpenAI's format.
+    """Return the name, the description and the parameter schema of an OpenAI function definition.
 
     The function is ``{"name", "description", "parameters"}``, alone, under the key ``"function"``, or with
     ``"type": "function"``. For a plain JSON Schema, its title (or "value") and description are returned.
@@ -154,14 +159,14 @@ def _description(schema: Mapping[str, object]) -> str | None:
 
 
 def _plain(part: object) -> Any:
-    """Return a deep copy made of dicts and lists, which jsonschema requires."""
+    """Return a deep copy made of dicts and lists, as the package jsonschema requires."""
     if isinstance(part, Mapping):
         return {key: _plain(value) for key, value in part.items()}
     return [_plain(item) for item in part] if isinstance(part, (list, tuple)) else part
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """Return the schema without a reference at its root, because providers reject that."""
+    """Return a JSON Schema without a reference at its root, because providers reject that."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -171,7 +176,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Change the references in a schema that becomes one of the definitions of another schema."""
+    """Adjust the references in a JSON Schema that becomes a definition inside another one."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Builds the codecs for a JSON Schema and a profile.
+"""Convert a JSON Schema to codecs, which translate values for the strict mode of a provider.
 
 ``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
 enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
@@ -71,7 +71,7 @@ _NEVER_SENT = frozenset(
 
 
 class SizeLimits(NamedTuple):
-    """Limits that shrink a schema that is too large for a provider.
+    """Limits for shrinking a JSON Schema that is too large for a provider.
 
     Attributes:
         max_enum: Enums with more values are not sent. None sends all.
@@ -83,7 +83,7 @@ class SizeLimits(NamedTuple):
 
 
 class CodecBuilder:
-    """Takes a JSON Schema apart and chooses a codec for each of its parts.
+    """Builds the codec for each part of a JSON Schema.
 
     Attributes:
         profile: What the provider supports.
@@ -102,11 +102,11 @@ class CodecBuilder:
         self._open_definitions: list[str] = []
 
     def build_root(self, location: SchemaLocation) -> Codec:
-        """Build the codec of the whole schema."""
+        """Build the codec for the whole JSON Schema."""
         return self._build(self._document.schema("#"), location)
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec of a schema inside of an object or an array."""
+        """Build the codec for a JSON Schema that is nested in an object or an array."""
         # a value of a recursive type must pass through an object or an array: that makes it finite
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
@@ -115,7 +115,7 @@ class CodecBuilder:
             self._open_definitions = open_definitions
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec of a schema. A schema that it refers to becomes a definition."""
+        """Build the codec for a JSON Schema, with named definitions for the schemas that it refers to."""
         pointer = sole_reference(schema)
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
@@ -126,7 +126,7 @@ class CodecBuilder:
         return self._build_merged(schema, location)
 
     def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec of a schema that is only a reference."""
+        """Build the codec for a JSON Schema that consists only of a reference."""
         name = pointer.rpartition("/")[2].lstrip("#") or "Root"
         target_location = location if location.of_type else location._replace(path=pointer)
         codec = self._build_definition(pointer, name, self._document.schema(pointer), target_location)
@@ -137,7 +137,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
-        """Build a named definition if it is new, and return a reference to it."""
+        """Return the codec for a named definition, building the definition if it is new."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -163,7 +163,7 @@ class CodecBuilder:
         return free
 
     def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec of a schema from everything that holds of it, including what it refers to."""
+        """Build the codec for a JSON Schema after merging in the schemas that it refers to."""
         merged = merge_constraints(schema, self._document)
         if merged.never:
             return NeverCodec()
@@ -180,7 +180,7 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build a union of all combinations of the options of several anyOf and oneOf."""
+        """Build the codec for a JSON Schema with anyOf or oneOf, as a union of all combinations."""
         base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
         base.pop("unevaluatedProperties", None)  # branches together may evaluate what each alone does not
         options: list[JsonSchema | bool] = [base]
@@ -203,7 +203,10 @@ class CodecBuilder:
         return codec
 
     def _intersect(self, base: Any, option: JsonSchema | bool) -> JsonSchema | bool:
-        """Combine a base with an option. An option that already implies the base's type stays unchanged."""
+        """Return a JSON Schema for the values that fit both a base schema and an option of a union.
+
+        An option that already implies the type of the base is returned unchanged.
+        """
         if isinstance(base, dict) and base.keys() <= {"type"} and isinstance(option, dict):
             kinds = merge_constraints(option, self._document).plain.get("type")
             if not base or (kinds is not None and kinds_of(kinds) <= kinds_of(base["type"])):
@@ -211,7 +214,7 @@ class CodecBuilder:
         return intersect(base, option)
 
     def _build_flat(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the codec of a schema without references and compositions."""
+        """Build the codec for a JSON Schema without references, allOf, anyOf and oneOf."""
         for keyword in sorted(_NEVER_SENT & schema.keys()):
             remarks.append(describe_keyword(keyword, schema[keyword]))
             self.findings.add(location, keyword, ENFORCED_LATER)
@@ -225,7 +228,7 @@ class CodecBuilder:
         return self._build_kinds(kinds, schema, remarks, location)
 
     def _build_untyped(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the codec of a schema without ``type``. Its keywords tell what it may be."""
+        """Build the codec for a JSON Schema without ``type``, judging by its other keywords."""
         structured = [
             kind
             for kind, keywords in (("object", _OBJECT_KEYWORDS), ("array", _ARRAY_KEYWORDS))
@@ -255,7 +258,10 @@ class CodecBuilder:
         location: SchemaLocation,
         *more: Codec,
     ) -> Codec:
-        """Build the codec of a value of one of several JSON types, or of one of the codecs in ``more``."""
+        """Build the codec for a value that may have one of several JSON types.
+
+        ``more`` are codecs for further alternatives.
+        """
         if len(kinds) == 1 and not more:
             return self._build_kind(kinds[0], schema, remarks, location)
         bare = {key: value for key, value in schema.items() if key != "description"}
@@ -268,7 +274,7 @@ class CodecBuilder:
     def _build_kind(
         self, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the codec of a value of one JSON type."""
+        """Build the codec for a value of one JSON type."""
         max_depth = self.size_limits.max_depth
         if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
             self.findings.add(location, "deep nesting", "sent as JSON text")
@@ -283,7 +289,7 @@ class CodecBuilder:
     def any_json(
         self, location: SchemaLocation, remarks: list[str], schema: JsonSchema | None = None
     ) -> Codec:
-        """Build the codec of a value that may be any JSON."""
+        """Build the codec for a value that may be any JSON."""
         description = (schema or {}).get("description")
         if self.profile.any_json:
             codec: Codec = AnyCodec()
@@ -315,7 +321,7 @@ _MAX_REMARK = 300  # characters; a longer constraint does not help a model
 
 
 def describe_keyword(keyword: str, value: object) -> str:
-    """Describe a keyword and its value in words, for example ``"at most 3 items"``."""
+    """Describe a JSON Schema keyword and its value in words, for example ``"at most 3 items"``."""
     if keyword == "uniqueItems":
         return "no item twice"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -324,7 +330,10 @@ def describe_keyword(keyword: str, value: object) -> str:
 
 
 def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
-    """Append remarks in parentheses to the description of a schema. Returns None if both are empty."""
+    """Append remarks in parentheses to the description of a JSON Schema.
+
+    Return None if there is neither a description nor a remark.
+    """
     text = "; ".join(remarks)
     if not isinstance(description, str) or not description.strip():
         return text or None
@@ -332,7 +341,7 @@ def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
 
 
 def _null_remark(default: object, *, has_default: bool) -> str:
-    """Describe in words what null means for an optional property."""
+    """Return a remark for the model that explains what null means for an optional property."""
     if not has_default:
         return "null: left out"
     return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
@@ -352,7 +361,7 @@ _KEYWORDS_BY_KIND = {
 def build_scalar(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec of null, a boolean, a number or a string."""
+    """Build the codec for null, a boolean, a number or a string."""
     keywords = _sent_keywords(builder, kind, schema, remarks, location)
     codec = ScalarCodec(kind, keywords)
     codec.description = add_remarks(schema.get("description"), remarks)
@@ -362,7 +371,10 @@ def build_scalar(
 def _sent_keywords(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> dict[str, Any]:
-    """Return the schema keywords that the provider enforces. The others are appended to the remarks."""
+    """Return the JSON Schema keywords that the provider enforces.
+
+    The other keywords are described in ``remarks``.
+    """
     keywords: dict[str, Any] = {}
     for keyword in _KEYWORDS_BY_KIND.get(kind, ()):
         if keyword not in schema:
@@ -377,12 +389,12 @@ def _sent_keywords(
 
 
 def keywords_of(kind: str) -> tuple[str, ...]:
-    """Return the keywords that may bound a value of a JSON type."""
+    """Return the JSON Schema keywords that can constrain a value of a JSON type."""
     return _KEYWORDS_BY_KIND.get(kind, ())
 
 
 def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonSchema) -> bool:
-    """Return True if a profile enforces a keyword of a schema for a JSON type."""
+    """Return True if a provider enforces a JSON Schema keyword while the model writes."""
     value = schema[keyword]
     if keyword not in profile.keywords:
         return False
@@ -402,7 +414,10 @@ def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonS
 def build_choice(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec | None:
-    """Build the codec of an enum or a const. Returns None if it has too many values to send."""
+    """Build the codec for an enum or a const.
+
+    Return None if it has too many values to send.
+    """
     values = [schema["const"]] if "const" in schema else schema["enum"]
     if "const" in schema and "enum" in schema:
         values = [value for value in values if value in schema["enum"]]
@@ -452,7 +467,7 @@ _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 def build_array(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec of an array: a list, or a tuple if its items differ by position."""
+    """Build the codec for a JSON array: a list, or a tuple if its items differ by position."""
     for keyword in _CHECKED_LATER:
         if keyword in schema and schema[keyword] is not False:
             remarks.append(describe_keyword(keyword, schema[keyword]))
@@ -476,7 +491,7 @@ def _build_tuple(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the codec of an array whose items differ by position."""
+    """Build the codec for a JSON array whose items have different schemas by position."""
     max_items = schema.get("maxItems")
     # items beyond maxItems cannot occur
     prefix = prefix if max_items is None else prefix[: int(max_items)]
@@ -511,7 +526,7 @@ _SENSITIVE_TO_ABSENCE = frozenset(
 def build_object(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec of an object, from its known keys and the keys that are data."""
+    """Build the codec for a JSON object with declared properties, arbitrary keys, or both."""
     fields = _build_fields(builder, schema, location)
     if fields is None:
         return NeverCodec()
@@ -533,7 +548,10 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Handle minProperties and maxProperties. For a dict that is sent as a list they bound its items."""
+    """Handle the ``minProperties`` and ``maxProperties`` of a JSON object.
+
+    For a dict that is sent as a list of pairs, they become bounds on the number of items.
+    """
     key_bounds = {"minItems": "minProperties", "maxItems": "maxProperties"}
     if isinstance(codec, PairsCodec):
         counts = {of_items: schema[of_keys] for of_items, of_keys in key_bounds.items() if of_keys in schema}
@@ -548,7 +566,10 @@ def _add_counts(
 def _build_fields(
     builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
 ) -> dict[str, ObjectProperty] | None:
-    """Build the codecs of an object's known keys. Returns None if no value fits a required key."""
+    """Build the codecs for the declared properties of a JSON object.
+
+    Return None if no value fits a required property.
+    """
     required = set(schema.get("required", ()))
     fields: dict[str, ObjectProperty] = {}
     for key in dict.fromkeys([*schema.get("properties", {}), *schema.get("required", ())]):
@@ -577,7 +598,7 @@ def _build_nullable(
     *,
     null_may_be_absence: bool,
 ) -> Codec:
-    """Build the codec of an optional property for a profile that requires every key.
+    """Build the codec for an optional property, for providers that require every property.
 
     If the default is null and ``null_may_be_absence``, then null and "left out" are treated alike.
     """
@@ -601,7 +622,10 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build lists of pairs for the keys that are data: one for each key pattern, one for other keys."""
+    """Build the codecs for the undeclared properties of an object, sent as lists of key-value pairs.
+
+    There is one list for each key pattern, and one for all other keys.
+    """
     extras: list[FreeProperties] = []
     patterns = schema.get("patternProperties", {})
     schemas = [*patterns.items(), (None, schema.get("additionalProperties", True))]
@@ -636,7 +660,10 @@ def _build_key(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the codec of a free key: a string that satisfies ``propertyNames``, or matches a pattern."""
+    """Build the codec for the keys of undeclared properties.
+
+    It is the codec for a string that satisfies ``propertyNames``, or that matches a pattern.
+    """
     key_schema = schema.get("propertyNames", True)
     if key_schema is True or key_schema == {}:
         keywords = {"pattern": pattern} if pattern else {}
@@ -658,7 +685,7 @@ def _build_open_object(
     remarks: list[str],
     location: SchemaLocation,
 ) -> ObjectCodec:
-    """Build the codec of an object for a profile that supports free keys."""
+    """Build the codec for a JSON object, for providers that support arbitrary keys."""
     schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
     below = location.subschema("additionalProperties").deeper()
     others = [builder.build_nested(other, below) for other in schemas]

@@ -1,4 +1,4 @@
-"""The base class of the codecs that make a JSON Schema fit a provider's strict mode.
+"""The base class of codecs, which adapt parts of a JSON Schema to a provider's strict mode.
 
 A strict mode accepts only a part of JSON Schema. A codec stands for one part of a schema: it knows the schema
 that is sent instead, and it translates values. A dict, for example, becomes a list of pairs::
@@ -34,7 +34,7 @@ MORE_THAN_ONE_WAY = "it can be read in more than one way"
 
 
 class Codec(ABC):
-    """Translates the values of one part of a schema between their plain and their encoded form.
+    """An encoder and decoder for the values of one part of a JSON Schema.
 
     Attributes:
         is_identity: True if this codec itself leaves values unchanged; its ``parts`` may still change them.
@@ -48,28 +48,34 @@ class Codec(ABC):
 
     @property
     def parts(self) -> Sequence[Codec]:
-        """The codecs of the parts of a value, for example of the items of a list."""
+        """The codecs for the parts of a value, for example for the items of a list."""
         return ()
 
     @property
     @abstractmethod
     def kinds(self) -> frozenset[str]:
-        """The JSON types of the encoded values."""
+        """The JSON types that an encoded value can have."""
 
     @abstractmethod
     def bare_schema(self) -> JsonSchema:
-        """Return the schema that is sent to the provider, without its description."""
+        """Return the JSON Schema that is sent to the provider, without its description."""
 
     @abstractmethod
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Encode a plain value as a model would write it. Raises EncodingError if it does not fit."""
+        """Convert a value of the original JSON Schema to the form that the model writes.
+
+        Raises EncodingError if the value does not fit.
+        """
 
     @abstractmethod
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
-        """Decode a value. A part that cannot be decoded stays unchanged and is recorded as a deviation."""
+        """Convert a value that the model wrote to a value of the original JSON Schema.
+
+        A part that cannot be decoded stays unchanged and is recorded as a deviation.
+        """
 
     def schema(self) -> JsonSchema:
-        """Return the schema that is sent to the provider."""
+        """Return the JSON Schema that is sent to the provider."""
         schema = self.bare_schema()
         if self.title and schema.get("type") == "object":
             schema = {"type": "object", "title": self.title, **schema}
@@ -77,7 +83,10 @@ class Codec(ABC):
 
 
 class Definition:
-    """A named part of a schema. References to it may exist before its codec is built."""
+    """A named part of a JSON Schema, to which other parts refer.
+
+    References to it may exist before its codec is built.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -85,7 +94,7 @@ class Definition:
 
 
 class RefCodec(Codec):
-    """A reference to a definition, sent as ``{"$ref": "#/$defs/name"}``."""
+    """The codec for a reference to a definition, sent as ``{"$ref": "#/$defs/name"}``."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -96,7 +105,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The codec behind the reference, after following references to references."""
+        """The codec of the definition that is left after following all references."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
@@ -107,7 +116,7 @@ class RefCodec(Codec):
         return self.target.kinds
 
     def target_schema(self) -> JsonSchema:
-        """Return the schema that is sent for the definition behind this reference."""
+        """Return the JSON Schema that is sent for the definition behind this reference."""
         return self._defined().schema()
 
     def bare_schema(self) -> JsonSchema:
@@ -125,7 +134,7 @@ class RefCodec(Codec):
 
 
 def walk(codec: Codec) -> Iterator[Codec]:
-    """Yield a codec and all its parts, each once."""
+    """Yield a codec and all codecs inside it, each once."""
     # by identity and without recursion: the codecs of a recursive type contain one another
     seen: set[int] = set()
     pending = [codec]
@@ -138,7 +147,7 @@ def walk(codec: Codec) -> Iterator[Codec]:
 
 
 class EncodingError(ValueError):
-    """A JSON value does not fit an encoding.
+    """Raised if a JSON value cannot be encoded or decoded.
 
     Attributes:
         path: The JSON path of the value (``$`` is the root).
@@ -158,7 +167,7 @@ class EncodingError(ValueError):
 
 
 class DeviationKind(Enum):
-    """How a difference between a reply and the encoded form is handled."""
+    """The ways to handle a reply that deviates from the JSON Schema that was sent."""
 
     # "3" where an integer is expected: the reader of the type knows whether that is acceptable
     MISMATCH = "left to the reader of the type"
@@ -174,7 +183,7 @@ class DeviationKind(Enum):
 
 
 class Deviation(NamedTuple):
-    """One difference between a reply and the form that the encoding asks for.
+    """One difference between a reply of the model and the JSON Schema that was sent.
 
     Attributes:
         kind: How it is handled.
@@ -200,12 +209,15 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """The deviation as a problem for the user."""
+        """This deviation as a Problem, for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 
     def record(self) -> None:
-        """Record this deviation if it is a lenient step. Raises ValidationFailure if it is not allowed."""
+        """Record this deviation as a coercion if it was repaired.
+
+        Raises ValidationFailure if the leniency does not allow the repair.
+        """
         # a dropped key has no value afterwards, so it is recorded without one
         if self.kind is DeviationKind.COERCED and self.rule != "unknown key left out":
             self.plain.record(self.rule, self.before, self.after)
@@ -214,7 +226,7 @@ class Deviation(NamedTuple):
 
 
 class DecodeResult(NamedTuple):
-    """A decoded value and how the reply deviated from the encoded form.
+    """A decoded reply, with its deviations from the JSON Schema that was sent.
 
     Attributes:
         value: The plain value. Parts that could not be decoded are in it unchanged.
@@ -225,11 +237,11 @@ class DecodeResult(NamedTuple):
     deviations: Sequence[Deviation]
 
     def of_kind(self, *kinds: DeviationKind) -> list[Deviation]:
-        """Return the deviations of these kinds."""
+        """Return the deviations that have one of these kinds."""
         return [deviation for deviation in self.deviations if deviation.kind in kinds]
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
-        """Combine the errors of decoding with the problems from reading the decoded value."""
+        """Combine the errors from decoding a reply with the problems from reading the decoded value."""
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
         # an unknown form is only wrong if the reader of the type could not make sense of it either
         rejected = [
@@ -254,7 +266,7 @@ def _is_within(path: str, ancestor: str) -> bool:
 
 
 class DecodeCursor:
-    """A position in a reply that is being decoded, with the deviations so far.
+    """A position in a reply that is being decoded, with the deviations recorded so far.
 
     Attributes:
         plain: The position in the decoded value.
@@ -275,11 +287,11 @@ class DecodeCursor:
         self.deviations: list[Deviation] = []
 
     def child(self, key: str | int) -> DecodeCursor:
-        """Return the cursor of a part that has the same key in both forms."""
+        """Return the cursor for a part that has the same key before and after decoding."""
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return the cursor of a part that exists in the encoded form only, under this key.
+        """Return the cursor for a part that exists only before decoding, under the given key.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """
@@ -290,24 +302,24 @@ class DecodeCursor:
         return child
 
     def trial(self) -> DecodeCursor:
-        """Return a cursor at the same position that collects deviations of its own."""
+        """Return a cursor at the same position with a new, empty list of deviations."""
         return DecodeCursor(self.plain, self.encoded, self.union_cache)
 
     def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
-        """Record a value that only the reader of the type can judge."""
+        """Record a value of an unexpected type that later validation may still accept."""
         changes_shape = changes_shape or isinstance(value, (dict, list))
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
     def unencoded(self, message: str, value: Json) -> None:
-        """Record a value that the model wrote in its plain form."""
+        """Record a value that the model wrote in its original form instead of the encoded form."""
         self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
 
     def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:
-        """Record a value that cannot be decoded."""
+        """Record that a value cannot be decoded."""
         self._add(kind, message, value, changes_shape=True)
 
     def coerced(self, rule: str, before: Json, after: Json) -> None:
-        """Record a lenient step that changed a value."""
+        """Record that a value was repaired while it was decoded."""
         kind = DeviationKind.COERCED
         self.deviations.append(
             Deviation(kind, self.plain, self.encoded, rule, before, False, rule, before, after)
@@ -317,7 +329,7 @@ class DecodeCursor:
         self.deviations.append(Deviation(kind, self.plain, self.encoded, message, value, changes_shape))
 
     def parse_json_string(self, value: Json, bracket: str) -> Json:
-        """Return the JSON inside a string that begins with a bracket, and any other value unchanged.
+        """Parse a string that contains a JSON object or array, and return any other value unchanged.
 
         Models often write a nested object as a string: ``"{\\"a\\": 1}"``.
         """
@@ -335,7 +347,7 @@ class DecodeCursor:
 def match_keys(
     value: dict[str, Json], names: Sequence[str], cursor: DecodeCursor, *, closed: bool = False
 ) -> dict[str, Json]:
-    """Return the members of an object by expected name, also if a key is spelled differently.
+    """Match the keys of an object to expected names, ignoring case and punctuation.
 
     Other members are dropped. With ``closed`` they are errors.
     """
@@ -360,7 +372,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Try several ways to decode a value and return the result with the fewest deviations.
+    """Try several decoders on a value, and return the result with the fewest deviations.
 
     Two best results that differ are recorded as an ambiguity.
     """
@@ -399,7 +411,7 @@ GIVEN_UP = "strict mode is given up"
 
 
 class Finding(NamedTuple):
-    """Something in a schema that a profile does not support, and what is done about it.
+    """A feature of a JSON Schema that a provider does not support, and how it is handled.
 
     Attributes:
         path: The field of a Python type (``Person.tags``), or a JSON pointer into a schema.
@@ -418,7 +430,7 @@ class Finding(NamedTuple):
 
 
 class SchemaLocation(NamedTuple):
-    """A position in a JSON Schema, for messages about it.
+    """A position in a JSON Schema or a Python type, for messages about it.
 
     Attributes:
         path: The path as a user would write it.
@@ -431,7 +443,7 @@ class SchemaLocation(NamedTuple):
     depth: int = 0
 
     def property(self, key: str, title: object) -> SchemaLocation:
-        """Return the location of a property of the object at this location."""
+        """Return the location of a property of the object at the current location."""
         if self.of_type:
             # an object without a title is an envelope that was added; users do not know it
             path = f"{title}.{key}" if isinstance(title, str) else self.path
@@ -440,18 +452,21 @@ class SchemaLocation(NamedTuple):
         return SchemaLocation(f"{self.path}/properties/{step}", False, self.depth + 1)
 
     def subschema(self, *steps: str | int) -> SchemaLocation:
-        """Return the location of a nested schema. In a Python type it is the same: only fields have names."""
+        """Return the location of a schema that is nested in the current one.
+
+        For a Python type it is the same location, because only fields have names.
+        """
         if self.of_type:
             return self
         return self._replace(path="/".join([self.path, *map(str, steps)]))
 
     def deeper(self) -> SchemaLocation:
-        """Return the same location, counted as one object deeper."""
+        """Return the same location with its nesting depth increased by one."""
         return self._replace(depth=self.depth + 1)
 
 
 class FindingLog:
-    """Collects findings about a schema, each once."""
+    """Collects findings about a JSON Schema, without duplicates."""
 
     def __init__(self) -> None:
         self._findings: dict[Finding, None] = {}
@@ -461,10 +476,10 @@ class FindingLog:
         self._findings.setdefault(Finding(location.path, feature, action))
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:
-        """Record a feature that strict mode cannot handle, so that it is given up."""
+        """Record an unsupported feature that makes it impossible to use strict mode."""
         self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings so far."""
+        """All findings that were recorded so far."""
         return tuple(self._findings)

@@ -1,4 +1,4 @@
-"""Codecs for arrays and objects.
+"""Codecs that adapt JSON arrays and objects to the strict modes of providers.
 
 Lists and objects with known keys are sent as they are. Two kinds of containers need another form, because
 most strict modes support neither positional items nor free keys::
@@ -35,7 +35,7 @@ from .schema_queries import violated_keyword
 
 
 class ListCodec(Codec):
-    """An array whose items all have the same schema.
+    """The codec for an array whose items all have the same schema.
 
     Attributes:
         item: The codec of the items.
@@ -76,7 +76,7 @@ class ListCodec(Codec):
 
 
 class NativeTupleCodec(ListCodec):
-    """An array with positional items, for profiles that support ``prefixItems``.
+    """The codec for an array with positional items, for providers that support ``prefixItems``.
 
     Attributes:
         first: The codecs of the positional items. ``item`` is the codec of the items after them.
@@ -100,7 +100,7 @@ class NativeTupleCodec(ListCodec):
 
 
 class TupleCodec(Codec):
-    """An array with positional items, sent as an object with the keys ``item_0``, ``item_1``, ...
+    """The codec for an array with positional items, sent as an object with keys such as ``item_0``.
 
     Attributes:
         items: The codecs of the positional items. Those that may be left out are nullable.
@@ -157,7 +157,7 @@ class TupleCodec(Codec):
         return self._decode_items(match_keys(encoded, keys, cursor, closed=True), cursor)
 
     def _decode_items(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
-        """Decode the positional items from the members of the object."""
+        """Decode the positional items of a tuple from the object that the model wrote."""
         items: list[Json] = []
         has_gap = False  # an item was left out, so no further item may follow
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
@@ -177,7 +177,7 @@ class TupleCodec(Codec):
         return items + self._decode_rest(members, cursor, has_gap=has_gap)
 
     def _decode_rest(self, members: dict[str, Json], cursor: DecodeCursor, *, has_gap: bool) -> list[Json]:
-        """Decode the items after the positional ones, from the list under ``rest``."""
+        """Decode the remaining items of a tuple from the list under the key ``rest``."""
         if self.rest is None:
             return []
         child = cursor.encoded_child("rest")
@@ -212,7 +212,9 @@ _PAIR_KEYS = ("key", "value")
 
 
 class PairsCodec(Codec):
-    """An object whose keys are data, sent as a list of ``{"key": ..., "value": ...}``.
+    """The codec for an object with arbitrary keys, sent as a list of key-value pairs.
+
+    A pair is written as ``{"key": ..., "value": ...}``.
 
     Attributes:
         key: The codec of the keys.
@@ -248,7 +250,7 @@ class PairsCodec(Codec):
         return [self.encode_pair(key, item, cursor.child(key)) for key, item in value.items()]
 
     def encode_pair(self, key: str, item: Json, cursor: Cursor) -> Json:
-        """Encode one key with its value."""
+        """Encode one key and its value as a key-value pair."""
         return {"key": self.key.encode(key, cursor), "value": self.value.encode(item, cursor)}
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
@@ -278,7 +280,10 @@ class PairsCodec(Codec):
         return items
 
     def _decode_key(self, value: Json, cursor: DecodeCursor) -> str | None:
-        """Decode the key of a pair. Returns None if it is not a string or a number."""
+        """Decode the key of a key-value pair.
+
+        Return None if the key is not a string or a number.
+        """
         # JSON has no numbers as keys of objects, but a model writes the key of a dict[int, str] as one
         if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
             cursor.coerced("number as text", value, dump_json(value))
@@ -290,7 +295,7 @@ class PairsCodec(Codec):
         return key if isinstance(key, str) else value
 
     def _decode_plain_object(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
-        """Decode an object that the model wrote instead of a list of pairs."""
+        """Decode an object that the model wrote instead of a list of key-value pairs."""
         # {"key": ..., "value": ...} is either one pair outside of a list, or a dict with these two keys
         if {normalize_key(key) for key in members} == set(_PAIR_KEYS):
             cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
@@ -300,7 +305,7 @@ class PairsCodec(Codec):
 
 
 class Absence(Enum):
-    """How a model writes that a property is omitted."""
+    """The ways in which a model can omit a property of an object."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"
@@ -308,7 +313,7 @@ class Absence(Enum):
 
 
 class ObjectProperty(NamedTuple):
-    """A known property of an object.
+    """A declared property of a JSON object.
 
     Attributes:
         codec: The codec of its value.
@@ -319,12 +324,12 @@ class ObjectProperty(NamedTuple):
     absence: Absence
 
     def marks_absence(self, value: Json) -> bool:
-        """Return True if this value means that the property is left out."""
+        """Return True if a value stands for an omitted property."""
         return value is None and isinstance(self.codec, NullableCodec) and not self.codec.keeps_null
 
 
 class FreeProperties(NamedTuple):
-    """Properties of an object whose keys are data.
+    """The properties of a JSON object whose keys are not declared in its schema.
 
     Attributes:
         name: The key under which the model writes them, as a list of pairs.
@@ -338,7 +343,7 @@ class FreeProperties(NamedTuple):
 
 
 class ObjectCodec(Codec):
-    """An object with known keys, and perhaps others.
+    """The codec for an object with declared properties, and possibly others.
 
     Attributes:
         fields: The known properties by key.
@@ -365,7 +370,7 @@ class ObjectCodec(Codec):
 
     @property
     def required(self) -> list[str]:
-        """The keys that an encoded object always has."""
+        """The keys that are always present in an encoded object."""
         own = [key for key, field in self.fields.items() if field.absence is not Absence.MISSING]
         return [*own, *(extra.name for extra in self.extras)]
 
@@ -392,7 +397,7 @@ class ObjectCodec(Codec):
         return {**encoded, **self._encode_others(others, cursor)}
 
     def _encode_others(self, others: dict[str, Json], cursor: Cursor) -> dict[str, Json]:
-        """Encode the properties of an object whose keys are not known."""
+        """Encode the properties of an object that are not declared in its schema."""
         if not self.extras:
             if others and self.rest is None:
                 raise _unexpected_property(cursor.child(next(iter(others))))
@@ -405,7 +410,10 @@ class ObjectCodec(Codec):
         return dict(lists)
 
     def _encode_free_property(self, key: str, item: Json, cursor: Cursor) -> tuple[str, Json]:
-        """Encode a property whose key is data. Return the name of its list, and its pair."""
+        """Encode an undeclared property as a key-value pair.
+
+        Return the name of the list to which the pair belongs, and the pair.
+        """
         last_error = _unexpected_property(cursor)
         for name, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
@@ -445,7 +453,10 @@ class ObjectCodec(Codec):
         return decoded
 
     def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
-        """Return the property that a key means, also if it is spelled differently. None if there is none."""
+        """Return the declared name that a key refers to, ignoring case and punctuation.
+
+        Return None if there is none.
+        """
         if key in self.fields or key in self._pairs_by_name:
             return key
         name = self._names_by_plain_key.get(normalize_key(key))
@@ -464,7 +475,7 @@ class ObjectCodec(Codec):
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
-        """Record the known properties that a reply lacks."""
+        """Record a deviation for each declared property that is missing in a reply."""
         present = {self._name_of(key, members) for key in members}
         for key, field in self.fields.items():
             if key in present or field.absence is Absence.MISSING:
@@ -477,7 +488,7 @@ class ObjectCodec(Codec):
             cursor.encoded_child(name).unencoded("it is left out", ABSENT)
 
     def _decode_other(self, key: str, item: Json, cursor: DecodeCursor) -> Json:
-        """Decode the value under a key that is not one of the known names."""
+        """Decode the value of a property that is not declared in the schema."""
         if self.rest is not None and not isinstance(self.rest, NeverCodec):
             return self.rest.decode(item, cursor)
         # a free key that the model wrote into the object itself, rather than into the list of pairs
@@ -489,7 +500,7 @@ class ObjectCodec(Codec):
         return item
 
     def _decode_list(self, name: str, item: Json, decoded: dict[str, Json], cursor: DecodeCursor) -> None:
-        """Decode a list of pairs and add its members to the object."""
+        """Decode a list of key-value pairs and add its members to an object."""
         child = cursor.encoded_child(name)
         members = self._pairs_by_name[name].decode(item, child)
         if not isinstance(members, dict):

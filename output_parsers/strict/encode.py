@@ -1,4 +1,4 @@
-"""Encodes a whole JSON Schema, or the parser of a type, for a provider's strict mode.
+"""Encode a JSON Schema, or the parser of a Python type, for a provider's strict mode.
 
 ``encode`` returns an ``Encoding``: the schema to send, and functions that translate values. OpenAI, for
 example, requires every property, so that an optional one becomes nullable::
@@ -50,7 +50,7 @@ from .unions import disambiguate_unions, is_identity
 
 
 class Encoding(NamedTuple):
-    """The result of encoding a schema: the schema to send, and functions that translate values.
+    """The result of encoding a JSON Schema: the schema to send, and functions that translate values.
 
     Attributes:
         schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
@@ -72,19 +72,25 @@ class Encoding(NamedTuple):
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
-    """Encode a JSON Schema for a profile. A schema without ``$schema`` is read as draft 2020-12."""
+    """Encode a JSON Schema for the strict mode of a provider.
+
+    A schema without ``$schema`` is read as draft 2020-12.
+    """
     return encode_at(schema, profile, SchemaLocation("#", of_type=False))
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Encode a JSON Schema, with findings whose paths begin at a location."""
+    """Encode a JSON Schema, and report findings with paths that begin at a location."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)
 
 
 def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the encoding of a schema that needs none. Its codecs are built for the first value."""
+    """Return the encoding for a JSON Schema that can be sent unchanged.
+
+    Its codecs are built when the first value is encoded or decoded.
+    """
 
     @cache
     def built() -> Encoding:
@@ -110,7 +116,7 @@ _SIZE_LIMITS = [
 
 
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Encode a schema by building its codecs, also if the profile supports it unchanged."""
+    """Encode a JSON Schema by building its codecs, even if it could be sent unchanged."""
     log = FindingLog()
     # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
@@ -133,7 +139,7 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 def _try_encode(
     schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
 ) -> tuple[Encoding | None, FindingLog, bool]:
-    """Try to encode a schema within size limits.
+    """Try to encode a JSON Schema within size limits.
 
     Returns the encoding or None, the findings, and True if the schema is only too large.
     """
@@ -179,7 +185,7 @@ _LIMITS_IN_WORDS = {
 
 
 def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
-    """Make unions unambiguous, and wrap a root that the profile does not allow."""
+    """Make unions unambiguous, and wrap the root of a schema if the provider does not allow it."""
     if isinstance(root, NeverCodec):
         builder.findings.give_up(location, "a schema that no value fits")
         return root
@@ -200,7 +206,7 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) 
 
 
 def _schema_with_definitions(root: Codec) -> JsonSchema:
-    """Return the schema that is sent, with ``$defs``."""
+    """Return the JSON Schema that is sent, with its definitions under ``$defs``."""
     schema = root.schema()
     definitions = {
         codec.definition.name: codec.target_schema() for codec in walk(root) if isinstance(codec, RefCodec)
@@ -209,7 +215,7 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
-    """Make the function that decodes as much as possible and returns all deviations."""
+    """Return a function that decodes as much of a reply as possible and lists all deviations."""
 
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
         # the encoded position has a cursor of its own: what is recorded there must not become a coercion
@@ -221,7 +227,7 @@ def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
 
 
 def _make_decode(root: Codec) -> Callable[[Json], Json]:
-    """Make the function that decodes a value or raises EncodingError."""
+    """Return a function that decodes a value, or raises EncodingError."""
     decode_leniently = _make_lenient_decode(root)
 
     def decode(value: Json) -> Json:
@@ -237,7 +243,7 @@ def _make_decode(root: Codec) -> Callable[[Json], Json]:
 
 
 def _make_encode(root: Codec) -> Callable[[Json], Json]:
-    """Make the function that encodes a value and checks that it can be decoded again."""
+    """Return a function that encodes a value and checks that it can be decoded again."""
     decode = _make_decode(root)
 
     def encode(value: Json) -> Json:
@@ -255,7 +261,7 @@ Result = TypeVar("Result")
 
 
 def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Result:
-    """Translate a value. Raises EncodingError if it is nested too deeply."""
+    """Call a function on a value, and raise EncodingError if the value is nested too deeply."""
     try:
         return translate(value, Cursor())
     except RecursionError as error:
@@ -273,7 +279,7 @@ _SCALAR_KEYWORDS = frozenset(("type", "description"))
 
 
 def is_supported(schema: JsonSchema | bool, profile: Profile) -> bool:
-    """Return True if a schema can be sent unchanged and has nothing that deserves a finding.
+    """Return True if a JSON Schema can be sent to a provider unchanged and without any finding.
 
     This is a quick check for the usual schemas of records. It returns False for all that it does not know.
     """
@@ -296,14 +302,14 @@ def _is_definition(item: tuple[str, object]) -> bool:
 
 
 class _SupportCheck:
-    """Checks if the parts of one schema can be sent unchanged."""
+    """Checks which parts of a JSON Schema can be sent to a provider unchanged."""
 
     def __init__(self, profile: Profile, definitions: JsonSchema) -> None:
         self._profile = profile
         self._definitions = definitions
 
     def is_supported(self, part: object) -> bool:
-        """Return True if a part of the schema can be sent unchanged."""
+        """Return True if a part of the JSON Schema can be sent unchanged."""
         if not isinstance(part, dict):
             return False
         if "$ref" in part:
@@ -330,7 +336,7 @@ class _SupportCheck:
         )
 
     def _is_supported_reference(self, part: JsonSchema) -> bool:
-        """Return True for a reference to one of the definitions, without other keywords."""
+        """Return True if a reference can be sent unchanged: it leads to a definition of the schema."""
         reference = part["$ref"]
         return (
             len(part) == 1
@@ -341,7 +347,7 @@ class _SupportCheck:
         )
 
     def _are_supported_options(self, options: object) -> bool:
-        """Return True for options of a union that are neither nested nor repeated."""
+        """Return True if the options of a union can be sent unchanged."""
         if not isinstance(options, list) or len(options) < 2:
             return False
         # nested and repeated options would be merged
@@ -353,7 +359,7 @@ class _SupportCheck:
         )
 
     def _is_supported_enum(self, kind: str, values: object) -> bool:
-        """Return True for an enum whose values all have one JSON type that may be sent."""
+        """Return True if the values of an enum all have one JSON type that the provider supports."""
         enum_kind = "number" if kind == "integer" else kind
         limit = self._profile.limits.long_enum
         return (
@@ -365,7 +371,10 @@ class _SupportCheck:
         )
 
     def _is_closed_object(self, part: JsonSchema) -> bool:
-        """Return True for an object that allows no other keys and requires what the profile requires."""
+        """Return True if an object schema can be sent unchanged: it forbids other keys.
+
+        It must also require the keys that the provider wants to be required.
+        """
         properties, required = part.get("properties"), part.get("required")
         if not isinstance(properties, dict) or not isinstance(required, list):
             return False
@@ -384,7 +393,7 @@ T = TypeVar("T")
 
 
 def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
-    """Return a parser of the same type whose schema the profile supports, and the encoding.
+    """Return a parser for the same type with a schema that the provider supports, and its encoding.
 
     A type that is not an object is put into an envelope first if the profile requires an object. So is plain
     text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
@@ -404,12 +413,12 @@ def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T
 
 
 def _is_record(schema: JsonSchema) -> bool:
-    """Return True if a schema is an object with known keys."""
+    """Return True if a JSON Schema describes an object with declared properties."""
     return schema.get("type") == "object" and "properties" in schema
 
 
 class EncodedParser(TypeParser[T]):
-    """A parser whose schema fits a provider's strict mode."""
+    """A parser whose JSON Schema fits a provider's strict mode."""
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
         node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
@@ -422,12 +431,12 @@ class EncodedParser(TypeParser[T]):
 
     @property
     def schema(self) -> JsonSchema | None:
-        """The JSON Schema of the reply that the model is asked for."""
+        """The JSON Schema that is sent to the provider."""
         return self._encoding.schema
 
 
 class EncodedNode(Node[T]):
-    """Reads replies to a schema that was encoded for a strict mode, and replies without the encoding.
+    """Reads replies to an encoded JSON Schema, and also replies that ignore the encoding.
 
     Attributes:
         inner: The node of the type.
@@ -474,14 +483,17 @@ class EncodedNode(Node[T]):
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
-        """Return the name of the field of the envelope if a reply lacks its envelope."""
+        """Return the key of the envelope object if a reply was written without the envelope."""
         inner = self.inner
         if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None
         return inner.field
 
     def _read_decoded(self, result: DecodeResult, cursor: Cursor) -> T:
-        """Read a decoded reply. Raises ValidationFailure with all that is wrong."""
+        """Convert a decoded reply to a value of the type.
+
+        Raises ValidationFailure with all problems of the reply.
+        """
         for deviation in result.deviations:
             deviation.record()
         try:
@@ -494,7 +506,10 @@ class EncodedNode(Node[T]):
         return value
 
     def _read_unencoded(self, reply: Json, cursor: Cursor, failure: ValidationFailure) -> T:
-        """Read a reply without the encoding. Raises the given failure if that is not possible."""
+        """Read a reply as if it was written for the original, unencoded JSON Schema.
+
+        If this is not possible, raises ``failure``, which explains why the decoded reply does not fit.
+        """
         before = len(cursor.coercions)
         try:
             value = self.inner.read(reply, cursor)
@@ -505,7 +520,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
-        """Raise Ambiguity if a partly encoded reply has another value when it is read without decoding."""
+        """Raise Ambiguity if a reply has different values with and without decoding."""
         try:
             other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:
@@ -529,7 +544,7 @@ _NO_DEFAULT = object()
 
 
 def schema_with_defaults(node: Node[Any]) -> JsonSchema:
-    """Return the JSON Schema of a type like ``schema_of``, with ``default`` for fields that have one."""
+    """Return the JSON Schema of a type, including the default values of its fields."""
     # the first pass finds the definitions that are used more than once, the second one names them
     first = _DefinitionsWithDefaults()
     root = node.schema(first)
@@ -543,7 +558,7 @@ def schema_with_defaults(node: Node[Any]) -> JsonSchema:
 
 
 class _DefinitionsWithDefaults(Definitions):
-    """Collects named schemas, with the defaults of the fields of records."""
+    """Collects the named definitions of a JSON Schema, including the default values of fields."""
 
     def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
         if not isinstance(node, ObjectNode):
@@ -557,7 +572,7 @@ class _DefinitionsWithDefaults(Definitions):
 
 
 def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
-    """Add ``default`` to the properties of a record's schema."""
+    """Add the default values of fields to the JSON Schema of a record class."""
     properties = dict(schema["properties"])
     for field in node.spec.fields:
         default = _NO_DEFAULT if field.required else _field_default(node.spec.cls, field.name)
@@ -570,7 +585,7 @@ def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
 
 
 def _field_default(cls: Any, name: str) -> object:
-    """Return the default of a field if it is a JSON scalar, else ``_NO_DEFAULT``."""
+    """Return the default value of a field if it is a JSON scalar, else ``_NO_DEFAULT``."""
     default: object = _NO_DEFAULT
     fields = getattr(cls, "__pydantic_fields__", None)
     if fields is not None and name in fields:
@@ -596,15 +611,15 @@ _ANY = "any JSON"
 
 
 def schema_hint(schema: JsonSchema) -> str:
-    """Describe a schema briefly for a prompt, for example ``{"name": string, "age"?: integer}``.
+    """Describe a JSON Schema briefly for a prompt, such as ``{"name": string, "age"?: integer}``.
 
-    A recursive definition is with_description by its name.
+    Inside itself, a recursive definition is written as its name.
     """
     return _hint(schema, schema.get("$defs", {}), frozenset())
 
 
 def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
-    """Describe one part of a schema for a prompt."""
+    """Describe one part of a JSON Schema for a prompt."""
     if not isinstance(schema, dict) or not schema:
         return _ANY
     if "$ref" in schema:

@@ -1,4 +1,4 @@
-"""Repairs a reply by asking only for the parts that do not fit their types.
+"""Repair a reply by asking the model only for the parts that do not fit their types.
 
 For a large reply with one wrong field it is cheaper to ask for that field than for everything again::
 
@@ -33,7 +33,7 @@ _MAX_REFERENCES = 100  # a longer chain of references must be a cycle
 
 
 class Patch(NamedTuple, Generic[T]):
-    """A reply of which some parts are to be replaced.
+    """A plan for replacing some parts of a reply.
 
     Attributes:
         parts: The parser of the new parts: an object with one key for each.
@@ -49,23 +49,26 @@ class Patch(NamedTuple, Generic[T]):
 
     @property
     def paths(self) -> list[str]:
-        """The JSON paths of the parts."""
+        """The JSON paths of the parts of the reply to replace."""
         return [_json_path(path) for path in self.paths_by_name.values()]
 
     def text(self, parts: dict[str, Json]) -> str:
-        """Return the reply with its parts replaced, as JSON."""
+        """Return the JSON text of the reply with the new parts in place."""
         value = self.original
         for name, path in self.paths_by_name.items():
             value = _replace(value, path, parts[name])
         return dump_json(value)
 
     def read(self, parts: dict[str, Json]) -> Reading[T]:
-        """Read the reply with its parts replaced. Raises OutputParsingError."""
+        """Read the reply with the new parts in place.
+
+        Raises OutputParsingError if the result does not fit the type.
+        """
         return self.whole.read(self.text(parts))
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """Return the patch that can solve the problems of a reply, or None if all of it must be rewritten."""
+    """Return the patch that can repair a reply, or None if the whole reply must be rewritten."""
     original = _json_of(parser, text)
     if not isinstance(original, (dict, list)):
         return None
@@ -92,7 +95,10 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
 
 
 class PartsNode(Node[dict[str, Json]]):
-    """Reads the new parts of a reply as plain JSON. Their types are checked later, in the whole reply."""
+    """Reads the new parts of a reply as plain JSON.
+
+    Their types are checked later, in the whole reply.
+    """
 
     def __init__(self, names: Sequence[str], described_by: TypeParser[Any]) -> None:
         self.kind = f"an object with {', '.join(names)}"
@@ -129,13 +135,16 @@ class PartsNode(Node[dict[str, Json]]):
 
 
 def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser of the type without the encoding for a strict mode."""
+    """Return the parser for the same type without the encoding for a strict mode."""
     node = parser.node
     return TypeParser(parser.target, node.inner) if isinstance(node, EncodedNode) else parser
 
 
 def _json_of(parser: TypeParser[Any], text: str) -> Json:
-    """Return the only JSON value in a reply, decoded to its plain form. None if there is no single one."""
+    """Return the only JSON value in a reply, decoded if it was encoded for a strict mode.
+
+    Return None if the reply does not have exactly one JSON value.
+    """
     try:
         reply = strip_reasoning(text, Cursor())
         whole = reply.read_whole()
@@ -154,7 +163,10 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
 
 
 def _parse_path(path: str) -> Path | None:
-    """Split the JSON path of a ``Problem`` into steps. None if it contains a shortened key."""
+    """Split a JSON path such as ``$.people[0].age`` into its steps.
+
+    Return None if the path contains a shortened key.
+    """
     steps: list[str | int] = []
     position = 1
     while position < len(path):
@@ -168,7 +180,7 @@ def _parse_path(path: str) -> Path | None:
 
 
 def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
-    """Return the schema of the part at a path, or the path and schema of its nearest known ancestor."""
+    """Return the path and the JSON Schema of a part of a reply, or of its nearest known ancestor."""
     part: JsonSchema = schema
     # the schema and the reply are followed together, because both must have the path
     value: Any = reply
@@ -189,7 +201,7 @@ def _has_child(value: Json, step: str | int) -> bool:
 
 
 def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """Follow references, and remove null from a union of null and one other schema."""
+    """Follow the references of a JSON Schema, and unwrap a union of null and one other schema."""
     for _ in range(_MAX_REFERENCES):
         options = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if "$ref" in part:
@@ -202,7 +214,10 @@ def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
 
 
 def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
-    """Return the schema that a reference means. Empty if it leads out of the document."""
+    """Return the part of a JSON Schema that a reference points to.
+
+    Return an empty schema if the reference leads to another document.
+    """
     part: Any = root
     document, _, pointer = reference.partition("#")
     for step in unquote(pointer).split("/")[1:]:
@@ -212,7 +227,10 @@ def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
 
 
 def _child_schema(part: JsonSchema, step: str | int) -> JsonSchema | None:
-    """Return the schema of a member or an item. None if it is not known."""
+    """Return the JSON Schema of a property or an item.
+
+    Return None if the schema does not declare it.
+    """
     if isinstance(step, str):
         member: JsonSchema | None = part.get("properties", {}).get(step)
         others = part.get("additionalProperties")
@@ -227,7 +245,7 @@ def _name(path: Path) -> str:
 
 
 def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[Any]:
-    """Return the parser of an object with the new parts."""
+    """Return a parser for an object that contains the new parts of a reply."""
     parts: JsonSchema = {
         "type": "object",
         "properties": {

@@ -1,7 +1,7 @@
-"""What the strict mode of each provider enforces of a JSON Schema, as its own documentation says.
+"""Profiles of the JSON Schema features that the strict mode of each provider enforces.
 
-A new provider needs one ``Profile`` here, with the source of its facts in a comment, and an entry in
-``PROFILES``.
+The facts come from the documentation of the providers. A new provider needs one ``Profile`` here, with the
+source of its facts in a comment, and an entry in ``PROFILES``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """How large a schema may be. None stands for a limit that is not published.
+    """The size limits of a provider for a JSON Schema.
+
+    None means that the provider does not publish a limit.
 
     Attributes:
         depth: Objects nested in one another, the root included.
@@ -36,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The part of JSON Schema that a provider enforces while a model writes.
+    """The features of JSON Schema that a provider enforces while the model writes.
 
     Attributes:
         name: The name of the profile in ``PROFILES``.

@@ -1,4 +1,4 @@
-"""Codecs for values without parts (numbers, strings, enums, JSON text) and for single wrapped values.
+"""Codecs for scalars, enums, optional properties, and values that are wrapped in an object.
 
 Each of them replaces something that a strict mode cannot express::
 
@@ -34,7 +34,7 @@ _JSON_LITERALS = ("", "true", "false", "null", "none", "nan")
 
 
 class ScalarCodec(Codec):
-    """The codec of null, a boolean, a number or a string, which is sent unchanged.
+    """The codec for null, a boolean, a number or a string, which is sent unchanged.
 
     Attributes:
         kind: The JSON type, or ``"integer"``.
@@ -65,7 +65,10 @@ class ScalarCodec(Codec):
         return value
 
     def _may_be_coerced(self, value: Json) -> bool:
-        """Return True if the reader of the type may accept the value: it reads numbers from text, too."""
+        """Return True if later validation may still convert a value of the wrong type.
+
+        For example, a number in a string is read as a number.
+        """
         if self.kind == "null":  # "null" and "" are read as null
             return isinstance(value, str) and value.casefold() in _JSON_LITERALS
         return self.kind == "string" or isinstance(value, str) or kind_of(value) in self.kinds
@@ -75,7 +78,9 @@ class ScalarCodec(Codec):
 
 
 class ChoiceCodec(Codec):
-    """The codec of an enum. Members that are objects or arrays are sent as their JSON text.
+    """The codec for an enum.
+
+    Members that are objects or arrays are sent as their JSON text.
 
     Attributes:
         enum_kinds: The JSON types whose enums are sent. For members of other types only the type is sent.
@@ -97,7 +102,7 @@ class ChoiceCodec(Codec):
 
     @property
     def encoded_members(self) -> frozenset[tuple[str, Json]]:
-        """The members of the enum as they are encoded, each with its JSON type."""
+        """The encoded members of the enum, each with its JSON type."""
         return frozenset(self._encoded)
 
     @property
@@ -133,7 +138,7 @@ class ChoiceCodec(Codec):
         return value if self.is_identity else self._plain[key]
 
     def _resembles_member(self, value: Json) -> bool:
-        """Return True if a value is a member in another spelling."""
+        """Return True if a value is a member of the enum in another spelling."""
         if isinstance(value, (dict, list)):
             return False
         return normalize_key(str(value)) in {normalize_key(str(member)) for _, member in self._encoded}
@@ -150,7 +155,7 @@ def _schema_type(value: Json) -> str:
 
 
 class JsonTextCodec(Codec):
-    """The codec of a JSON value that is sent as its JSON text in a string.
+    """The codec for a JSON value that is sent as JSON text in a string.
 
     Attributes:
         kinds_inside: The JSON types that the text may contain, None for all.
@@ -191,7 +196,7 @@ class JsonTextCodec(Codec):
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
-        """Return a value that is not JSON text unchanged, if it may be the plain value."""
+        """Return a value that is not JSON text unchanged, and record how it deviates."""
         if self._accepts(value):
             cursor.unencoded(message, value)
         else:
@@ -203,7 +208,7 @@ class JsonTextCodec(Codec):
 
 
 class AnyCodec(Codec):
-    """The codec of any JSON value, for providers that accept the empty schema."""
+    """The codec for any JSON value, for providers that accept an empty schema."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -220,7 +225,7 @@ class AnyCodec(Codec):
 
 
 class NeverCodec(Codec):
-    """The codec of a schema that no value fits."""
+    """The codec for a JSON Schema that no value fits."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -238,7 +243,7 @@ class NeverCodec(Codec):
 
 
 class WrapperCodec(Codec):
-    """The codec of a value that is sent wrapped in an object: ``{"value": ...}``.
+    """The codec for a value that is wrapped in an object, such as ``{"value": ...}``.
 
     Attributes:
         inner: The codec of the value.
@@ -292,7 +297,7 @@ class WrapperCodec(Codec):
 
 
 class NullableCodec(Codec):
-    """The codec of an optional property that must always be sent: null stands for "left out".
+    """The codec for an optional property that the model must always write, with null if it is omitted.
 
     A value that may itself be null is wrapped, so that null has one meaning only::
 
@@ -308,21 +313,24 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The codec of the value where it cannot be left out."""
+        """The codec for the value of the property if it is not omitted and not wrapped."""
         return self._value
 
     # Cached properties, because a reference in the value has no codec while the schema is being taken apart.
 
     @cached_property
     def inner(self) -> Codec:
-        """The codec of a value that is not left out. Use it only when all definitions are known."""
+        """The codec for the value of the property if it is not omitted.
+
+        Use it only when all definitions are known.
+        """
         return (
             WrapperCodec(self._value) if "null" in self._value.kinds and not self.keeps_null else self._value
         )
 
     @cached_property
     def keeps_null(self) -> bool:
-        """True if null is a value of its own, and not the sign of a value that is left out."""
+        """True if null is an ordinary value of the property and does not mean that it is omitted."""
         return self._null_default and "null" in self._value.kinds
 
     @property
@@ -348,7 +356,7 @@ class NullableCodec(Codec):
 
 
 def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
-    """Return the schema of an object that has exactly these keys."""
+    """Return the JSON Schema of an object that has exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -358,7 +366,10 @@ def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
 
 
 def nullable(schema: JsonSchema) -> JsonSchema:
-    """Return a schema that accepts null too, with the description moved outside."""
+    """Return a JSON Schema that accepts null in addition to the values of another schema.
+
+    The description of the other schema becomes the description of the result.
+    """
     null = {"type": "null"}
     description = schema.get("description")
     outside = {} if description is None else {"description": description}

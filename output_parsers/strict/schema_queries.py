@@ -1,4 +1,4 @@
-"""Answers questions about JSON Schemas: references, merged constraints, patterns, sizes.
+"""Functions that analyze JSON Schemas: references, merged constraints, patterns and size limits.
 
 ``SchemaDocument`` resolves references and rewrites older drafts as draft 2020-12. ``merge_constraints``
 collects everything that holds of one value, so that the encoding sees one flat schema::
@@ -31,7 +31,10 @@ KINDS = ("null", "boolean", "number", "string", "array", "object")
 
 
 def kind_of(value: Json) -> str:
-    """Return the JSON type of a value. Raises TypeError if it is not a JSON value."""
+    """Return the JSON type of a value.
+
+    Raises TypeError if it is not a JSON value.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):  # before the numbers, because bool is a subclass of int
@@ -48,7 +51,7 @@ def kind_of(value: Json) -> str:
 
 
 def json_equal(one: Json, other: Json) -> bool:
-    """Compare two JSON values. Unlike in Python, true does not equal 1."""
+    """Compare two JSON values; unlike in Python, true does not equal 1."""
     if kind_of(one) != kind_of(other):
         return False
     if isinstance(one, list):
@@ -80,9 +83,9 @@ _SIZES: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def violated_keyword(keywords: Mapping[str, Any], value: Json) -> str | None:
-    """Return what the first keyword that a value violates asks for, for example ``"expected at least 3"``.
+    """Return a message about the first JSON Schema keyword that a value violates, or None.
 
-    Returns None if the value satisfies all keywords.
+    An example is ``"expected at least 3"``.
     """
     for keyword, bound in keywords.items():
         if keyword in _BOUNDS:
@@ -111,9 +114,9 @@ _LOOKAROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<|\\[bBpP]")
 
 
 def is_enforceable_pattern(pattern: str, *, whole: bool) -> bool:
-    """Return True if a provider can enforce a regular expression while a text is written.
+    """Return True if a provider can enforce a regular expression while the model writes.
 
-    With ``whole`` it must begin with ``^`` and end with ``$``.
+    With ``whole`` the pattern must begin with ``^`` and end with ``$``.
     """
     if _LOOKAROUND.search(pattern) or (whole and not (pattern.startswith("^") and pattern.endswith("$"))):
         return False
@@ -121,7 +124,10 @@ def is_enforceable_pattern(pattern: str, *, whole: bool) -> bool:
 
 
 def is_regex(pattern: str) -> bool:
-    """Return True if a pattern, which JSON Schema writes for JavaScript, also compiles in Python."""
+    """Return True if Python can compile a regular expression from a JSON Schema.
+
+    JSON Schema uses the regular expressions of JavaScript, and Python does not support all of them.
+    """
     try:
         re.compile(pattern)
     except (re.error, OverflowError):
@@ -152,7 +158,7 @@ _NEWER_THAN_7 = frozenset(
 
 
 class SchemaDocument:
-    """One JSON Schema, whose parts are addressed by JSON pointers (``#`` is the root).
+    """A JSON Schema whose parts are addressed by JSON pointers; the pointer ``#`` is the root.
 
     Attributes:
         draft: The number of its draft: 3, 4, 6, 7, or a year such as 2020.
@@ -164,7 +170,10 @@ class SchemaDocument:
         self._modernized: dict[str, JsonSchema | bool] = {}
 
     def schema(self, pointer: str) -> JsonSchema | bool:
-        """Return the schema at a pointer, rewritten as draft 2020-12, with its references as pointers."""
+        """Return the part of the schema at a JSON pointer, rewritten as draft 2020-12.
+
+        The references in the result are JSON pointers.
+        """
         if pointer not in self._modernized:
             node, base = self._lookup(pointer)
             self._modernized[pointer] = self._modernize(node, base)
@@ -172,14 +181,14 @@ class SchemaDocument:
 
     @cached_property
     def _pointers_by_uri(self) -> dict[str, str]:
-        """The pointers of the parts that have a URI or an anchor."""
+        """The JSON pointers of all parts of the schema that have a URI or an anchor."""
         pointers = {"": "#"}
         for pointer, base, anchor in self._identified_parts(self._raw, "#", ""):
             pointers.setdefault(f"{base}#{anchor}" if anchor else base, pointer)
         return pointers
 
     def _lookup(self, pointer: str) -> tuple[Any, str]:
-        """Return the value at a pointer, and the URI against which references in it are resolved."""
+        """Return the value at a JSON pointer, and the base URI of the references in it."""
         node: Any = self._raw
         base = self._base_uri(node, "")
         for step in pointer.split("/")[1:]:
@@ -195,7 +204,7 @@ class SchemaDocument:
         return urldefrag(urljoin(base, own)).url
 
     def _identified_parts(self, node: object, pointer: str, base: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the pointer, base URI and anchor of each part that has a URI or an anchor."""
+        """Yield the JSON pointer, base URI and anchor of each part that has a URI or an anchor."""
         if not isinstance(node, dict):
             return
         own_base = self._base_uri(node, base)
@@ -211,7 +220,7 @@ class SchemaDocument:
             yield from self._identified_parts(child, f"{pointer}/{step}", own_base)
 
     def _resolve(self, reference: str, base: str) -> str | None:
-        """Return the pointer that a reference means. None if it leads out of the document."""
+        """Return the JSON pointer that a reference leads to; None if it leaves the document."""
         uri, fragment = urldefrag(urljoin(base, reference) if reference[:1] != "#" else base + reference)
         start = self._pointers_by_uri.get(uri)
         if start is None:
@@ -227,7 +236,7 @@ class SchemaDocument:
         return pointer if isinstance(node, (dict, bool)) else None
 
     def _modernize(self, node: object, base: str) -> Any:
-        """Rewrite a schema as draft 2020-12, with its references as pointers."""
+        """Rewrite a JSON Schema as draft 2020-12, with JSON pointers as its references."""
         if not isinstance(node, dict):
             return node
         base = self._base_uri(node, base)
@@ -256,7 +265,7 @@ class SchemaDocument:
         return self._modernize(value, base) if key in _SCHEMAS else value
 
     def _is_keyword(self, key: str) -> bool:
-        """Return False for a keyword that is newer than the draft of the document."""
+        """Return False for a JSON Schema keyword that is newer than the draft of the document."""
         if self.draft <= 4 and key in _NEWER_THAN_4:
             return False
         # $defs is accepted in all drafts, because generators mix it with older ones
@@ -294,7 +303,7 @@ def _modernize_arrays(schema: JsonSchema) -> JsonSchema:
 
 
 def _children(node: JsonSchema) -> Iterator[tuple[str, Any]]:
-    """Yield the schemas directly below a schema, each with the steps of its pointer."""
+    """Yield the direct subschemas of a JSON Schema, each with its relative JSON pointer."""
     for key, value in node.items():
         if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
             for name, part in value.items():
@@ -315,7 +324,7 @@ _SHAPE_KEYWORDS = frozenset(
 
 
 def sole_reference(schema: JsonSchema | bool) -> str | None:
-    """Return the pointer that a schema refers to, if the reference is all that it consists of."""
+    """Return the target of a JSON Schema that is only a reference; None for any other schema."""
     if not isinstance(schema, dict):
         return None
     keywords = schema.keys() - ANNOTATIONS
@@ -328,12 +337,15 @@ def sole_reference(schema: JsonSchema | bool) -> str | None:
 
 
 def contains_reference(schema: JsonSchema | bool) -> bool:
-    """Return True if a schema, or one that must hold together with it, has a reference."""
+    """Return True if a JSON Schema, or one that a value must also fit, contains a reference."""
     return isinstance(schema, dict) and ("$ref" in schema or any(map(contains_reference, _conjuncts(schema))))
 
 
 def reference_name(schema: JsonSchema | bool) -> str:
-    """Make a name for a schema from the names of what it refers to, for example ``"Base_Named"``."""
+    """Return a name for a JSON Schema, made of the names of the schemas that it refers to.
+
+    An example is ``"Base_Named"``.
+    """
     if not isinstance(schema, dict):
         return ""
     own = [str(schema["$ref"]).rpartition("/")[2].lstrip("#")] if "$ref" in schema else []
@@ -341,13 +353,19 @@ def reference_name(schema: JsonSchema | bool) -> str:
 
 
 def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
-    """Return the schemas that must hold together with a schema: its allOf, and unions of one option."""
+    """Return the schemas in allOf, and the options of each anyOf or oneOf with a single option.
+
+    A value of the schema must fit all of them.
+    """
     choices = [schema[keyword] for keyword in ("anyOf", "oneOf") if len(schema.get(keyword, ())) == 1]
     return [*schema.get("allOf", ()), *(option for choice in choices for option in choice)]
 
 
 def describes_shape(option: JsonSchema) -> bool:
-    """Return True if an option of a union says what a value looks like, and is not only a condition on it."""
+    """Return True if an option of a union describes what a value looks like.
+
+    Other options, such as ``{"required": ["a"]}``, are only conditions.
+    """
     nested = [part for key in ("allOf", "anyOf", "oneOf") for part in option.get(key, ())]
     return bool(_SHAPE_KEYWORDS & option.keys()) or any(
         isinstance(part, dict) and describes_shape(part) for part in nested
@@ -372,7 +390,10 @@ def close_unevaluated(plain: JsonSchema) -> JsonSchema:
 
 
 def kinds_of(types: str | list[str]) -> set[str]:
-    """Return the JSON types that ``type`` names, without unknown ones. "number" includes "integer"."""
+    """Return the JSON types that the ``type`` keyword of a schema names.
+
+    Unknown types are left out, and "number" includes "integer".
+    """
     named = {types} if isinstance(types, str) else set(types)
     if "any" in named:  # draft 3
         named |= set(KINDS)
@@ -381,7 +402,7 @@ def kinds_of(types: str | list[str]) -> set[str]:
 
 
 def kind_order(kind: str) -> int:
-    """Return a sort key that puts the types with the most structure first."""
+    """Return a sort key for JSON types that puts objects and arrays first."""
     return ("object", "array", "string", "integer", "number", "boolean", "null").index(kind)
 
 
@@ -394,7 +415,7 @@ _ARRAY_KEYWORDS = ("prefixItems", "items")
 
 
 class MergedSchema(NamedTuple):
-    """Everything that a schema and its references say about a value.
+    """A JSON Schema merged with all schemas that it refers to.
 
     Attributes:
         plain: One schema without references, allOf, anyOf and oneOf.
@@ -410,7 +431,7 @@ class MergedSchema(NamedTuple):
 
 
 def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> MergedSchema:
-    """Merge a schema with everything it refers to.
+    """Merge a JSON Schema with all schemas that it refers to or lists under allOf.
 
     Titles, descriptions and defaults that are nearer to the schema win.
     """
@@ -450,7 +471,7 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
 
 
 def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | bool:
-    """Return a schema for the values that fit both schemas."""
+    """Return a JSON Schema for the values that fit both of two schemas."""
     if one is False or other is False:
         return False
     members: dict[str, JsonSchema | bool] = {}
@@ -463,12 +484,15 @@ def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | 
 
 
 def canonical_json(schema: JsonSchema | bool) -> str:
-    """Return a text that is the same for equal schemas."""
+    """Return a JSON text that is the same for equal schemas."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 
 def _merge_two(one: JsonSchema, other: JsonSchema, unmerged: list[str]) -> JsonSchema | None:
-    """Merge two flat schemas. Returns None if no value fits both."""
+    """Merge two JSON Schemas without references.
+
+    Return None if no value fits both.
+    """
     if not one or not other:
         return {**one, **other}
     schema = {**other, **one}
@@ -515,7 +539,10 @@ def _as_list(kinds: str | list[str]) -> list[str]:
 
 
 def _common_values(one: JsonSchema, other: JsonSchema) -> list[Any] | None:
-    """Return the values that all enums and consts allow. None if there is no enum and no const."""
+    """Return the values that the enums and consts of two JSON Schemas have in common.
+
+    Return None if there is neither an enum nor a const.
+    """
     lists = [schema["enum"] for schema in (one, other) if "enum" in schema]
     lists += [[schema["const"]] for schema in (one, other) if "const" in schema]
     if not lists:
@@ -544,7 +571,7 @@ def _merge_objects(one: JsonSchema, other: JsonSchema) -> JsonSchema:
 
 
 def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
-    """Return the schema of the value under a key of an object."""
+    """Return the JSON Schema for the value of one key of an object."""
     schemas: list[JsonSchema | bool] = []
     if name in schema.get("properties", {}):
         schemas.append(schema["properties"][name])
@@ -559,7 +586,10 @@ def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
 
 
 def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
-    """Return what holds at least for the keys that match a pattern: other patterns may match them too."""
+    """Return the JSON Schema for the values of keys that match a pattern.
+
+    The values may have to fit more schemas, because other patterns may match the same keys.
+    """
     below: JsonSchema | bool = schema.get("patternProperties", {}).get(pattern, True)
     return below
 
@@ -593,7 +623,7 @@ def _item_schema(schema: JsonSchema, index: int) -> JsonSchema | bool:
 
 
 def exceeded_limits(schema: JsonSchema, limits: Limits) -> list[tuple[str, int, int]]:
-    """Return the limits that a schema exceeds, each with its name, the limit, and the size of the schema."""
+    """Return the size limits that a JSON Schema exceeds: the name, the limit and the actual size."""
     parts = list(_all_parts(schema))
     sizes = {
         "depth": _depth(schema, schema.get("$defs", {}), frozenset()) if limits.depth is not None else 0,
@@ -627,7 +657,10 @@ def _subschemas(schema: JsonSchema) -> list[JsonSchema]:
 
 
 def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> int:
-    """Return how many objects are nested in one another. A recursive definition counts once."""
+    """Return how deeply a JSON Schema nests objects.
+
+    A recursive definition counts once.
+    """
     if "$ref" in schema:
         # a recursive definition is entered once: how deep its values are is not limited
         name = schema["$ref"].rpartition("/")[2]

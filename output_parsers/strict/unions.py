@@ -1,4 +1,4 @@
-"""Encodes unions as ``anyOf``, and wraps branches that could be mistaken for one another.
+"""The codec for unions, which wraps branches that could be confused in a reply.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches and means something
 different in each. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
@@ -40,7 +40,7 @@ from .scalars import (
 
 
 class UnionCodec(Codec):
-    """The codec of a value that belongs to one of several branches.
+    """The codec for a value that belongs to one of several branches.
 
     Attributes:
         branches: The codecs of the branches.
@@ -69,7 +69,7 @@ class UnionCodec(Codec):
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Encode a value by the first branch that it fits."""
+        """Encode a value with the first branch of the union that accepts it."""
         if not isinstance(value, (dict, list)):
             return self._encode_by_branch(value, cursor)
         # A recursive union is asked about the same value once by each branch: without a cache the time
@@ -86,7 +86,7 @@ class UnionCodec(Codec):
         return encoded
 
     def _encode_by_branch(self, value: Json, cursor: Cursor) -> Json:
-        """Encode a value by the first branch that accepts it."""
+        """Encode a value with the first branch that accepts it, without using the cache."""
         errors: list[EncodingError] = []
         for branch in self.branches:
             try:
@@ -114,7 +114,10 @@ class UnionCodec(Codec):
 
 
 def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> EncodingError:
-    """Return the error that lies deepest: most likely it comes from the branch that was meant."""
+    """Return the error with the longest JSON path.
+
+    It most likely comes from the branch that was meant.
+    """
     deepest = max(errors, key=lambda error: len(error.path), default=None)
     if deepest is None or len(deepest.path) <= len(cursor.path):
         return EncodingError(cursor.path, f"it fits no branch, found {describe_value(value)}")
@@ -122,7 +125,7 @@ def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> 
 
 
 def make_union(branches: Sequence[Codec]) -> Codec:
-    """Build the codec of a union, flattened and without branches that add nothing."""
+    """Build the codec for a union, flattened and without redundant branches."""
     flat: list[Codec] = []
     for branch in branches:
         if isinstance(branch, UnionCodec) and branch.description is None:
@@ -147,7 +150,7 @@ _MAX_PASSES = 8  # a wrapper inside of a branch may make that branch look like a
 
 
 def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
-    """Wrap the branches of unions that could be mistaken for one another. Return the changed unions.
+    """Wrap union branches that could be confused with one another, and return the changed unions.
 
     Call it when all definitions are known. It begins with the innermost unions. Wrappers with different keys
     have nothing in common, so wrapping every branch of a union is the last resort. Returns None if that does
@@ -164,7 +167,10 @@ def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
 
 
 def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
-    """Wrap the branches of a union that could be mistaken for others. Return True if there were any."""
+    """Wrap the branches of a union that could be confused with others.
+
+    Return True if there were any.
+    """
     distinct: list[Codec] = []
     ambiguous: list[int] = []
     # branches that change nothing come first, so that they are the ones that stay as they are
@@ -180,7 +186,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 
 
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
-    """Return the branches with wrappers around some of them, or around all if that is not enough."""
+    """Return the branches of a union with some of them, or if necessary all, wrapped in objects."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
@@ -197,12 +203,12 @@ _ComparedPairs = frozenset[tuple[int, int]]
 
 
 def is_identity(codec: Codec) -> bool:
-    """Return True if decoding never changes a value of this codec."""
+    """Return True if a codec decodes every value to the same value."""
     return all(part.is_identity for part in walk(codec))
 
 
 def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset()) -> bool:
-    """Return True if every value that fits both codecs is decoded to the same value by both."""
+    """Return True if two codecs decode every value that fits both to the same result."""
     pair = (id(one), id(other))
     if pair in compared or one is other or (is_identity(one) and is_identity(other)):
         return True
@@ -214,7 +220,7 @@ def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset(
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Compare two codecs that are not unions, as ``decode_alike`` does."""
+    """Return True if two codecs that are not unions decode shared values to the same result."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -236,7 +242,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
-    """Compare two objects property by property, as ``decode_alike`` does."""
+    """Return True if the codecs of two objects decode shared values to the same result."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
@@ -257,7 +263,7 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _Compa
 
 
 def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Return True if types, keys or choices show that no value fits both codecs."""
+    """Return True if types, keys or choices show that no value fits both of two codecs."""
     pair = (id(one), id(other))
     if pair in compared:
         return True
@@ -285,7 +291,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
 
 
 def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] | None:
-    """Return an encoded object's codecs by key, its required keys, and True if it accepts other keys."""
+    """Return the codecs of an object's keys, its required keys, and True if it accepts other keys."""
     if isinstance(codec, WrapperCodec):
         return {codec.key: codec.inner}, frozenset((codec.key,)), False
     if isinstance(codec, TupleCodec):
@@ -300,7 +306,7 @@ def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] 
 
 
 def _branches(codec: Codec) -> Iterator[Codec]:
-    """Yield the codecs that a value may belong to, with references and unions resolved."""
+    """Yield the branches of a union codec, with references and nested unions resolved."""
     if isinstance(codec, RefCodec):
         yield from _branches(codec.target)
     elif isinstance(codec, UnionCodec):

@@ -1,1 +1,1 @@
-"""One node for each kind of type: schema, hint, reading, writing and streaming."""
+"""Node classes, which read, write and describe the values of each kind of Python type."""

@@ -1,4 +1,4 @@
-"""Choices: bool, Enum, Literal (one of several values) and Flag (some of several)."""
+"""Nodes for types with a fixed set of values: bool, Enum, Literal and Flag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 
 class ChoiceNode(Node[T]):
-    """One of several values, each with a label that prompts show.
+    """Reads a value that is one of several choices, such as the members of an Enum.
+
+    Each choice has a label, which prompts show.
 
     Attributes:
         choices: The values with their labels and aliases.
@@ -68,7 +70,7 @@ class ChoiceNode(Node[T]):
         return self._find(text.strip(), cursor) if non_text is None else non_text.value
 
     def has_text_choice(self, text: str) -> bool:
-        """Return True if a text without quotes is the text of a choice, even if it is also valid JSON.
+        """Return True if a text without quotes is a choice, even if the text is also valid JSON.
 
         For ``Literal["true", "x"]`` the reply ``true`` is the first choice. For ``Literal["7", 7]`` the reply
         ``7`` is the number, because prompts show the number in this way.
@@ -76,11 +78,11 @@ class ChoiceNode(Node[T]):
         return self._non_text_choice(text) is None and self._by_text(text) is not None
 
     def _by_text(self, text: str) -> Choice[T] | None:
-        """Return the choice whose JSON value is this text."""
+        """Return the choice whose JSON value is a given string, or None."""
         return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
 
     def _non_text_choice(self, text: str) -> Choice[T] | None:
-        """Return the number, boolean or null that prompts show as this text."""
+        """Return the number, boolean or null among the choices that prompts show as a given text."""
         others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
         return next((choice for choice in others if _as_hint(choice) == text), None)
 
@@ -91,7 +93,7 @@ class ChoiceNode(Node[T]):
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def _find(self, text: str, cursor: Cursor) -> T:
-        """Find the choice that a text means, and record the rule by which it was found."""
+        """Return the choice that a text refers to, and record how the text was matched."""
         try:
             choice, rule = self.choices.find(text)
         except NoMatch as error:
@@ -104,7 +106,7 @@ class ChoiceNode(Node[T]):
 
 
 class BoolNode(ChoiceNode[bool]):
-    """A bool: true or false, and words for them such as yes and no."""
+    """Reads a bool: true or false, or words for them such as yes and no."""
 
     def __init__(self) -> None:
         super().__init__("boolean", [_TRUE, _FALSE], exact=True)
@@ -131,7 +133,7 @@ _FALSE = Choice("false", False, ("no",), standalone_aliases=("n", "off", "0"))
 
 
 class FlagNode(Node[Flag]):
-    """A combination of the members of a Flag, written as a JSON array of their names."""
+    """Reads a combination of the members of a Flag, written as a JSON array of their names."""
 
     prose = True
 
@@ -170,7 +172,7 @@ class FlagNode(Node[Flag]):
         return [choice.label for choice in self._choices.choices if choice.value in value]
 
     def _member(self, name: Json, cursor: Cursor) -> Flag:
-        """Return the member with a name, in any case and punctuation."""
+        """Return the member of a Flag with a given name, ignoring case and punctuation."""
         label = normalize(name) if isinstance(name, str) else None
         for choice in self._choices.choices:
             if label is not None and label == normalize(choice.label):
@@ -182,7 +184,7 @@ class FlagNode(Node[Flag]):
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
-    """Return the members of an enum as choices.
+    """Return the members of an Enum class as choices with labels and aliases.
 
     The label of a member is its value if all values are texts, else its name. The label, the name and the
     value are all accepted, in upper and lower case. The description of a member is its attribute
@@ -205,7 +207,7 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
 
 
 def _json_of(choice: Choice[Any]) -> Json:
-    """Return the JSON value of a choice."""
+    """Return the JSON value that stands for a choice."""
     return choice.label if isinstance(choice.value, Enum) else choice.value
 
 
@@ -217,7 +219,7 @@ def _equals_json(value: object, data: Json) -> bool:
 
 
 def _as_hint(choice: Choice[Any]) -> str:
-    """Return a choice as hints show it: texts with quotes, other values as JSON."""
+    """Return the text that shows a choice in a prompt: strings in quotes, other values as JSON."""
     value = _json_of(choice)
     if isinstance(value, str):
         return f'"{value}"'
@@ -233,7 +235,7 @@ def _json_type(value: Json) -> str:
 
 
 def choice_node(target: Target) -> Node[object] | None:
-    """Return the node for bool, an Enum, a Flag or a Literal, or None for other types."""
+    """Return the node for a bool, Enum, Flag or Literal type, or None for other types."""
     tp = target.type
     if tp is bool:
         return BoolNode()

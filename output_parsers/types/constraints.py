@@ -1,4 +1,4 @@
-"""Constraints: enforces the metadata of Annotated and Field, and shows it in schemas and hints."""
+"""Enforce the constraints in Annotated and Field, and show them in schemas and prompts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ERASED: dict[object, object] = {
 
 
 class ConstrainedNode(Node[object]):
-    """Checks values of a type with the constraints of Annotated or Field.
+    """Checks the values of a type against the constraints in Annotated or Field.
 
     Attributes:
         inner: The node without the constraints.
@@ -80,7 +80,7 @@ class ConstrainedNode(Node[object]):
         return dict(schema)
 
     def _with_keywords(self, schema: JsonSchema) -> JsonSchema:
-        """Add the keywords of the constraints to the schema of the inner node."""
+        """Add the JSON Schema keywords of the constraints to a schema."""
         options = schema.get("anyOf", [])
         # the constraints of ``int | None`` apply to the integer only
         if len(options) == 2 and any(option in _UNCONSTRAINED for option in options):
@@ -106,7 +106,10 @@ class ConstrainedNode(Node[object]):
         return self.check(self.inner.read_text(text, cursor), cursor)
 
     def check(self, value: object, cursor: Cursor) -> object:
-        """Return the validated value. Raises ValidationFailure if a constraint is violated."""
+        """Return a value after pydantic has checked the constraints.
+
+        Raises ValidationFailure if a constraint is violated.
+        """
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
@@ -125,9 +128,10 @@ class ConstrainedNode(Node[object]):
 
 
 def with_constraints(target: Target, node: Node[object]) -> Node[object]:
-    """Add the constraints of a target to its node. Returns the node unchanged if there are none.
+    """Add the constraints of a type to its node.
 
-    Raises UnsupportedTypeError for constraints that do not apply to the type.
+    Return the node unchanged if there are none. Raises UnsupportedTypeError for constraints that do not apply
+    to the type.
     """
     metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
     if not metadata:
@@ -151,7 +155,10 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
 
 
 def _apply_non_finite(target: Target, node: Node[object]) -> None:
-    """Let a float, or the float in ``float | None``, accept NaN and infinities if the metadata says so."""
+    """Apply the ``allow_inf_nan`` setting of a type to its float nodes.
+
+    The setting of ``float | None`` applies to the float.
+    """
     allowed = _allow_inf_nan(target.metadata)
     for part in node.parts if target.origin is Union else (node,):
         bare = part.inner if isinstance(part, ConstrainedNode) else part
@@ -160,7 +167,7 @@ def _apply_non_finite(target: Target, node: Node[object]) -> None:
 
 
 def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
-    """Return the ``allow_inf_nan`` setting in the metadata of Annotated, or None without one.
+    """Return the ``allow_inf_nan`` setting in the metadata of Annotated, or None if there is none.
 
     The last setting wins: it is the one nearest to the use of the type.
     """
@@ -173,7 +180,7 @@ def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
 
 
 def _constrains(item: object) -> bool:
-    """Return True for metadata that restricts values rather than only describing them."""
+    """Return True if an item of Annotated metadata restricts values rather than describing them."""
     if isinstance(item, FieldInfo):
         return bool(item.metadata)
     if isinstance(item, (Discriminator, Tag)):
@@ -183,7 +190,7 @@ def _constrains(item: object) -> bool:
 
 
 def _as_pydantic(item: object) -> object:
-    """Convert the constraints of msgspec to those of pydantic; other metadata is unchanged."""
+    """Convert a constraint of msgspec to one of pydantic, and return other metadata unchanged."""
     if type(item).__module__.partition(".")[0] != "msgspec":
         return item
     names = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
@@ -192,7 +199,7 @@ def _as_pydantic(item: object) -> object:
 
 
 def _erased_type(tp: TypeExpression) -> Any:
-    """Return a type that pydantic knows and that the constraints of ``tp`` apply to in the same way.
+    """Return a simpler type to which pydantic applies the same constraints.
 
     The types of items are erased, because the nodes have already read them.
     """

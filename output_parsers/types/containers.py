@@ -1,4 +1,4 @@
-"""Containers: lists, sets, tuples and dicts."""
+"""Nodes for container types: lists, sets, tuples and dicts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # collections that
 
 
 class ListNode(Node[Any]):
-    """Any number of items of one type: a list, set, frozenset or tuple of any length.
+    """Reads any number of items of one type: a list, set, frozenset or tuple of any length.
 
     Attributes:
         item: The node of the items.
@@ -86,7 +86,7 @@ class ListNode(Node[Any]):
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
 
     def read_text(self, text: str, cursor: Cursor) -> object:
-        """Read a list in prose: one item per line, with or without bullets, or items between commas."""
+        """Read a list in prose, with one item per line or with commas between the items."""
         items = split_items(text)
         if items is None:
             raise cursor.failure("expected an array", text)
@@ -120,7 +120,7 @@ class ListNode(Node[Any]):
 
 
 class TupleNode(Node[tuple[object, ...]]):
-    """A tuple with a fixed number of items, each of its own type.
+    """Reads a tuple with a fixed number of items, each of its own type.
 
     Attributes:
         items: The nodes of the items, in order.
@@ -162,7 +162,7 @@ class TupleNode(Node[tuple[object, ...]]):
 
 
 def sequence_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the node for a list, set or tuple, or None for other types.
+    """Return the node for a list, set or tuple type, or None for other types.
 
     Without type arguments the items can be any JSON.
     """
@@ -187,7 +187,7 @@ _MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections
 
 
 class DictNode(Node[dict[Any, Any]]):
-    """A dict: a JSON object with arbitrary keys.
+    """Reads a dict from a JSON object with arbitrary keys.
 
     Attributes:
         key: The node of the keys.
@@ -242,7 +242,7 @@ class DictNode(Node[dict[Any, Any]]):
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, cursor: Cursor) -> object:
-        """Convert a key to the type of the keys.
+        """Convert a key of a JSON object to the key type of the dict.
 
         JSON keys are always strings, so reading a number from digits is not recorded as a coercion.
         """
@@ -278,7 +278,10 @@ _KEY_RULES = ("number as text", "text for a value that is not text", "member by 
 
 
 def _key_readings(key: str) -> list[Json]:
-    """Return a key as text and, if it is a JSON scalar such as ``1`` or ``true``, also as that scalar."""
+    """Return the JSON values for which the key of an object may stand.
+
+    It is always text, and for ``1`` or ``true`` also a number or a boolean.
+    """
     try:
         scalar = read_exact(key)
     except JsonSyntaxError:
@@ -287,7 +290,10 @@ def _key_readings(key: str) -> list[Json]:
 
 
 def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Node[object] | None:
-    """Return the node for a dict, or None for other types. Without arguments it maps text to any JSON."""
+    """Return the node for a dict type, or None for other types.
+
+    A dict type without type arguments maps text to any JSON.
+    """
     if target.origin not in _MAPPINGS:
         return None
     key, value = target.args or (str, Any)

@@ -1,7 +1,7 @@
-"""Nodes: the parts of a type, each of which describes itself to a model and reads and writes its values.
+"""The base class of nodes, which read, write and describe the values of a Python type.
 
-Also here: building the JSON Schema of a whole type from its nodes, and the protocol and the node for parsers
-that users write themselves.
+This file also builds the JSON Schema of a whole type from its nodes, and has the protocol and the node for
+parsers that users write themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TENTH = Decimal("0.1")
 
 
 class Node(ABC, Generic[T_co]):
-    """Reads, writes and describes the values of one part of a type.
+    """Reads, writes and describes the values of one part of a Python type.
 
     A type is analyzed once, into a tree of nodes: ``list[int]`` is a ListNode that contains an IntNode. Its
     JSON Schema, its hint for prompts, and the reading and writing of values all come from this tree.
@@ -46,35 +46,43 @@ class Node(ABC, Generic[T_co]):
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
-        """The nodes directly inside this one: items, fields, members of a union."""
+        """The nodes of the direct parts of the type: its items, fields or union members."""
         return ()
 
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema of this part; schemas that are used twice go to ``definitions``."""
+        """Return the JSON Schema for this part of the type.
+
+        The schemas of classes that the type uses twice go to ``definitions``.
+        """
 
     @abstractmethod
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        """Return a short description for a prompt, in the style of a TypeScript type.
+        """Return a short description of the type for a prompt, in the style of TypeScript.
 
         ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
         """
 
     @abstractmethod
     def read(self, data: Json, cursor: Cursor) -> T_co:
-        """Convert a JSON value to a value of the type. Raises ValidationFailure if it does not fit.
+        """Convert a JSON value to a value of the type.
 
-        Every conversion is recorded in ``cursor``, which also knows the path of ``data`` in the reply.
+        Raises ValidationFailure if it does not fit. Every conversion is recorded in ``cursor``, which also
+        knows the path of ``data`` in the reply.
         """
 
     def read_text(self, text: str, cursor: Cursor) -> T_co:
-        """Convert a whole reply in prose to a value. Raises ValidationFailure if it does not fit."""
+        """Convert a whole reply in prose to a value of the type.
+
+        Raises ValidationFailure if the reply does not fit.
+        """
         raise cursor.failure(f"expected {self.kind}", text)
 
     def write(self, value: object) -> Json:
-        """Return the JSON value that ``read`` converts to ``value``. Raises ValueError if there is none.
+        """Return the JSON value that ``read`` converts back to ``value``.
 
-        The type of ``value`` is not fully checked: TypeParser.write reads the result back and compares.
+        Raises ValueError if there is none. The type of ``value`` is not fully checked: TypeParser.write reads
+        the result back and compares.
         """
         try:
             plain = value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str)
@@ -83,19 +91,19 @@ class Node(ABC, Generic[T_co]):
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: object) -> int:
-        """Return how many JSON keys the text of a value has, if it was exact JSON.
+        """Return the number of keys in the exact JSON text of a value.
 
         The fast path compares this number with the keys in a text to detect unknown and repeated keys.
         """
         return 0
 
     def fixed_keys(self) -> int | None:
-        """Return the number of keys if it is the same for all values of the type, else None."""
+        """Return the number of JSON keys if it is the same for all values of the type, else None."""
         return None if self.parts else 0
 
 
 def _with_decimals(data: object) -> Json:
-    """Replace the floats in JSON data by decimals, as in data that was read from a text."""
+    """Replace the floats in JSON data with decimals, as in data that was read from a text."""
     if isinstance(data, float):
         number = Decimal(repr(data))
         # 1e16 is Decimal("1E+16"), but a decimal without a fraction would be written as an integer
@@ -106,7 +114,7 @@ def _with_decimals(data: object) -> Json:
 
 
 class RecursiveNode(Node[T_co]):
-    """A reference from inside a recursive type to the node of that type.
+    """A reference inside a recursive type back to the node of that type.
 
     Attributes:
         name: The name of the type, for hints and schema definitions.
@@ -122,7 +130,7 @@ class RecursiveNode(Node[T_co]):
 
     @property
     def target(self) -> Node[T_co]:
-        """The node of the recursive type that this node refers to."""
+        """The node of the recursive type that this reference leads to."""
         assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
 
@@ -156,7 +164,7 @@ SchemaBuilder: TypeAlias = "Callable[[Definitions], JsonSchema]"
 
 
 class Definitions:
-    """The ``$defs`` of one JSON Schema: schemas that are used more than once or that contain themselves.
+    """The definitions under ``$defs`` of a JSON Schema, for schemas that repeat or are recursive.
 
     A schema is built in two passes. The first finds the nodes that repeat, the second defines these by name.
 
@@ -174,7 +182,7 @@ class Definitions:
         self._seen: set[Node[object]] = set()
 
     def define(self, node: Node[object], name: str, build: SchemaBuilder) -> JsonSchema:
-        """Return the schema of a node: in place, or as a reference to its definition."""
+        """Return the JSON Schema of a node, or a reference to its definition."""
         if node not in self.named:
             if node in self._seen:
                 self.repeated.add(node)
@@ -196,7 +204,7 @@ class Definitions:
 
 
 def walk(node: Node[object]) -> Iterator[Node[object]]:
-    """Yield a node and all nodes inside it, each once, recursive types included."""
+    """Yield a node and all nodes inside it, each once, even if the type is recursive."""
     seen: set[int] = set()
     waiting = [node]
     while waiting:
@@ -209,7 +217,7 @@ def walk(node: Node[object]) -> Iterator[Node[object]]:
 
 
 def schema_of(node: Node[object]) -> JsonSchema:
-    """Return the JSON Schema (draft 2020-12) of a type.
+    """Return the JSON Schema (draft 2020-12) of the type that a node reads.
 
     A class that the type uses twice, or that contains itself, is defined once under ``$defs``. The root is
     never a reference, because providers reject that.
@@ -226,7 +234,7 @@ def schema_of(node: Node[object]) -> JsonSchema:
 
 
 def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
-    """Return a schema with a description added.
+    """Return a JSON Schema with a description added.
 
     A reference is wrapped in ``anyOf``, because strict modes reject other keywords beside ``$ref``.
     """
@@ -247,7 +255,7 @@ _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ip
 
 
 def is_strict(schema: JsonSchema) -> bool:
-    """Return True if a schema lies in the subset that OpenAI's strict mode enforces.
+    """Return True if OpenAI's strict mode supports a JSON Schema unchanged.
 
     Every object must forbid additional properties and require all of its own, and every keyword must be in
     the list of OpenAI's guide "Structured model outputs", section "Supported schemas".
@@ -272,7 +280,7 @@ def _is_strict(schema: object) -> bool:
 
 @runtime_checkable
 class OutputParser(Protocol[T_co]):
-    """Converts the text of a model's reply to a typed value.
+    """An object that converts the text of a model's reply to a typed value.
 
     Any object with these three members is an output parser; no base class is needed.
     """
@@ -287,7 +295,10 @@ class OutputParser(Protocol[T_co]):
         ...
 
     def parse(self, text: str) -> T_co:
-        """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
+        """Convert the text of a reply to a value.
+
+        Raises OutputParsingError, and no other error, if the text does not fit.
+        """
         ...
 
 

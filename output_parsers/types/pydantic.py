@@ -1,4 +1,4 @@
-"""Types that only pydantic can read: URLs, network addresses, types with validators of their own.
+"""The node for types that only pydantic can read, such as URLs and network addresses.
 
 The conversions between JSON data and pydantic's input and errors are here too.
 """
@@ -19,7 +19,7 @@ from .target import Target, type_name
 
 
 class PydanticNode(Node[object]):
-    """A type that pydantic reads, in strict mode, so that no conversion goes unnoticed.
+    """Reads a value with pydantic in strict mode, so that no conversion goes unnoticed.
 
     ``converts`` means that a validator of the user runs first. pydantic may then convert the result if strict
     mode rejects it, and the conversion is recorded.
@@ -77,15 +77,16 @@ def pydantic_node(target: Target) -> Node[object] | None:
 
 
 def has_before_validator(target: Target) -> bool:
-    """Return True if the metadata contains a validator that runs before pydantic reads the value."""
+    """Return True if a type has a validator that runs before pydantic reads the value."""
     first = (BeforeValidator, PlainValidator, WrapValidator)
     return any(isinstance(item, first) for item in target.metadata)
 
 
 def to_python(data: Json, cursor: Cursor) -> Any:
-    """Convert JSON data to what json.loads returns; numbers too precise for a float stay decimals.
+    """Convert parsed JSON to the plain Python values that ``json.loads`` returns.
 
-    Raises ValidationFailure for a number beyond the range of a float, which pydantic would read as infinity.
+    Numbers that are too precise for a float stay decimals. Raises ValidationFailure for a number beyond the
+    range of a float, which pydantic would read as infinity.
     """
     if isinstance(data, dict):
         return {key: to_python(value, cursor.child(key)) for key, value in data.items()}
@@ -98,7 +99,10 @@ def to_python(data: Json, cursor: Cursor) -> Any:
 
 
 def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
-    """Convert pydantic's errors to problems; their paths begin at the path of ``cursor``."""
+    """Convert the errors in a ValidationError of pydantic to problems.
+
+    Their paths begin at the path of ``cursor``.
+    """
     problems = []
     for details in error.errors(include_url=False, include_context=False):
         part = cursor

@@ -1,6 +1,6 @@
-"""Types that are a single JSON scalar: text, numbers, None, dates and times, bytes, UUIDs and paths.
+"""Nodes for types that are written as one JSON scalar, such as text, numbers and dates.
 
-``AnyNode``, which reads any JSON, is here too.
+Bytes, UUIDs, paths and None are here too, and ``AnyNode``, which reads any JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class StringNode(Node[T]):
-    """A type that is written as a JSON string: bytes, UUID or a path."""
+    """Reads a value that is written as a JSON string: bytes, a UUID or a path."""
 
     prose = True
 
@@ -59,7 +59,7 @@ class StringNode(Node[T]):
 
 
 def string_node(target: Target) -> Node[object] | None:
-    """Return the node for bytes, UUID or a path, or None for other types."""
+    """Return the node for a bytes, UUID or path type, or None for other types."""
     tp = target.type
     if tp is bytes:
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
@@ -72,7 +72,10 @@ def string_node(target: Target) -> Node[object] | None:
 
 
 def _read_uuid(text: str) -> UUID:
-    """Read a UUID in its usual form; ``UUID()`` would also accept braces, a ``urn:`` and missing hyphens."""
+    """Read a UUID in its usual form with hyphens.
+
+    ``UUID()`` would also accept braces, a ``urn:`` and missing hyphens.
+    """
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         raise ValueError("not a UUID")
     return UUID(text)
@@ -99,7 +102,7 @@ _MOST_BITS = int(_MOST_DIGITS / math.log10(2))
 
 
 class TextNode(Node[str]):
-    """Text: the whole reply, or a JSON string."""
+    """Reads a str: the whole reply, or a JSON string."""
 
     prose = True
     any_text = True
@@ -126,7 +129,7 @@ class TextNode(Node[str]):
 
 
 class NumberNode(Node[T]):
-    """A number: a JSON number, or text that contains exactly one number.
+    """Reads a number: a JSON number, or text that contains exactly one number.
 
     Attributes:
         json_type: The type in the JSON Schema.
@@ -144,7 +147,10 @@ class NumberNode(Node[T]):
 
     @abstractmethod
     def convert(self, number: int | Decimal, cursor: Cursor) -> T:
-        """Convert an exact number to the type. Raises ValidationFailure if the type cannot hold it."""
+        """Convert an exact number to the number type.
+
+        Raises ValidationFailure if the type cannot hold it.
+        """
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
@@ -159,7 +165,7 @@ class NumberNode(Node[T]):
         return self._read_number(text, find_number, cursor)
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
-        """Raise ValidationFailure if the text could also mean a different number of this type."""
+        """Raise ValidationFailure if the text of a number could also mean a different number."""
 
     def _read_number(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
         try:
@@ -173,7 +179,10 @@ class NumberNode(Node[T]):
 
 
 class IntNode(NumberNode[int]):
-    """An integer. A fraction is an error, and is cut off only with Leniency.ALL."""
+    """Reads an int; a fraction is an error.
+
+    With Leniency.ALL the fraction is cut off instead.
+    """
 
     kind = "an integer"
     json_type = "integer"
@@ -203,7 +212,7 @@ class IntNode(NumberNode[int]):
 
 
 class FloatNode(NumberNode[float]):
-    """A float.
+    """Reads a float.
 
     Attributes:
         finite: NaN and infinities are errors. Otherwise they are written as strings, because JSON has none.
@@ -255,7 +264,7 @@ class FloatNode(NumberNode[float]):
 
 
 class DecimalNode(NumberNode[Decimal]):
-    """A Decimal, with every digit of the reply."""
+    """Reads a Decimal with every digit of the reply."""
 
     kind = "a decimal number"
 
@@ -264,7 +273,7 @@ class DecimalNode(NumberNode[Decimal]):
 
 
 class FractionNode(NumberNode[Fraction]):
-    """A Fraction, written as the string ``"numerator/denominator"``."""
+    """Reads a Fraction, written as the string ``"numerator/denominator"``."""
 
     kind = "a fraction"
     json_type = "string"
@@ -292,7 +301,7 @@ class FractionNode(NumberNode[Fraction]):
 
 
 class NoneNode(Node[None]):
-    """None: the JSON value null."""
+    """Reads None from the JSON value null."""
 
     prose = True
     kind = "null"
@@ -315,7 +324,7 @@ class NoneNode(Node[None]):
 
 
 class AnyNode(Node[object]):
-    """Any JSON; numbers become int or float."""
+    """Reads any JSON value; numbers become int or float."""
 
     kind = "JSON"
 
@@ -351,13 +360,13 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
 
 
 def scalar_node(target: Target) -> Node[object] | None:
-    """Return the node for a scalar type, or None for other types."""
+    """Return the node for a scalar type such as str or int, or None for other types."""
     make = _PLAIN.get(target.type)
     return string_node(target) if make is None else make()
 
 
 class TemporalNode(Node[T]):
-    """A date, time, datetime or timedelta, written in ISO 8601 or in words."""
+    """Reads a date, time, datetime or timedelta, written in ISO 8601 or in words."""
 
     prose = True
 
@@ -404,7 +413,7 @@ class TemporalNode(Node[T]):
         return f"{'-' if value != length else ''}P{length.days}DT{seconds:f}S"
 
     def _read_parts(self, data: dict[str, Json], cursor: Cursor) -> T:
-        """Read an object such as ``{"year": 1968, "month": 7, "day": 4}``, which some models write."""
+        """Read a date or time from an object such as ``{"year": 1968, "month": 7, "day": 4}``."""
         names = _PARTS.get(self._format)
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")
         whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in data.values())
@@ -436,7 +445,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 
 def temporal_node(target: Target) -> Node[object] | None:
-    """Return the node for a date, time, datetime or timedelta, or None for other types.
+    """Return the node for a date, time, datetime or timedelta type, or None for other types.
 
     A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.
     """

@@ -1,4 +1,4 @@
-"""Analysis of Python types: aliases, annotations, type variables, names and attribute docstrings.
+"""Analyze Python types: aliases, annotations, type variables, names and attribute docstrings.
 
 ``Target`` is a type without its wrappers. The functions resolve what the standard library leaves to its
 users: type variables of generic classes, string annotations, docstrings under attributes.
@@ -74,7 +74,7 @@ def class_hints(tp: TypeExpression, namespace: Mapping[str, object]) -> dict[str
 
 
 def base_classes(cls: Any) -> list[Any]:
-    """Return a class and its bases, the most distant first.
+    """Return a class and its base classes, the most distant base class first.
 
     A TypedDict is not a subclass of the TypedDicts it inherits from, so ``__mro__`` does not name them.
     """
@@ -85,7 +85,10 @@ def base_classes(cls: Any) -> list[Any]:
 
 
 def _own_annotations(cls: object) -> list[str]:
-    """Return the names that a class annotates itself; a TypedDict lists inherited ones as its own."""
+    """Return the names that a class annotates itself, without the inherited ones.
+
+    A TypedDict lists inherited annotations as its own.
+    """
     inherited = {
         name for base in base_classes(cls)[:-1] for name in get_annotations(base, format=Format.FORWARDREF)
     }
@@ -94,7 +97,10 @@ def _own_annotations(cls: object) -> list[str]:
 
 
 def type_arguments_by_class(tp: TypeExpression) -> dict[type, dict[object, object]]:
-    """Return the type arguments of each class among the bases of a type, by type variable."""
+    """Return the type arguments of a type and of each of its generic base classes.
+
+    The arguments are listed by type variable.
+    """
     arguments_by_class: dict[type, dict[object, object]] = {}
 
     def visit(tp: TypeExpression, outer: Mapping[object, object]) -> None:
@@ -123,7 +129,7 @@ _QUALIFIERS = (
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Explains a value to the model: ``Annotated[int, Description("in metres")]``.
+    """An explanation of a value for the model: ``Annotated[int, Description("in metres")]``.
 
     Attributes:
         text: The explanation; it becomes the ``description`` in the JSON Schema and a comment in the hint.
@@ -134,7 +140,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Target:
-    """A type for which a parser is wanted, without its wrappers.
+    """A Python type to build a parser for, separated from its aliases and metadata.
 
     Attributes:
         type: The type without aliases, NewType, Annotated and qualifiers such as Required.
@@ -159,7 +165,9 @@ class Target:
         namespace: Mapping[str, object] | None = None,
         scope: Mapping[str, object] | None = None,
     ) -> Target:
-        """Remove aliases, NewType, Annotated, qualifiers and forward references from a type.
+        """Create a Target from a type by removing aliases, Annotated and other wrappers.
+
+        The other wrappers are NewType, qualifiers such as Required, and forward references.
 
         Raises UnsupportedTypeError for a name that cannot be resolved, for a type variable without a bound,
         and for an alias that refers only to itself.
@@ -194,23 +202,29 @@ class Target:
 
     @property
     def origin(self) -> Any:
-        """The type without arguments: ``list`` for ``list[int]``, ``Union`` for both spellings of a union."""
+        """The type without its arguments: ``list`` for ``list[int]``.
+
+        It is ``Union`` for both spellings of a union.
+        """
         origin = get_origin(self.type)
         return Union if origin is types.UnionType else origin or self.type
 
     @property
     def name(self) -> str:
-        """The name of the type alias, if there is one, else the type as it is written in source code."""
+        """The name of the type alias if there is one, else the type as it is written in source code."""
         return self.alias or type_name(self.type)
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The type arguments: ``(str, int)`` for ``dict[str, int]``."""
+        """The type arguments of the type: ``(str, int)`` for ``dict[str, int]``."""
         return get_args(self.type)
 
     @property
     def description(self) -> str | None:
-        """The text of the outermost Description, Field(description=…) or Doc in the metadata."""
+        """The explanation of the type for the model, taken from the metadata.
+
+        It is the text of the outermost Description, Field(description=…) or Doc.
+        """
         for item in reversed(self.metadata):
             if isinstance(item, Description):
                 return item.text
@@ -220,18 +234,21 @@ class Target:
         return None
 
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
-        """Return the target of a part of this type; ``field`` is the name if the part is a field."""
+        """Return the Target for a part of this type, such as the type of a field.
+
+        ``field`` is the name of the field if the part is one.
+        """
         here = type_name(self.type) + (f".{field}" if field else "")
         return Target.of(tp, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
 
     @property
     def annotated(self) -> Any:
-        """The type with its metadata in Annotated, as it was written but without aliases."""
+        """The type with its metadata in Annotated, but without aliases."""
         return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
 
 
 def type_name(tp: TypeExpression) -> str:
-    """Return a type as it is written in source code: ``list[Person | None]``."""
+    """Return the name of a type as it is written in source code: ``list[Person | None]``."""
     if tp is None or tp is types.NoneType:
         return "None"
     if isinstance(tp, type) and not get_args(tp):
@@ -257,7 +274,7 @@ def _argument_name(argument: object) -> str:
 
 
 def _is_type(argument: object) -> bool:
-    """Return True for a type argument that is a type, and not a value as in Literal."""
+    """Return True if a type argument is a type, and not a value as in Literal."""
     return (
         isinstance(argument, (type, TypeVar))
         or get_origin(argument) is not None
@@ -277,7 +294,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 def _alias_namespace(
     alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the names that the value of a type alias may use.
+    """Return the names that may be used inside the definition of a type alias.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """
@@ -312,7 +329,10 @@ _LIBRARIES = ("builtins", "enum", "msgspec", "pydantic", "typing", "typing_exten
 
 
 def attribute_docs(cls: type) -> dict[str, str]:
-    """Return the docstrings under the attributes of a class and its bases; empty without source code."""
+    """Return the docstrings under the attributes of a class and its base classes.
+
+    The result is empty if there is no source code.
+    """
     docs: dict[str, str] = {}
     for base in base_classes(cls):
         if base.__module__.partition(".")[0] not in _LIBRARIES:
@@ -322,7 +342,7 @@ def attribute_docs(cls: type) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _docs_in_module(module: str) -> dict[str, dict[str, str]]:
-    """Return the attribute docstrings of each class in a module, by the qualified name of the class."""
+    """Return the attribute docstrings of each class in a module, by the name of the class."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (KeyError, OSError, TypeError, SyntaxError):  # no source: a shell, an archive, a compiled module
@@ -331,7 +351,7 @@ def _docs_in_module(module: str) -> dict[str, dict[str, str]]:
 
 
 def _classes(tree: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]:
-    """Yield the qualified name and the body of each class in a syntax tree, nested ones included."""
+    """Yield the qualified name and the body of each class in a syntax tree, including nested classes."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
             yield prefix + node.name, node.body

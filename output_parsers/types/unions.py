@@ -1,4 +1,4 @@
-"""Unions: reads a value as the member that fits with the fewest coercions, and never guesses between two."""
+"""The node for unions, which chooses the union member that needs the fewest coercions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Build = Callable[[Target], Node[object]]
 
 
 class _Fit(NamedTuple):
-    """A member of the union that can read the data, with its value and coercions."""
+    """A union member that can read the data, with the resulting value and coercions."""
 
     option: Node[object]
     value: object
@@ -27,7 +27,7 @@ class _Fit(NamedTuple):
 
 
 class UnionNode(Node[object]):
-    """Reads a value of one of several types.
+    """Reads a value of a union type such as ``int | str``.
 
     Attributes:
         options: The nodes of the members, in the order of their declaration.
@@ -100,7 +100,7 @@ class UnionNode(Node[object]):
         cursor: Cursor,
         read: Callable[[Node[object]], object],
     ) -> object:
-        """Read the data with each option and return the value of the one that needs the fewest coercions."""
+        """Read data with each union member, and return the value that needs the fewest coercions."""
         before = len(cursor.coercions)
         fits: list[_Fit] = []
         failures: list[ValidationFailure] = []
@@ -126,7 +126,10 @@ class UnionNode(Node[object]):
         return best.value
 
     def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
-        """Return the problems of the member that fits best: those deepest inside the data, and the fewest."""
+        """Return the failure of the union member that fits the data best.
+
+        Its problems lie deepest inside the data. Among several such members it has the fewest problems.
+        """
         depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in failures}
         here = cursor.path.count(".") + cursor.path.count("[")
         deeper = [failure for failure in failures if depth[id(failure)] > here]
@@ -136,7 +139,7 @@ class UnionNode(Node[object]):
         return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
 
     def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[object], ...] | None:
-        """Return the one member whose tag (discriminator) an object has, or None if tags do not decide."""
+        """Return the union member that the discriminator of an object selects, or None."""
         if not isinstance(data, dict):
             return None
         for key in self.tag_keys():
@@ -153,7 +156,10 @@ class UnionNode(Node[object]):
         return None
 
     def tag_keys(self) -> list[str]:
-        """Return the keys that may identify the member: the discriminator, or Literal fields they share."""
+        """Return the keys of an object that may tell which union member it is.
+
+        They are the discriminator, or the Literal fields that all members share.
+        """
         if self._declared_tag is not None:
             return [self._declared_tag]
         objects = [node for option in self.options if (node := _as_object(option)) is not None]
@@ -179,9 +185,10 @@ class UnionNode(Node[object]):
 
 
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
-    """Return the fit with the fewest coercions. Text and Any lose against more specific members.
+    """Return the union member that read the data with the fewest coercions.
 
-    Raises Ambiguity if two fits remain that have different values.
+    Text and Any lose against more specific members. Raises Ambiguity if two members remain that have
+    different values.
     """
     fewest = min(len(fit.coercions) for fit in fits)
     best = [fit for fit in fits if len(fit.coercions) == fewest]
@@ -230,7 +237,7 @@ def _can_read(node: Node[object] | None, value: Json, cursor: Cursor) -> bool:
 
 
 def union_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the node for a union, ``Optional`` included, or None for other types."""
+    """Return the node for a union type, including Optional, or None for other types."""
     if target.origin not in (Union, types.UnionType):
         return None
     discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
