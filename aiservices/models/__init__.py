@@ -1,3 +1,3 @@
-"""Chat models: their interface, messages, requests and errors, and the models themselves."""
+"""Chat models: their interface, messages, requests and errors, and the implementations."""
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model supports, which decides the strategies for structured output.
+    """The features that a model supports. They decide how structured output is requested.
 
     Attributes:
         json_schema: The model accepts a JSON Schema for its answer.
@@ -47,12 +47,12 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The name for errors, logs and prices, for example ``"openai:gpt-5-mini"``."""
+        """The name of the model in errors, logs and price lists, such as ``"openai:gpt-5-mini"``."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the model supports."""
+        """The features that the model supports, such as JSON Schema and tools."""
         ...
 
     def complete(self, request: ChatRequest) -> ChatReply:
@@ -60,23 +60,26 @@ class ChatModel(Protocol):
         ...
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request. A model without an asynchronous client may use a worker thread."""
+        """Return the reply to a request without blocking the event loop.
+
+        A model without an asynchronous client may use a worker thread.
+        """
         ...
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Yield the reply in pieces; the last piece has the complete reply.
+        """Yield the pieces of the reply to a request; the last piece contains the complete reply.
 
         Closing the iterator ends the request.
         """
         ...
 
     def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Yield the reply in pieces, like ``stream``."""
+        """Yield the pieces of the reply to a request in an event loop, like ``stream``."""
         ...
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """Return the members of a FallbackChatModel in their order; for any other model, the model alone."""
+    """Return the models that a FallbackChatModel consists of; any other model is its only member."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 
@@ -93,11 +96,11 @@ _BUILT_IN = {
 
 
 def find_model(model: ChatModel | str | None, location: str = "model") -> ChatModel:
-    """Return a model: the object itself, or the model that a string such as ``"openai:NAME"`` names.
+    """Return the model for a name such as ``"openai:NAME"``; a model object is returned unchanged.
 
-    With None it is the model that the environment variable ``AISERVICES_MODEL`` names, or else the embedded
-    model if its runtime is installed. Raises DefinitionError if that gives no model. ``location`` tells in
-    the message where the model was set.
+    For None, it returns the model that the environment variable ``AISERVICES_MODEL`` names. If that is not
+    set, it returns the embedded model if its runtime is installed. Raises DefinitionError if there is no such
+    model. ``location`` says in the message where the model was set.
     """
     try:
         if model is None:

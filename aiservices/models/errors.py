@@ -1,4 +1,4 @@
-"""The exceptions of this package, and ``Attempt``, the record of one request that they carry.
+"""The exceptions of this package, and ``Attempt``, the record of one request to a model.
 
 AiServiceError
 ├── DefinitionError            a declaration or a setting is wrong (also a ValueError and a TypeError)
@@ -19,7 +19,7 @@ AiServiceError
     ├── RateLimitError         429
     ├── BadRequestError        400, 422 and other 4xx
     ├── ModelServerError       5xx
-    └── InvalidReplyError      the reply is not a chat completion
+    └── InvalidReplyError      the response is not a reply of the API
 
 ``requests`` raises errors of this module, so this module must not import it, not even for annotations.
 """
@@ -53,12 +53,12 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of all attempts together; None if no attempt reported its tokens."""
+        """The sum of the token counts of all attempts; None if no attempt has token counts."""
         return usage_of(self.attempts)
 
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
-    """Return the tokens of all attempts together, or None if no attempt reported its tokens."""
+    """Return the sum of the token counts of all attempts, or None if no attempt has token counts."""
     # None and not Usage(): an unknown number of tokens must not look like zero tokens.
     total: Usage | None = None
     for attempt in attempts:
@@ -74,7 +74,9 @@ def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceE
 
 
 class AttemptPurpose(Enum):
-    """Why a request was made. Only requests for the answer count against ``Budget.max_attempts``.
+    """The reason why a request was sent to a model.
+
+    Only requests for the answer count against ``Budget.max_attempts``.
 
     Attributes:
         ANSWER: To get the answer of the method.
@@ -113,7 +115,7 @@ class Attempt(NamedTuple):
 
 
 class DefinitionProblem(NamedTuple):
-    """One thing that is wrong with a declaration.
+    """One problem in the declaration of a service, a model or a setting.
 
     Attributes:
         location: Where it is, for example ``"SupportDesk.answer"``.
@@ -128,7 +130,7 @@ class DefinitionProblem(NamedTuple):
 
 
 class DefinitionError(AiServiceError, ValueError, TypeError):
-    """A service, a model or a setting is declared wrongly.
+    """The declaration of a service, a model or a setting is wrong.
 
     It is also a ValueError and a TypeError, so code that catches one of those for wrong arguments works.
 
@@ -148,13 +150,13 @@ class DefinitionError(AiServiceError, ValueError, TypeError):
 
 
 class ServiceOutputError(AiServiceError, OutputParsingError):
-    """A reply cannot be read as the return type of the method.
+    """The reply of the model cannot be converted to the return type of the service method.
 
     Attributes:
         qualname: The method, as ``"Service.method"``.
         text: The text that could not be read.
         problems: What is wrong with the text.
-        reply: The whole reply; in a stream, the part that had arrived when the error was found.
+        reply: The whole reply; in a stream, the part that had arrived before the error.
     """
 
     reply: ChatReply | None = None
@@ -168,9 +170,9 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
 
 
 class BudgetExceededError(AiServiceError):
-    """A call reached a limit of its ``Budget``.
+    """A call of a service method reached a limit of its ``Budget``.
 
-    ``attempts`` and ``usage`` tell what was spent. If the call was about to repeat a failed attempt, the
+    ``attempts`` and ``usage`` show what was spent. If the call was about to repeat a failed attempt, the
     error of that attempt is the ``__cause__``.
 
     Attributes:
@@ -183,7 +185,7 @@ class BudgetExceededError(AiServiceError):
 
 
 class ToolError(AiServiceError):
-    """A tool call of the model is invalid, or failed in a way that ends the call of the service.
+    """A tool call of the model is invalid or failed, and this ends the call of the service method.
 
     Attributes:
         call: The tool call as the model wrote it, with its arguments.
@@ -255,7 +257,7 @@ class ModelError(AiServiceError):
 
 
 class ModelConnectionError(ModelError):
-    """There is no connection to the provider, or it broke before the answer was complete."""
+    """The provider cannot be reached, or the connection broke before the reply was complete."""
 
 
 class ModelTimeoutError(ModelError):
@@ -283,4 +285,4 @@ class ModelServerError(ModelError):
 
 
 class InvalidReplyError(ModelError):
-    """The provider answered with something other than a chat completion."""
+    """The response of the provider is not a valid reply of its API."""

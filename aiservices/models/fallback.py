@@ -1,4 +1,4 @@
-"""A chat model that sends a request to the next of several models if one fails."""
+"""A chat model that tries several models in order until one of them answers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .requests import ChatRequest
 
 
 class FallbackChatModel:
-    """Several models as one: the first is used, and the next if it fails.
+    """A chat model that sends each request to its first member, and to the next member if that fails.
 
     ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.
 
-    In a service, each member is used with the strategy that suits it best, and one budget holds for all of
-    them. If a member fails, the next one is used at once. If all have failed, those with temporary errors
-    are tried again after a wait. A reply that does not fit the type does not count as a failure: the same
-    model is asked again and told the problems.
+    In a service, each member is used with the strategy that suits it best, and all members share one budget.
+    If a member fails, the next one is used at once. If all have failed, those with temporary errors
+    are tried again after a wait. A reply that does not match the return type is not a failure of the model:
+    the same model is asked again, with a list of the problems.
 
     Without a service, each member is tried once. The request may use only what all members support.
 
@@ -44,7 +44,7 @@ class FallbackChatModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What all members support."""
+        """The features that all members support."""
         capabilities = [member.capabilities for member in self._members]
         return Capabilities(
             json_schema=all(one.json_schema for one in capabilities),
@@ -56,7 +56,7 @@ class FallbackChatModel:
         )
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first member that does not fail; raise the error of the last one."""
+        """Return the reply of the first member that does not fail; if all fail, raise the last error."""
         for member in self._members[:-1]:
             try:
                 return member.complete(request)
@@ -65,7 +65,7 @@ class FallbackChatModel:
         return self._members[-1].complete(request)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first member that does not fail; raise the error of the last one."""
+        """Return the reply of the first member that does not fail; if all fail, raise the last error."""
         for member in self._members[:-1]:
             try:
                 return await member.acomplete(request)
@@ -74,7 +74,10 @@ class FallbackChatModel:
         return await self._members[-1].acomplete(request)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Yield the reply of the first member that does not fail before its first piece."""
+        """Yield the reply of the first member that starts to answer.
+
+        A member that fails before its first piece is skipped. An error after the first piece is raised.
+        """
         for member in self._members:
             has_started = False
             try:
@@ -89,7 +92,10 @@ class FallbackChatModel:
                     raise
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Yield the reply of the first member that does not fail before its first piece."""
+        """Yield the reply of the first member that starts to answer.
+
+        A member that fails before its first piece is skipped. An error after the first piece is raised.
+        """
         for member in self._members:
             has_started = False
             try:
@@ -106,7 +112,7 @@ class FallbackChatModel:
 # Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
 @contextmanager
 def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
-    """Close a stream at the end of the block, which ends its request."""
+    """Close the stream of a model, and with it the request, when the ``with`` block ends."""
     try:
         yield deltas
     finally:
@@ -117,7 +123,7 @@ def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
 
 @asynccontextmanager
 async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIterator[ReplyDelta]]:
-    """Close an asynchronous stream at the end of the block, which ends its request."""
+    """Close the asynchronous stream of a model, and with it the request, when the ``with`` block ends."""
     try:
         yield deltas
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 from urllib.parse import unquote_to_bytes, urlsplit
 
-# The first bytes of a file tell its type: https://en.wikipedia.org/wiki/List_of_file_signatures
+# The first bytes of a file show its type: https://en.wikipedia.org/wiki/List_of_file_signatures
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -26,7 +26,7 @@ _SIGNATURES = (
     (b"\xff\xf3", "audio/mpeg"),
     (b"\xff\xf2", "audio/mpeg"),
 )
-# RIFF files and ISO media files are containers: bytes 8 to 12 tell what they contain.
+# RIFF files and ISO media files are containers: bytes 8 to 12 show what they contain.
 _RIFF_TYPES = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 _ISO_MEDIA_TYPES = {
     b"avif": "image/avif",
@@ -65,8 +65,8 @@ _SYNONYMS = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"} | dict.fromke
 class _MediaBase:
     """Base class of Image, Audio and File. Create them with ``from_path``, ``from_bytes`` or ``from_url``.
 
-    An object has either ``data`` or ``url``. Raises ValueError for both or neither, for an unknown media type
-    and for a media type that does not fit the class; TypeError if the data is not bytes.
+    An object has either ``data`` or ``url``. Raises ValueError if it has both or neither, if the media type is
+    unknown or if it does not match the class. Raises TypeError if the data is not bytes.
 
     Attributes:
         data: The content; None if only the URL is known.
@@ -94,7 +94,7 @@ class _MediaBase:
             raise ValueError(f"the url of {self.kind} must begin with http:// or https://, or be a data URL")
         media_type = self.media_type or (None if self.data is None else _detect_media_type(self.data))
         if media_type is None and self.data is not None:
-            raise ValueError(f"the media type of {self.name or self.kind} is not known; pass media_type")
+            raise ValueError(f"the media type of {self.name or self.kind} is unknown; pass media_type")
         media_type = media_type and media_type.partition(";")[0].strip().lower()
         media_type = media_type and _SYNONYMS.get(media_type, media_type)
         if media_type is not None and not media_type.startswith(self._media_type_prefix):
@@ -105,7 +105,7 @@ class _MediaBase:
     def from_path(
         cls, path: str | os.PathLike[str], media_type: str | None = None, *, max_bytes: int | None = None
     ) -> Self:
-        """Read a file.
+        """Create an image, audio or file object from a file on this machine.
 
         The media type is taken from the content or from the extension if it is not passed. Raises
         FileNotFoundError; ValueError if the media type is unknown or the file is larger than ``max_bytes``.
@@ -131,7 +131,7 @@ class _MediaBase:
         name: str | None = None,
         max_bytes: int | None = None,
     ) -> Self:
-        """Create an object from its content.
+        """Create an image, audio or file object from its bytes.
 
         The media type is detected from the first bytes if it is not passed. Raises ValueError if it is
         unknown or the data is larger than ``max_bytes``.
@@ -141,7 +141,10 @@ class _MediaBase:
 
     @classmethod
     def from_url(cls, url: str, media_type: str | None = None) -> Self:
-        """Create an object from an http(s) URL, which the provider fetches, or from a data URL."""
+        """Create an image, audio or file object from a URL.
+
+        The provider fetches the content of an http(s) URL. A data URL contains the content itself.
+        """
         if not url.startswith("data:"):
             path = urlsplit(url).path
             by_extension = _EXTENSIONS.get(os.path.splitext(path)[1].lower())
@@ -152,16 +155,16 @@ class _MediaBase:
 
     @property
     def base64(self) -> str:
-        """The data in base 64; "" if only the URL is known."""
+        """The content encoded in base64; "" if there is only a URL."""
         return b64encode(self.data or b"").decode()
 
     @property
     def address(self) -> str:
-        """The URL, or a data URL that contains the data."""
+        """The URL of the content; if there is none, a data URL that contains the data."""
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
     def __str__(self) -> str:
-        """Return a short form without the data, for previews and errors: ``[image/png, 12 KB]``."""
+        """Return a short text without the data, for previews and errors, such as ``[image/png, 12 KB]``."""
         if self.data is not None:
             return f"[{self.media_type}, {_format_size(len(self.data))}]"
         parts = urlsplit(self.url or "")  # Credentials and the query are left out: they may be secret.
@@ -182,7 +185,7 @@ class Image(_MediaBase):
         url: The address from which the provider fetches the image; None if ``data`` is set.
         name: The file name, if there is one.
         detail: The resolution at which the model looks at the image, for providers that have this choice;
-            None for the default of the provider.
+            if None, the provider uses its default.
     """
 
     detail: Literal["auto", "low", "high", "original"] | None = None
@@ -191,7 +194,7 @@ class Image(_MediaBase):
     _media_type_prefix: ClassVar[str] = "image/"
 
     def with_detail(self, detail: Literal["auto", "low", "high", "original"]) -> Image:
-        """Return a copy with another ``detail``."""
+        """Return a copy of the image with another ``detail``, the resolution that the model uses."""
         return replace(self, detail=detail)
 
 
@@ -223,7 +226,8 @@ class File(_MediaBase):
 
     @property
     def file_name(self) -> str:
-        """The name, or "file" with the extension of the media type: providers look at the extension."""
+        """The name of the file, or "file" with the extension of its media type."""
+        # Providers look at the extension to find out what a file contains.
         matching = (end for end, media_type in _EXTENSIONS.items() if media_type == self.media_type)
         return self.name or f"file{next(matching, '')}"
 
@@ -232,7 +236,7 @@ Media: TypeAlias = Image | Audio | File
 
 
 def _detect_media_type(data: bytes) -> str | None:
-    """Return the media type that the first bytes of the data tell, or None."""
+    """Return the media type that the first bytes of a file indicate, or None if it is unknown."""
     if data[:4] == b"RIFF":
         return _RIFF_TYPES.get(data[8:12])
     if data[4:8] == b"ftyp":
@@ -241,6 +245,7 @@ def _detect_media_type(data: bytes) -> str | None:
 
 
 def _check_size(size: int, max_bytes: int | None, name: str) -> None:
+    """Raise ValueError if a file is larger than ``max_bytes``; ``name`` is for the message."""
     if max_bytes is not None and size > max_bytes:
         raise ValueError(f"{name} has {size} bytes; the limit is {max_bytes}")
 
@@ -252,7 +257,7 @@ def _format_size(size: int) -> str:
 
 
 def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
-    """Yield a text in pieces, with the media between them at their positions.
+    """Yield the pieces of a text, with images and other media at their positions between them.
 
     The strings in ``contents`` together are the original text, and show where the media belong in it. Without
     strings, all media follow the text. ``text`` may differ from the original, because interceptors can change
@@ -272,7 +277,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
 
 def _position_mapping(original: str, text: str) -> Callable[[int], int]:
-    """Return a function from a position in the original text to the position in the changed text.
+    """Return a function that maps positions in the original text to positions in the changed text.
 
     Three kinds of change are recognized: text was added around the original, the original was cut at its
     ends, or one passage in it was replaced.

@@ -1,4 +1,4 @@
-"""Messages between a service and a model, the replies of a model, and messages as JSON."""
+"""Messages to and from a model, the replies of a model, and the conversion of messages to JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .media import Audio, File, Image, Media, interleave
 
 @dataclass(frozen=True, slots=True)
 class SystemMessage:
-    """Instructions for the model. A conversation has at most one, as its first message.
+    """Instructions for the model, usually the first message of a conversation.
+
+    A service method adds at most one, at the beginning. Few-shot examples follow all system messages there.
 
     Attributes:
         text: The instructions.
@@ -40,7 +42,7 @@ class UserMessage:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """The text and the media in the order in which they are sent, without blank pieces of text."""
+        """The pieces of text and the media in the order in which they are sent, without blank text."""
         # The line breaks around an image in a template are layout, and some providers reject blank pieces of
         # text.
         pieces = interleave(self.text, self.contents)
@@ -114,7 +116,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """The input and output tokens together."""
+        """The sum of the input tokens and the output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -165,7 +167,7 @@ class ChatReply:
 
     @property
     def text(self) -> str:
-        """The text of the message."""
+        """The text of the model's message."""
         return self.message.text
 
 
@@ -215,13 +217,13 @@ _MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": 
 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
-    """Return messages as the text of a JSON array."""
+    """Convert messages to the text of a JSON array."""
     # Stored conversations stay readable in any script, and shorter, without escapes.
     return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
 
 
 def messages_from_json(text: str) -> list[Message]:
-    """Return the messages in a text that ``messages_to_json`` wrote. Raises ValueError for any other text."""
+    """Parse the messages in a text of ``messages_to_json``. Raises ValueError for any other text."""
     data = json.loads(text)
     if not isinstance(data, list):
         raise ValueError(f"messages must be a JSON array, not {type(data).__name__}")
@@ -229,7 +231,7 @@ def messages_from_json(text: str) -> list[Message]:
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """Return a message as a JSON object: its ``type``, and its fields except those that are None or empty."""
+    """Convert a message to a JSON object with its ``type`` and those fields that are not None or empty."""
     data = {name: getattr(message, name) for name in message.__dataclass_fields__}
     data = {name: value for name, value in data.items() if value not in (None, ())}
     if isinstance(message, UserMessage) and message.contents:
@@ -242,7 +244,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Return the message in an object that ``message_to_dict`` made. Raises ValueError for other objects."""
+    """Convert a JSON object of ``message_to_dict`` to a message. Raises ValueError for other objects."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
@@ -262,7 +264,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def _checked_texts(value: _TextFields) -> _TextFields:
-    """Return a message or a tool call if its fields have the right types. Raises TypeError."""
+    """Return a message or a tool call unchanged. Raises TypeError if a text field is not a string."""
     # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
     for field in dataclass_fields(value):
         content = getattr(value, field.name)
@@ -273,7 +275,7 @@ def _checked_texts(value: _TextFields) -> _TextFields:
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:
-    """Return media as a JSON object: its ``type``, and its fields except None, with the data in base 64."""
+    """Convert an image, audio or file object to a JSON object, with its data in base64."""
     fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
     if media.data is not None:
         fields["data"] = media.base64
@@ -284,14 +286,14 @@ def _media_to_dict(media: Media) -> dict[str, Any]:
 
 
 def _media_from_dict(data: object) -> Media:
-    """Return the media in an object that ``_media_to_dict`` made. Raises ValueError for any other object."""
+    """Convert a JSON object of ``_media_to_dict`` to an image, audio or file object. Raises ValueError."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MEDIA_TYPES.get(name) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"unknown type of content in a message: {name!r}")
     if "data" in fields:
-        # Without validate=True, characters outside of the alphabet are ignored.
+        # Without validate=True, b64decode ignores characters that are not base64.
         fields["data"] = b64decode(fields["data"], validate=True)
     try:
         return cls(**fields)

@@ -1,4 +1,7 @@
-"""A request to a model: messages, options, answer format and tools. Also converts user input to messages."""
+"""Requests to models: messages, options, answer format and tools.
+
+It also converts the input of ``structured()`` to messages.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """Options of a request. None means that the option is not set at this level.
+    """The options of a request to a model, such as its temperature and timeout.
 
-    Options can be set on the model, the service, the method and the call. The option nearest to the call is
-    used, each field by itself.
+    Options can be set on the model, the service, the method and the call. None means that an option is not
+    set at this level. For each field, the value nearest to the call is used.
 
     Attributes:
         model: Another model of the same provider.
@@ -46,7 +49,7 @@ class ChatOptions:
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
-        """Return these options, with the options that are not set taken from ``defaults``."""
+        """Return these options, with the values of ``defaults`` for those that are not set."""
         # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
@@ -60,7 +63,7 @@ class ChatOptions:
         return ChatOptions(**merged)
 
     def problems(self, location: str) -> list[DefinitionProblem]:
-        """Return a problem for each value that is out of range; ``location`` names where they are set."""
+        """Return a problem for each option with an invalid value; ``location`` says where it is set."""
         problems = []
         ranges = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
         for name, low, high in ranges:
@@ -85,7 +88,7 @@ class ChatOptions:
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat:
-    """The answer must be JSON that is valid by a JSON Schema.
+    """The answer must be JSON that matches a JSON Schema.
 
     Attributes:
         name: A name for the schema; providers require one.
@@ -127,7 +130,7 @@ class ToolSpecification:
 
 @dataclass(frozen=True, eq=False)
 class Tooling:
-    """The tools of a request.
+    """The tools that the model may call, and the rules for calling them.
 
     Attributes:
         tools: The tools that the model may call.
@@ -149,10 +152,10 @@ class ChatRequest:
     Attributes:
         messages: The conversation; the model answers its last message.
         options: The options. A model adds its own for those that are not set.
-        response_format: The format of the answer; None for free text.
-        tooling: The tools that the model may call; None for no tools.
+        response_format: The format of the answer; if None, the answer is free text.
+        tooling: The tools that the model may call; None if there are none.
         deadline: When the answer must be complete, in the time of ``time.monotonic()``; it comes from the
-            budget of the call. None for no deadline.
+            budget of the call. None if there is no deadline.
         parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
             an answer that the parser accepts.
     """
@@ -166,12 +169,12 @@ class ChatRequest:
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
-        """Return the same request with messages added at the end."""
+        """Return a copy of the request with messages added at the end."""
         return replace(self, messages=self.messages + messages)
 
     @staticmethod
     def of(messages: str | Sequence[Message], **settings: Any) -> ChatRequest:
-        """Create a request from messages, or from a text, which becomes a user message.
+        """Create a request from messages or from the text of a user message.
 
         ``settings`` are the other fields of the request.
         """
@@ -196,7 +199,7 @@ _MESSAGE_FORMS = "a message, a pair of role and text, or a dict with role and co
 
 
 def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """Convert the input of a user to messages; add a problem for each item that is not a message."""
+    """Convert the input of ``structured()`` to messages, and add a problem for each invalid item."""
     if isinstance(value, str):
         return (UserMessage(value),)
     if isinstance(value, Message):
@@ -217,7 +220,7 @@ def to_messages(value: MessageInput, location: str, problems: list[DefinitionPro
 
 
 def _to_message(item: object, location: str, problems: list[DefinitionProblem]) -> Message | None:
-    """Convert one item of a list to a message; add problems and return None if it is not a message."""
+    """Convert one item of a list to a message. Add problems and return None if it is not a message."""
     if isinstance(item, Message):
         return item
     role: object

@@ -18,7 +18,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 
 class ScriptedChatModel:
-    """A chat model that returns the replies of a script, one for each request, and records the requests.
+    """A chat model that returns one prepared reply for each request, and records the requests.
 
     Args:
         script: The replies in their order, or a function from a request to a reply. A reply is a text, a
@@ -60,11 +60,11 @@ class ScriptedChatModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the model claims to support."""
+        """The features that the model claims to support."""
         return self._capabilities
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Record a request and return the next reply, or raise it if it is an exception."""
+        """Record a request, and return the next prepared reply or raise it if it is an exception."""
         with self._lock:
             self.requests.append(request)
             request_count = len(self.requests)
@@ -83,11 +83,11 @@ class ScriptedChatModel:
         return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Do the same as ``complete``, without waiting."""
+        """Return the next prepared reply, like ``complete``."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Yield the next reply word by word, its tool calls after its text."""
+        """Yield the next prepared reply word by word, first its text and then its tool calls."""
         reply = self.complete(request)
         for word in _WORD.findall(reply.text):
             yield ReplyDelta(word)
@@ -97,6 +97,6 @@ class ScriptedChatModel:
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Yield the next reply word by word, like ``stream``."""
+        """Yield the next prepared reply word by word, like ``stream``."""
         for delta in self.stream(request):
             yield delta

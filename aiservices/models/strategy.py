@@ -1,4 +1,4 @@
-"""The strategies by which a model is asked for a value of a type.
+"""The strategies for requesting structured output from a model.
 
 It has a module of its own because both ``errors`` and the engine need it, and ``errors`` imports little else.
 """
@@ -9,13 +9,13 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """How a model is asked for a value of a type, and what it must answer with.
+    """A strategy for requesting a value of a type from a model.
 
-    JSON_SCHEMA: the request contains the JSON Schema, and the provider sees to it that the answer fits.
+    JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
-    GRAMMAR: the schema constrains the tokens that are generated; the prompt describes it shortly.
-    JSON_MODE: the provider guarantees some JSON object; the prompt shows the form of the value.
-    PROMPT: the prompt alone asks for JSON of the schema.
+    GRAMMAR: the schema constrains the tokens that are generated; the prompt contains a short description.
+    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes its members.
+    PROMPT: only the prompt asks for JSON that matches the schema.
     TEXT: the text of the reply is the value.
     """
 

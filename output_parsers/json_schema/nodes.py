@@ -290,8 +290,8 @@ def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
 
 def _expected_kinds(alternatives: list[object]) -> str:
     kinds = [option.get("type") if isinstance(option, dict) else None for option in alternatives]
-    known = [_KINDS[kind] for kind in kinds if isinstance(kind, str) and kind in _KINDS]
-    return f"expected {' or '.join(known)}" if len(known) == len(kinds) else NO_ALTERNATIVE
+    descriptions = [_KINDS[kind] for kind in kinds if isinstance(kind, str) and kind in _KINDS]
+    return f"expected {' or '.join(descriptions)}" if len(descriptions) == len(kinds) else NO_ALTERNATIVE
 
 
 def _message(keyword: str | None, expected: Any, error: Any) -> str:
@@ -304,10 +304,10 @@ def _message(keyword: str | None, expected: Any, error: Any) -> str:
         return f"expected {' or '.join(_KINDS.get(kind, str(kind)) for kind in kinds)}"
     if keyword in ("enum", "const"):
         members = expected if keyword == "enum" else [expected]
-        shown = ", ".join(
+        member_list = ", ".join(
             shorten(json.dumps(member, ensure_ascii=False), 60) for member in members[:_MAX_MEMBERS]
         )
-        return f"expected {'one of ' if len(members) > 1 else ''}{shown}"
+        return f"expected {'one of ' if len(members) > 1 else ''}{member_list}"
     if keyword in _LIMIT_MESSAGES and not isinstance(expected, bool):
         return "expected " + _LIMIT_MESSAGES[keyword].format(expected).replace(" 1 items", " 1 item")
     if keyword == "uniqueItems":
@@ -486,8 +486,8 @@ class LimitsNode(ConstrainedNode):
     """Checks values against limits in a JSON Schema, such as lengths, bounds and patterns."""
 
     def __init__(self, inner: Node[object], limits: JsonSchema, check: SchemaCheck) -> None:
-        shown = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
-        super().__init__(inner, any_adapter(), shown)
+        hint_limits = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
+        super().__init__(inner, any_adapter(), hint_limits)
         self.exact = False
         self._check = check.of(limits)
 
@@ -528,13 +528,13 @@ class SchemaTree:
             part = part[int(name)] if isinstance(part, list) else part[name]
         return part
 
-    def _node_of_reference(self, reference: str, here: frozenset[str]) -> Node[object]:
+    def _node_of_reference(self, reference: str, followed: frozenset[str]) -> Node[object]:
         """Return the node for the part of the JSON Schema to which a reference leads.
 
-        ``here`` holds the references that were followed without going deeper into the value: a second one to
-        the same part would never end.
+        ``followed`` holds the references that were followed without going deeper into the value.
+        Following one of them again would never end.
         """
-        if reference in here:
+        if reference in followed:
             raise InvalidSchemaError(self._check.name, reference, "it refers only to itself")
         if reference in self._built or reference in self._open:
             return self._built.get(reference) or self._open[reference]
@@ -544,7 +544,7 @@ class SchemaTree:
         name = self._name if reference == "#" else reference.rpartition("/")[2]
         shared: RecursiveNode[object] = RecursiveNode(_class_name(name) or "the value")
         self._open[reference] = shared
-        shared.node = self._built[reference] = self._node(part, here | {reference}, name)
+        shared.node = self._built[reference] = self._node(part, followed | {reference}, name)
         del self._open[reference]
         return shared.node
 
@@ -553,13 +553,13 @@ class SchemaTree:
         self.hint_is_complete = False
         return JsonNode()
 
-    def _node(self, schema: object, here: frozenset[str] = frozenset(), name: str = "") -> Node[object]:
+    def _node(self, schema: object, followed: frozenset[str] = frozenset(), name: str = "") -> Node[object]:
         if not isinstance(schema, dict):  # the schemas true and false accept everything and nothing
             return JsonNode() if schema is True else self._not_in_hint()
         self.hint_is_complete &= schema.keys() <= _HINT_KEYWORDS
         if "$ref" in schema:
             self.hint_is_complete &= not (schema.keys() - _ANNOTATIONS - {"$ref", "$schema", "$id"})
-            return self._node_of_reference(schema["$ref"], here)
+            return self._node_of_reference(schema["$ref"], followed)
         if "const" in schema or "enum" in schema:
             return self._choice([schema["const"]] if "const" in schema else schema["enum"], schema)
         kinds = schema.get("type") or next((kind for key, kind in _IMPLIED if key in schema), None)
@@ -568,16 +568,16 @@ class SchemaTree:
             return AlternativesNode(tuple(options), self._check.of(schema))
         if kinds:  # a list with a single type is that type
             return self._of_kind(kinds if isinstance(kinds, str) else kinds[0], schema, name)
-        return self._combined(schema, here, name)
+        return self._combined(schema, followed, name)
 
-    def _combined(self, schema: JsonSchema, here: frozenset[str], name: str) -> Node[object]:
+    def _combined(self, schema: JsonSchema, followed: frozenset[str], name: str) -> Node[object]:
         alternatives = schema.get("anyOf") or schema.get("oneOf")
-        every = schema.get("allOf", ())
-        if alternatives and not every:
-            options = tuple(self._node(option, here, name) for option in alternatives)
+        all_of = schema.get("allOf", ())
+        if alternatives and not all_of:
+            options = tuple(self._node(option, followed, name) for option in alternatives)
             return options[0] if len(options) == 1 else AlternativesNode(options, self._check.of(schema))
-        if len(every) == 1 and not alternatives:
-            return self._node(every[0], here, name)
+        if len(all_of) == 1 and not alternatives:
+            return self._node(all_of[0], followed, name)
         return JsonNode() if not schema.keys() - _ANNOTATIONS else self._not_in_hint()
 
     def _choice(self, values: list[object], schema: JsonSchema) -> Node[object]:

@@ -105,15 +105,15 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
     Raises InvalidSchemaError if the schema is invalid.
     """
     title = schema.get("title") if isinstance(schema, Mapping) else None
-    given_name = name or (title if isinstance(title, str) else "")
-    name = given_name or "value"
+    schema_name = name or (title if isinstance(title, str) else "")
+    name = schema_name or "value"
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
-        given: JsonSchema = _plain(schema)
-        check = SchemaCheck(given, name)
-        tree = SchemaTree(given, check, given_name)
-        return JsonSchemaParser(SchemaNode(tree, check, given), _inlined(given, tree), name)
+        plain_schema: JsonSchema = _plain(schema)
+        check = SchemaCheck(plain_schema, name)
+        tree = SchemaTree(plain_schema, check, schema_name)
+        return JsonSchemaParser(SchemaNode(tree, check, plain_schema), _inlined(plain_schema, tree), name)
     except RecursionError as error:
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 

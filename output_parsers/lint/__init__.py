@@ -17,13 +17,13 @@ from ..strict.profiles import OPENAI, PROFILES, Profile
 __all__ = ["Finding", "lint"]
 
 
-def lint(form_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
+def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
     """Return the features of a type that a provider's strict mode does not support.
 
     A finding that is not ``lossless`` means that strict mode is given up for the whole type.
 
     Args:
-        form_or_schema: A Python type, a TypeParser, or a JSON Schema as a dict.
+        type_or_schema: A Python type, a TypeParser, or a JSON Schema as a dict.
         profile: A profile or its name, such as ``"openai"``.
 
     Raises:
@@ -36,11 +36,11 @@ def lint(form_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
                 f"there is no profile named {profile!r}; the profiles are: {', '.join(PROFILES)}"
             )
         profile = PROFILES[profile]
-    if isinstance(form_or_schema, dict):
-        return list(encode(form_or_schema, profile).findings)
-    parser = form_or_schema
+    if isinstance(type_or_schema, dict):
+        return list(encode(type_or_schema, profile).findings)
+    parser = type_or_schema
     if not isinstance(parser, TypeParser):
-        parser = DEFAULT_REGISTRY.parser_for(form_or_schema)
+        parser = DEFAULT_REGISTRY.parser_for(type_or_schema)
     if not isinstance(parser, TypeParser):  # a user's own parser has a schema only
         return list(encode(dict(parser.schema or {"type": "string"}), profile).findings)
     return list(encode_parser(parser, profile)[1].findings)

@@ -41,7 +41,7 @@ _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
 _CLOSER_AFTER = lazy_regex(r"[\s,]*+\]")
-# Words right beside JSON which say that it is not the answer.
+# Words directly before or after JSON that say that it is not the answer.
 _DENIED_BEFORE = lazy_regex(
     r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
 )
@@ -217,7 +217,7 @@ def find_single_json(text: str) -> str:
     end = text.rfind("]", end) + 1 or end
     if start < 0 or end <= start or text.find("{", end) >= 0 or text.find("[", end) >= 0:
         return ""
-    # JSON alone in a fence has no words right beside it; all other JSON needs the checks.
+    # JSON alone in a fence has no words directly before or after it; all other JSON needs the checks.
     if text[start - 1 : start] != "\n" or not text.startswith("\n```", end):
         if text[start - 1 : start] == '"' or text[end : end + 1] == '"' or _is_denied(text, start, end):
             return ""

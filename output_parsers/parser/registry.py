@@ -61,7 +61,7 @@ class ParserFactory(Protocol):
     """A function, written by the user, that creates parsers for some types.
 
     It gets a type as a Target and the registry, from which it may request parsers for parts of the type. It
-    returns None for a type that it does not support. An exception is an error of the factory.
+    returns None for a type that it does not support. An exception that it raises is not caught.
     """
 
     def __call__(self, target: Target, parsers: ParserRegistry, /) -> OutputParser[Any] | None: ...
@@ -140,7 +140,8 @@ class _NodeBuilder:
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry
         self._after = after
-        # The types that are being built. A type that contains itself gets a RecursiveNode at the inner place.
+        # The types that are being built. A type that contains itself gets a RecursiveNode at its inner
+        # occurrence.
         self._unfinished: dict[Any, RecursiveNode[Any]] = {}
         # The nodes of record classes: a class is built once, however often it occurs in the type.
         self._records: dict[Any, Node[Any]] = {}

@@ -203,7 +203,7 @@ class TypeParser(Generic[T]):
         unwrapped = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
         if unwrapped and not (self._choices is not None and self._choices.has_text_choice(inner.text)):
             whole = inner.read_whole()
-            if whole is not None:  # JSON in a fence means the same as without the fence
+            if whole is not None:  # JSON in a fence has the same meaning as without the fence
                 return self._read_candidate(whole, cursor)
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 

@@ -19,7 +19,7 @@ class Problem:
     Attributes:
         path: The JSON path of the wrong value; ``$`` is the root.
         message: What is wrong, such as ``expected an integer``.
-        found: A short description of the wrong value; empty if the message says it all.
+        found: A short description of the wrong value; empty if the message is enough.
     """
 
     path: str
@@ -57,7 +57,7 @@ class UnsupportedTypeError(TypeError):
 
     Attributes:
         type_name: The type without a parser, as it is written in source code.
-        path: The place of that type inside the requested type; empty for the whole type.
+        path: The position of that type inside the requested type; empty for the whole type.
         tried: The names of the factories and groups of types that did not accept it.
     """
 

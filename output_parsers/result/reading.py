@@ -64,15 +64,15 @@ class Reading(Generic[T]):
 
     Attributes:
         value: The value.
-        coercions: The steps away from the exact text that reading took; empty for exact text.
+        coercions: The conversions and repairs that were needed; empty for exact text.
     """
 
     value: T
     coercions: tuple[Coercion, ...] = ()
 
 
-# It never leaves the package: a reader that raises it gives way to the next one, and TypeParser turns
-# the last one into an OutputParsingError.
+# It never leaves the package: when a reader raises it, the next reader is tried, and TypeParser converts
+# the last failure to an OutputParsingError.
 class ValidationFailure(Exception):
     """Raised inside the parsers if a text or JSON value cannot be read as a type.
 
@@ -108,13 +108,13 @@ def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure
 class Cursor:
     """A position in the JSON value being read, with the coercions recorded so far.
 
-    All cursors of one reading share one list of coercions. A reader that tries an alternative notes the
-    length of the list before, and undoes a failed alternative by cutting the list back to that length.
+    All cursors of one reading share one list of coercions. A reader that tries an alternative remembers
+    the length of the list, and undoes a failed alternative by cutting the list back to that length.
 
     Attributes:
         leniency: How far the reading may deviate from the exact text.
-        coercions: The steps that were recorded so far, by all cursors of the reading.
-        union_cache: What unions found out about each value, so that no union reads a value twice.
+        coercions: The conversions and repairs recorded so far, by all cursors of one reading.
+        union_cache: The results of unions by value, so that no union reads a value twice.
     """
 
     __slots__ = ("_key", "_parent", "coercions", "leniency", "union_cache")
@@ -160,7 +160,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, describe_value(before), describe_value(after)))
 
     def record_dropped(self, rule: str) -> None:
-        """Record that a part of the reply beside the value was ignored.
+        """Record that a part of the reply that does not belong to the value was ignored.
 
         Raises ValidationFailure if the leniency does not allow it.
         """
@@ -168,9 +168,9 @@ class Cursor:
             raise ValidationFailure(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
         self.coercions.append(Coercion(self.path, rule, "", ""))
 
-    def failure(self, message: str, found: Json) -> ValidationFailure:
+    def failure(self, message: str, value: Json) -> ValidationFailure:
         """Return a ValidationFailure about the current value, for the caller to raise."""
-        return ValidationFailure(Problem(self.path, message, describe_value(found)))
+        return ValidationFailure(Problem(self.path, message, describe_value(value)))
 
 
 def _format_step(key: str | int) -> str:

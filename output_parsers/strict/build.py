@@ -107,7 +107,7 @@ class CodecBuilder:
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
         """Build the codec for a JSON Schema that is nested in an object or an array."""
-        # a value of a recursive type must pass through an object or an array: that makes it finite
+        # a recursive type is only finite if its recursion passes through an object or an array
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
             return self._build(schema, location)
@@ -423,8 +423,8 @@ def build_choice(
         values = [value for value in values if value in schema["enum"]]
     kinds = schema.get("type")
     if kinds is not None:
-        named = {kinds} if isinstance(kinds, str) else set(kinds)
-        values = [value for value in values if _has_kind(value, named)]
+        allowed_kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+        values = [value for value in values if _has_kind(value, allowed_kinds)]
     if not values:
         return NeverCodec()
     if _is_too_long(builder, values):
@@ -573,9 +573,9 @@ def _build_fields(
     required = set(schema.get("required", ()))
     fields: dict[str, ObjectProperty] = {}
     for key in dict.fromkeys([*schema.get("properties", {}), *schema.get("required", ())]):
-        below = property_schema(schema, key)
-        here = location.property(key, schema.get("title"))
-        codec = builder.build_nested(below, here)
+        value_schema = property_schema(schema, key)
+        property_location = location.property(key, schema.get("title"))
+        codec = builder.build_nested(value_schema, property_location)
         if isinstance(codec, NeverCodec):
             if key in required:  # no object can have this key, and none may lack it
                 return None
@@ -585,7 +585,9 @@ def _build_fields(
             fields[key] = ObjectProperty(codec, Absence.MISSING)
         else:
             null_may_be_absence = _SENSITIVE_TO_ABSENCE.isdisjoint(schema)
-            nullable = _build_nullable(builder, below, codec, here, null_may_be_absence=null_may_be_absence)
+            nullable = _build_nullable(
+                builder, value_schema, codec, property_location, null_may_be_absence=null_may_be_absence
+            )
             fields[key] = ObjectProperty(nullable, Absence.NULL)
     return fields
 
@@ -600,7 +602,7 @@ def _build_nullable(
 ) -> Codec:
     """Build the codec for an optional property, for providers that require every property.
 
-    If the default is null and ``null_may_be_absence``, then null and "left out" are treated alike.
+    If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
     has_default = isinstance(schema, dict) and "default" in schema
     default: Any = schema["default"] if isinstance(schema, dict) and has_default else None
@@ -629,10 +631,10 @@ def _build_free_properties(
     extras: list[FreeProperties] = []
     patterns = schema.get("patternProperties", {})
     schemas = [*patterns.items(), (None, schema.get("additionalProperties", True))]
-    for pattern, below in schemas:
+    for pattern, value_schema in schemas:
         steps = ("additionalProperties",) if pattern is None else ("patternProperties", pattern)
         # two objects deeper: the list of pairs puts an object around each value
-        value = builder.build_nested(below, location.subschema(*steps).deeper().deeper())
+        value = builder.build_nested(value_schema, location.subschema(*steps).deeper().deeper())
         if isinstance(value, NeverCodec):
             continue
         name = _free_key("additional_properties" if pattern is None else "matching_properties", names)
@@ -687,8 +689,8 @@ def _build_open_object(
 ) -> ObjectCodec:
     """Build the codec for a JSON object, for providers that support arbitrary keys."""
     schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
-    below = location.subschema("additionalProperties").deeper()
-    others = [builder.build_nested(other, below) for other in schemas]
+    value_location = location.subschema("additionalProperties").deeper()
+    others = [builder.build_nested(other, value_location) for other in schemas]
     for keyword in ("patternProperties", "propertyNames", "minProperties", "maxProperties"):
         if schema.get(keyword):
             remarks.append(describe_keyword(keyword, schema[keyword]))

@@ -1,6 +1,6 @@
 """The base class of codecs, which adapt parts of a JSON Schema to a provider's strict mode.
 
-A strict mode accepts only a part of JSON Schema. A codec stands for one part of a schema: it knows the schema
+A strict mode accepts only a part of JSON Schema. A codec belongs to one part of a schema: it knows the schema
 that is sent instead, and it translates values. A dict, for example, becomes a list of pairs::
 
     schema:         {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -171,7 +171,7 @@ class DeviationKind(Enum):
 
     # "3" where an integer is expected: the reader of the type knows whether that is acceptable
     MISMATCH = "left to the reader of the type"
-    # a key in another spelling, JSON inside of a string
+    # a key in another spelling, JSON inside a string
     COERCED = "decoded, and recorded as a coercion"
     # {"a": 1} where a list of pairs is expected: models know the plain form from many other texts
     UNENCODED = "written without the encoding, and recorded as a coercion"
@@ -251,7 +251,7 @@ class DecodeResult(NamedTuple):
         ]
         error_paths = {error.plain.path for error in errors}
         rejected_paths = [deviation.plain.path for deviation in rejected]
-        # a problem at the place of an error, or inside of a rejected part, follows from it
+        # a problem at the path of an error, or inside a rejected part, is a consequence of it
         others = [
             problem
             for problem in reader_problems
@@ -271,7 +271,7 @@ class DecodeCursor:
     Attributes:
         plain: The position in the decoded value.
         encoded: The position in the value that the model wrote.
-        union_cache: What unions found out about values, so that no value is tried twice.
+        union_cache: The results of unions by value, so that no value is tried twice.
         deviations: The deviations so far; child cursors share this list.
     """
 
@@ -362,7 +362,7 @@ def match_keys(
         elif not candidates:
             child.coerced("unknown key left out", member, "")
         elif len(candidates) > 1 or candidates[0] in members:
-            child.fail(f"another key means {candidates[0]!r} too", key)
+            child.fail(f"another key refers to {candidates[0]!r} too", key)
         else:
             child.coerced("key in another form", key, candidates[0])
             members[candidates[0]] = member
@@ -393,9 +393,9 @@ def decode_with_fewest_deviations(
     if not all(json_equal(result, other) for _, other in best[1:]):
         if best_rank[0]:
             if not any(deviation.kind is DeviationKind.ERROR for deviation in deviations):
-                cursor.fail("it fits no branch", value)
+                cursor.fail("it does not fit any branch", value)
         else:
-            message = "no branch is plainly meant" if any(best_rank) else MORE_THAN_ONE_WAY
+            message = "it is not clear which branch is meant" if any(best_rank) else MORE_THAN_ONE_WAY
             cursor.fail(message, value, DeviationKind.AMBIGUOUS)
     return result
 

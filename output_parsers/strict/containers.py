@@ -139,8 +139,8 @@ class TupleCodec(Codec):
             raise EncodingError(cursor.path, message)
         encoded: dict[str, Json] = {}
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
-            is_given = index < len(items)
-            encoded[key] = codec.encode(items[index], cursor.child(index)) if is_given else None
+            has_item = index < len(items)
+            encoded[key] = codec.encode(items[index], cursor.child(index)) if has_item else None
         if self.rest is not None:
             encoded["rest"] = self.rest.encode(items[len(self.items) :], cursor)
         return encoded
@@ -148,7 +148,9 @@ class TupleCodec(Codec):
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         encoded = cursor.parse_json_string(value, "{")
         keys = [*self.keys, *(() if self.rest is None else ("rest",))]
-        if isinstance(encoded, list):  # the plain form of a tuple, which models write in spite of the schema
+        if isinstance(
+            encoded, list
+        ):  # models sometimes write the plain form of a tuple, although the schema asks for an object
             cursor.unencoded(f"expected an object with {', '.join(keys)}", value)
             return [self._codec_at(i).decode(item, cursor.child(i)) for i, item in enumerate(encoded)]
         if not isinstance(encoded, dict) or (keys and not match_keys(encoded, keys, cursor.trial())):
@@ -163,7 +165,7 @@ class TupleCodec(Codec):
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
             child = cursor.encoded_child(key, cursor.plain.child(index))
             if isinstance(codec, NullableCodec) and members.get(key) is None:
-                # null is what was asked for; a missing key means the same
+                # the schema asks for null here; a missing key has the same meaning
                 if key not in members:
                     child.unencoded("it is left out", ABSENT)
                 has_gap = True
@@ -191,7 +193,9 @@ class TupleCodec(Codec):
             return []
         first = len(self.items)
         cursors = [child.encoded_child(i, cursor.plain.child(first + i)) for i in range(len(items))]
-        return [self.rest.item.decode(item, below) for item, below in zip(items, cursors, strict=True)]
+        return [
+            self.rest.item.decode(item, item_cursor) for item, item_cursor in zip(items, cursors, strict=True)
+        ]
 
     def _codec_at(self, index: int) -> Codec:
         if index < len(self.items):
@@ -273,7 +277,7 @@ class PairsCodec(Codec):
             if key is None:
                 continue
             if key in items:
-                child.encoded_child("key").fail("the key stands twice", key)
+                child.encoded_child("key").fail("the key appears twice", key)
                 continue
             item_cursor = child.encoded_child("value", cursor.plain.child(key))
             items[key] = self.value.decode(members["value"], item_cursor)
@@ -296,7 +300,7 @@ class PairsCodec(Codec):
 
     def _decode_plain_object(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
         """Decode an object that the model wrote instead of a list of key-value pairs."""
-        # {"key": ..., "value": ...} is either one pair outside of a list, or a dict with these two keys
+        # {"key": ..., "value": ...} is either one pair without the list, or a dict with these two keys
         if {normalize_key(key) for key in members} == set(_PAIR_KEYS):
             cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
             return members
@@ -348,7 +352,7 @@ class ObjectCodec(Codec):
     Attributes:
         fields: The known properties by key.
         extras: Where the other properties are sent as pairs.
-        rest: The codec of other properties that are sent unchanged. None if there are none.
+        rest: The codec of other properties, which are sent unchanged. None if there are no other properties.
     """
 
     def __init__(
@@ -357,7 +361,7 @@ class ObjectCodec(Codec):
         self.fields = dict(fields)
         self.extras = tuple(extras)
         self.rest = rest
-        self.is_identity = not extras  # a NullableCodec among the fields reports for itself
+        self.is_identity = not extras  # a NullableCodec among the fields has its own is_identity
 
     @property
     def parts(self) -> Sequence[Codec]:
@@ -436,7 +440,7 @@ class ObjectCodec(Codec):
                 if name != key:
                     cursor.encoded_child(key).coerced("key in another form", key, name)
                 if name in lists:
-                    cursor.encoded_child(key).fail(f"another key means {name!r} too", key)
+                    cursor.encoded_child(key).fail(f"another key refers to {name!r} too", key)
                 lists[name] = item
             elif name is None:
                 decoded[key] = self._decode_other(key, item, cursor.child(key))
@@ -447,7 +451,7 @@ class ObjectCodec(Codec):
                 if not self.fields[name].marks_absence(item):
                     decoded[key] = self.fields[name].codec.decode(item, child)
         self._report_missing(members, lists, cursor)
-        # the lists come last, so that a pair with one of the object's own keys is noticed
+        # the lists come last, to detect pairs whose key is also a property of the object
         for name, item in lists.items():
             self._decode_list(name, item, decoded, cursor)
         return decoded
@@ -471,7 +475,9 @@ class ObjectCodec(Codec):
         names: dict[str, str | None] = {}
         for name in (*self.fields, *self._pairs_by_name):
             plain = normalize_key(name)
-            names[plain] = None if plain in names else name  # two names with one spelling: neither is meant
+            names[plain] = (
+                None if plain in names else name
+            )  # two names with the same normalized spelling: the key is ambiguous
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
@@ -508,7 +514,7 @@ class ObjectCodec(Codec):
             return
         for key, value in members.items():
             if key in decoded or key in self.fields:
-                child.fail("the key stands twice", key)
+                child.fail("the key appears twice", key)
             decoded.setdefault(key, value)
 
 

@@ -9,9 +9,9 @@ example, requires every property, so that an optional one becomes nullable::
                    "required": ["name", "age"]
     model writes:  {"name": "Ada", "age": null}   ->   decoded: {"name": "Ada"}
 
-If a schema cannot be sent without loss, strict mode is given up, and the findings tell why. ``encode_parser``
-does the same for the parser of a Python type; its ``EncodedNode`` also accepts replies that ignore the
-encoding.
+If a schema cannot be sent without loss, strict mode is given up, and the findings explain why.
+``encode_parser`` does the same for the parser of a Python type. Its ``EncodedNode`` also accepts replies that
+ignore the encoding.
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def _try_encode(
     except RecursionError:
         log.give_up(location, "nesting that is too deep")
         return None, log, False
-    except (ValueError, *USER_CODE_ERRORS) as error:  # the dict may be anything, so any of these may happen
+    except (
+        ValueError,
+        *USER_CODE_ERRORS,
+    ) as error:  # the schema comes from the user and may be malformed in any way
         log.give_up(location, f"an invalid JSON Schema ({type(error).__name__}: {error})")
         return None, log, False
     if not all(finding.lossless for finding in log.findings):
@@ -159,7 +162,7 @@ def _try_encode(
     sent = _schema_with_definitions(root)
     exceeded = exceeded_limits(sent, profile.limits)
     for name, limit, count in exceeded:
-        log.give_up(location, f"{count} {_LIMITS_IN_WORDS[name]}, where {profile.name} takes {limit}")
+        log.give_up(location, f"{count} {_LIMITS_IN_WORDS[name]}, but {profile.name} allows {limit}")
     if exceeded:
         return None, log, True
     encoding = Encoding(
@@ -251,7 +254,7 @@ def _make_encode(root: Codec) -> Callable[[Json], Json]:
         decoded = decode(encoded)
         # A missing property may be decoded as null if that is its default, so compare the encoded forms too.
         if not json_equal(decoded, value) and not json_equal(_check_depth(root.encode, decoded), encoded):
-            raise EncodingError("$", "it does not come back as it was")
+            raise EncodingError("$", "decoding the encoded value gives another value")
         return encoded
 
     return encode
@@ -577,10 +580,11 @@ def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
     for field in node.spec.fields:
         default = _NO_DEFAULT if field.required else _field_default(node.spec.cls, field.name)
         if default is not _NO_DEFAULT:
-            below = properties[field.keys[0]]
-            # beside a $ref, older drafts and some providers ignore other keywords
-            below = {"anyOf": [below]} if "$ref" in below else below
-            properties[field.keys[0]] = {**below, "default": default}
+            property_schema = properties[field.keys[0]]
+            # older drafts and some providers ignore keywords next to a $ref
+            if "$ref" in property_schema:
+                property_schema = {"anyOf": [property_schema]}
+            properties[field.keys[0]] = {**property_schema, "default": default}
     return {**schema, "properties": properties}
 
 
@@ -642,8 +646,8 @@ def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset
 def _object_hint(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
     required = schema.get("required", ())
     parts = [
-        f'"{key}"{"" if key in required else "?"}: {_hint(below, definitions, entered)}'
-        for key, below in schema.get("properties", {}).items()
+        f'"{key}"{"" if key in required else "?"}: {_hint(part, definitions, entered)}'
+        for key, part in schema.get("properties", {}).items()
     ]
     rest = schema.get("additionalProperties", False)
     if rest is not False:

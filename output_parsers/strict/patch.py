@@ -3,8 +3,8 @@
 For a large reply with one wrong field it is cheaper to ask for that field than for everything again::
 
     reply:      {"people": [{"name": "Ann", "age": "old"}, ...]}     problem at $.people[0].age
-    asked for:  {"people_0_age": <integer>}                          Patch.parts reads {"people_0_age": 31}
-    result:     {"people": [{"name": "Ann", "age": 31}, ...]}        Patch.read puts it in its place
+    request:    {"people_0_age": <integer>}                          Patch.parts reads {"people_0_age": 31}
+    result:     {"people": [{"name": "Ann", "age": 31}, ...]}        Patch.read inserts the new part
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
     if len(paths) < len({problem.path for problem in problems}):  # some path could not be parsed
         return None
     schemas: dict[Path, JsonSchema] = {}
-    # shorter paths first: a part inside of another one that is asked for needs no place of its own
+    # shorter paths first: a part inside another requested part is not requested separately
     for problem_path in sorted(paths, key=len):
         path, part_schema = _part_schema(schema, original, problem_path)
         if not path:
@@ -123,7 +123,7 @@ class PartsNode(Node[dict[str, Json]]):
             if name is None:
                 cursor.child(key).record_dropped("unknown key left out")
             elif name in parts:
-                message = "expected each key once; another key means the same"
+                message = "expected each key once; another key is read as the same key"
                 raise cursor.child(key).failure(message, key)
             else:
                 parts[name] = value
@@ -185,12 +185,12 @@ def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, Jso
     # the schema and the reply are followed together, because both must have the path
     value: Any = reply
     for depth, step in enumerate(path):
-        below = _child_schema(_resolve(schema, part), step)
+        child_schema = _child_schema(_resolve(schema, part), step)
         exists = _has_child(value, step)
         may_be_added = depth == len(path) - 1 and isinstance(value, dict) and isinstance(step, str)
-        if below is None or not (exists or may_be_added):
+        if child_schema is None or not (exists or may_be_added):
             return path[:depth], part
-        part, value = below, value[step] if exists else None
+        part, value = child_schema, value[step] if exists else None
     return path, part
 
 

@@ -90,7 +90,7 @@ class ChoiceCodec(Codec):
     def __init__(self, values: Sequence[Json], enum_kinds: frozenset[str] = frozenset(KINDS)) -> None:
         self.enum_kinds = enum_kinds
         structured = {dump_json(value) for value in values if isinstance(value, (dict, list))}
-        # a string member that equals the JSON text of another member must not stand for both
+        # a string member may equal the JSON text of another member, and must not be confused with it
         self.all_as_text = any(isinstance(value, str) and value in structured for value in values)
         self.is_identity = not structured
         # keyed by type and value, because in Python 1, 1.0 and True are the same key
@@ -123,7 +123,7 @@ class ChoiceCodec(Codec):
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
         key = _hashable(self._encode(value))
-        # the text of an object is not the object: '{"x": 1}' is no member if {"x": 1} is
+        # the text of an object is not the object: '{"x": 1}' is not a member if {"x": 1} is
         if key not in self._encoded or kind_of(self._plain[key]) != kind_of(value):
             message = f"expected one of {len(self._encoded)} values, found {describe_value(value)}"
             raise EncodingError(cursor.path, message)
@@ -158,7 +158,7 @@ class JsonTextCodec(Codec):
     """The codec for a JSON value that is sent as JSON text in a string.
 
     Attributes:
-        kinds_inside: The JSON types that the text may contain, None for all.
+        kinds_inside: The JSON types that the text may contain. None allows all types.
     """
 
     is_identity = False
@@ -316,7 +316,7 @@ class NullableCodec(Codec):
         """The codec for the value of the property if it is not omitted and not wrapped."""
         return self._value
 
-    # Cached properties, because a reference in the value has no codec while the schema is being taken apart.
+    # Cached properties and not fields, because the codec of a reference is built after this codec.
 
     @cached_property
     def inner(self) -> Codec:
@@ -372,7 +372,7 @@ def nullable(schema: JsonSchema) -> JsonSchema:
     """
     null = {"type": "null"}
     description = schema.get("description")
-    outside = {} if description is None else {"description": description}
+    annotation = {} if description is None else {"description": description}
     inner = {key: value for key, value in schema.items() if key != "description"}
     options = inner["anyOf"] if set(inner) == {"anyOf"} else [inner]
-    return {"anyOf": [*options, *([] if null in options else [null])], **outside}
+    return {"anyOf": [*options, *([] if null in options else [null])], **annotation}

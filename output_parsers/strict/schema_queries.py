@@ -141,7 +141,7 @@ ANNOTATIONS = frozenset(
     "title description default examples $comment deprecated readOnly writeOnly $schema $id id $anchor $defs "
     "definitions discriminator example nullable $vocabulary $dynamicAnchor $recursiveAnchor".split()
 )
-EXTERNAL = "x-external-reference"  # stands for a reference that leads out of the document
+EXTERNAL = "x-external-reference"  # the keyword that replaces a reference to another document
 _MAPS_OF_SCHEMAS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()
 )
@@ -249,7 +249,7 @@ class SchemaDocument:
         if isinstance(reference, str):
             target = self._resolve(reference, base)
             resolved = {EXTERNAL: reference} if target is None else {"$ref": target}
-            if self.draft <= 7:  # up to draft 7 a $ref hides the keywords beside it
+            if self.draft <= 7:  # up to draft 7 a $ref hides all other keywords of its schema
                 return {key: value for key, value in schema.items() if key in ANNOTATIONS} | resolved
             del schema["$ref"]
             return schema | resolved
@@ -394,10 +394,10 @@ def kinds_of(types: str | list[str]) -> set[str]:
 
     Unknown types are left out, and "number" includes "integer".
     """
-    named = {types} if isinstance(types, str) else set(types)
-    if "any" in named:  # draft 3
-        named |= set(KINDS)
-    supported = named & {*KINDS, "integer"}
+    names = {types} if isinstance(types, str) else set(types)
+    if "any" in names:  # draft 3
+        names |= set(KINDS)
+    supported = names & {*KINDS, "integer"}
     return supported - {"integer"} if "number" in supported else supported
 
 
@@ -575,14 +575,14 @@ def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
     schemas: list[JsonSchema | bool] = []
     if name in schema.get("properties", {}):
         schemas.append(schema["properties"][name])
-    for pattern, below in schema.get("patternProperties", {}).items():
+    for pattern, pattern_schema in schema.get("patternProperties", {}).items():
         if is_regex(pattern) and re.search(pattern, name):
-            schemas.append(below)
+            schemas.append(pattern_schema)
     if schemas:
         return _intersect_all(schemas)
     # a pattern that Python cannot compile may match this key or not, so nothing is known about the value
-    unknown = not all(map(is_regex, schema.get("patternProperties", {})))
-    return True if unknown else schema.get("additionalProperties", True)
+    may_match = not all(map(is_regex, schema.get("patternProperties", {})))
+    return True if may_match else schema.get("additionalProperties", True)
 
 
 def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
@@ -590,8 +590,8 @@ def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
 
     The values may have to fit more schemas, because other patterns may match the same keys.
     """
-    below: JsonSchema | bool = schema.get("patternProperties", {}).get(pattern, True)
-    return below
+    pattern_schema: JsonSchema | bool = schema.get("patternProperties", {}).get(pattern, True)
+    return pattern_schema
 
 
 def _intersect_all(schemas: Sequence[JsonSchema | bool]) -> JsonSchema | bool:
@@ -651,9 +651,9 @@ def _all_parts(schema: JsonSchema) -> Iterator[JsonSchema]:
 
 
 def _subschemas(schema: JsonSchema) -> list[JsonSchema]:
-    below = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *schema.get("prefixItems", ())]
-    below += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
-    return below
+    parts = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *schema.get("prefixItems", ())]
+    parts += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
+    return parts
 
 
 def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> int:
@@ -665,8 +665,8 @@ def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: froz
         # a recursive definition is entered once: how deep its values are is not limited
         name = schema["$ref"].rpartition("/")[2]
         return 0 if name in entered else _depth(definitions[name], definitions, entered | {name})
-    below = max((_depth(part, definitions, entered) for part in _subschemas(schema)), default=0)
-    return below + (schema.get("type") == "object")
+    inner_depth = max((_depth(part, definitions, entered) for part in _subschemas(schema)), default=0)
+    return inner_depth + (schema.get("type") == "object")
 
 
 def _text_length(schema: JsonSchema) -> int:

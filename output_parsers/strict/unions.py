@@ -1,7 +1,7 @@
 """The codec for unions, which wraps branches that could be confused in a reply.
 
-Decoding tries every branch. That is only safe if no encoded value fits two branches and means something
-different in each. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
+Decoding tries every branch. That is only safe if no encoded value fits two branches that decode it to
+different values. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
 
     branches:     list[int] | dict[str, int]
     schema sent:  {"anyOf": [{"type": "array", "items": {"type": "integer"}},
@@ -72,8 +72,8 @@ class UnionCodec(Codec):
         """Encode a value with the first branch of the union that accepts it."""
         if not isinstance(value, (dict, list)):
             return self._encode_by_branch(value, cursor)
-        # A recursive union is asked about the same value once by each branch: without a cache the time
-        # doubles with every level.
+        # In a recursive type each branch calls its inner unions with the same value: without a cache the
+        # time would double with every level.
         key = (id(self), id(value))
         if key not in cursor.union_cache:
             try:
@@ -120,7 +120,7 @@ def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> 
     """
     deepest = max(errors, key=lambda error: len(error.path), default=None)
     if deepest is None or len(deepest.path) <= len(cursor.path):
-        return EncodingError(cursor.path, f"it fits no branch, found {describe_value(value)}")
+        return EncodingError(cursor.path, f"it does not fit any branch, found {describe_value(value)}")
     return deepest
 
 
@@ -133,7 +133,7 @@ def make_union(branches: Sequence[Codec]) -> Codec:
         else:
             flat.append(branch)
     possible = [branch for branch in flat if not isinstance(branch, NeverCodec)]
-    # any JSON includes all other branches; beside it, they would only make values ambiguous
+    # a branch for any JSON includes all others, which would only make values ambiguous
     catch_all = next((branch for branch in possible if _accepts_all(branch)), None)
     if catch_all is not None:
         return catch_all
@@ -146,7 +146,7 @@ def _accepts_all(codec: Codec) -> bool:
     return isinstance(codec, AnyCodec) or (isinstance(codec, JsonTextCodec) and codec.kinds_inside is None)
 
 
-_MAX_PASSES = 8  # a wrapper inside of a branch may make that branch look like another one
+_MAX_PASSES = 8  # a wrapper inside a branch may make that branch look like another one
 
 
 def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
@@ -279,14 +279,14 @@ def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
     keys1, keys2 = _object_keys(one), _object_keys(other)
     if keys1 is None or keys2 is None:
         return False
-    (known1, required1, is_open1), (known2, required2, is_open2) = keys1, keys2
+    (codecs1, required1, is_open1), (codecs2, required2, is_open2) = keys1, keys2
     # a key that one requires and the other does not allow separates them
-    if not (required1 <= known2.keys() or is_open2) or not (required2 <= known1.keys() or is_open1):
+    if not (required1 <= codecs2.keys() or is_open2) or not (required2 <= codecs1.keys() or is_open1):
         return True
     return any(
-        _are_disjoint(known1[key], known2[key], compared)
+        _are_disjoint(codecs1[key], codecs2[key], compared)
         for key in required1 & required2
-        if key in known1 and key in known2
+        if key in codecs1 and key in codecs2
     )
 
 

@@ -217,8 +217,8 @@ class DictNode(Node[dict[Any, Any]]):
         return schema
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        inside = (*enclosing, self)
-        return f"{{{self.key.hint(inside)}: {self.value.hint(inside)}, ...}}"
+        enclosing = (*enclosing, self)
+        return f"{{{self.key.hint(enclosing)}: {self.value.hint(enclosing)}, ...}}"
 
     def read(self, data: Json, cursor: Cursor) -> dict[Any, Any]:
         data = parse_json_string(data, "{", cursor)
@@ -227,12 +227,12 @@ class DictNode(Node[dict[Any, Any]]):
         pairs: dict[Any, Any] = {}
         failures: list[ValidationFailure] = []
         for key, value in data.items():
-            below = cursor.child(key)
+            value_cursor = cursor.child(key)
             try:
-                name = self.read_key(key, below)
+                name = self.read_key(key, value_cursor)
                 if name in pairs:  # such as "1" and "+1" for an int: taking either would be a guess
-                    raise below.failure("expected each key once; another key means the same", key)
-                pairs[name] = self.value.read(value, below)
+                    raise value_cursor.failure(_REPEATED_KEY, key)
+                pairs[name] = self.value.read(value, value_cursor)
             except ValidationFailure as failure:
                 failures.append(failure)
                 if len(failures) == MAX_FAILURES:
@@ -274,6 +274,7 @@ class DictNode(Node[dict[Any, Any]]):
         return len(value) + sum(map(self.value.count_keys, value.values()))
 
 
+_REPEATED_KEY = "expected each key once; another key is read as the same key"
 _KEY_RULES = ("number as text", "text for a value that is not text", "member by its value")
 
 

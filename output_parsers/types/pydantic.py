@@ -21,7 +21,7 @@ from .target import Target, type_name
 class PydanticNode(Node[object]):
     """Reads a value with pydantic in strict mode, so that no conversion goes unnoticed.
 
-    ``converts`` means that a validator of the user runs first. pydantic may then convert the result if strict
+    ``converts`` is True if a validator of the user runs first. pydantic may then convert the result if strict
     mode rejects it, and the conversion is recorded.
     """
 

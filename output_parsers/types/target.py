@@ -118,7 +118,7 @@ def type_arguments_by_class(tp: TypeExpression) -> dict[type, dict[object, objec
     return arguments_by_class
 
 
-# They say how a field is used, not what its type is.
+# Wrappers that describe how a field is used, and do not change its type.
 _QUALIFIERS = (
     typing_extensions.Required,
     typing_extensions.NotRequired,
@@ -238,8 +238,10 @@ class Target:
 
         ``field`` is the name of the field if the part is one.
         """
-        here = type_name(self.type) + (f".{field}" if field else "")
-        return Target.of(tp, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
+        position = type_name(self.type) + (f".{field}" if field else "")
+        return Target.of(
+            tp, f"{position}, in {self.path}" if self.path else position, self.namespace, self.scope
+        )
 
     @property
     def annotated(self) -> Any:
@@ -261,8 +263,8 @@ def type_name(tp: TypeExpression) -> str:
         return type_name(arguments[0])
     if arguments and origin is not None:
         name = getattr(origin, "__name__", None) or getattr(tp, "_name", None) or str(origin)
-        inside = ", ".join("..." if a is ... else _argument_name(a) for a in arguments)
-        return f"{name}[{inside}]"
+        arguments_text = ", ".join("..." if a is ... else _argument_name(a) for a in arguments)
+        return f"{name}[{arguments_text}]"
     name = getattr(tp, "__name__", None) or getattr(tp, "_name", None)
     return name if isinstance(name, str) else repr(tp)
 
@@ -302,7 +304,7 @@ def _alias_namespace(
     return {**outer, **(vars(module) if module else {}), alias.__name__: alias, **names}
 
 
-# The standard library resolves forward references only inside of classes and functions.
+# The standard library resolves forward references only inside classes and functions.
 def _resolve(tp: str | ForwardRef, namespace: Mapping[str, object], path: str) -> Any:
     text = tp if isinstance(tp, str) else tp.__forward_arg__
     module = None if isinstance(tp, str) else tp.__forward_module__

@@ -37,7 +37,7 @@ class UnionNode(Node[object]):
         self.options = options
         self._declared_tag = tag
         rest = [option for option in options if not isinstance(option, NoneNode)]
-        # pydantic tries the members in its own order, which does not matter if there is only one beside None
+        # pydantic tries the members in its own order, which does not matter for a single member and None
         self.exact = len(rest) == 1 and len(options) == 2
 
     @property
@@ -131,8 +131,8 @@ class UnionNode(Node[object]):
         Its problems lie deepest inside the data. Among several such members it has the fewest problems.
         """
         depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in failures}
-        here = cursor.path.count(".") + cursor.path.count("[")
-        deeper = [failure for failure in failures if depth[id(failure)] > here]
+        own_depth = cursor.path.count(".") + cursor.path.count("[")
+        deeper = [failure for failure in failures if depth[id(failure)] > own_depth]
         if deeper:
             return min(deeper, key=lambda failure: len(failure.problems))
         data = failures[-1].problems[0].found

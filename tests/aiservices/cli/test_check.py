@@ -86,7 +86,7 @@ LOOSE = """\
 method     answer  verdict
 Vast.wide  Wide    fits, without strict mode
 
-Vast.wide: answer: Wide: 25 optional properties, where anthropic takes 24: strict mode is given up
+Vast.wide: answer: Wide: 25 optional properties, but anthropic allows 24: strict mode is given up
 
 1 service, 1 method, 0 problems; without strict mode for anthropic: 1
 """

@@ -336,7 +336,7 @@ def test_text_around_the_json_is_dropped() -> None:
         (
             {"type": "object", "required": ["a"], "properties": {"a": {}}},
             '{"A": 1, "-a": 2}',
-            ["$[\"-a\"]: another key means 'a' too"],
+            ["$[\"-a\"]: another key refers to 'a' too"],
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_too_many_optional_fields_give_strict_mode_up() -> None:
     wide = {"type": "object", "properties": {f"p{n}": {"type": "null"} for n in range(25)}}
     closed = {**wide, "additionalProperties": False}
     assert lint(closed, ANTHROPIC) == [
-        Finding("#", "25 optional properties, where anthropic takes 24", "strict mode is given up", False)
+        Finding("#", "25 optional properties, but anthropic allows 24", "strict mode is given up", False)
     ]
 
 

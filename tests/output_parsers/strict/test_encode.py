@@ -88,7 +88,7 @@ def test_a_repeated_key_in_a_list_of_pairs_is_an_error() -> None:
     decode = encode({"type": "object", "additionalProperties": INTEGER}, OPENAI).decode
     with pytest.raises(EncodingError) as caught:
         decode({"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]})
-    assert str(caught.value) == '$.value[1].key: the key stands twice, found "a"'
+    assert str(caught.value) == '$.value[1].key: the key appears twice, found "a"'
 
 
 def test_additional_properties_are_sent_under_a_name_that_no_property_has() -> None:
@@ -109,7 +109,7 @@ def test_additional_properties_are_sent_under_a_name_that_no_property_has() -> N
     with pytest.raises(EncodingError) as caught:
         encoding.decode({"additional_properties": 1, "additional_properties_": [pair]})
     assert (
-        str(caught.value) == '$.additional_properties_: the key stands twice, found "additional_properties"'
+        str(caught.value) == '$.additional_properties_: the key appears twice, found "additional_properties"'
     )
 
 

@@ -122,7 +122,7 @@ def test_a_deviation_is_read_and_recorded(form: Any, text: str, value: Any, coer
             Person,
             '{"age": "x", "tags": [{"key": "x", "value": "y"}, {"key": "x", "value": 1}, {"key": "z"}]}',
             [
-                '$.tags[1].key: the key stands twice, found "x"',
+                '$.tags[1].key: the key appears twice, found "x"',
                 "$.tags[2]: expected an object with key and value, found an object with key",
                 "$.name: the required field 'name' is missing",
                 '$.age: expected an integer, found "x"',

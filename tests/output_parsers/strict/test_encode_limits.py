@@ -100,7 +100,7 @@ def test_too_many_properties_give_strict_mode_up() -> None:
     encoding = encode(closed(**{f"p{number}": INTEGER for number in range(5001)}), OPENAI)
     assert not encoding.lossless
     assert [str(finding) for finding in encoding.findings if not finding.lossless] == [
-        "#: 5001 properties, where openai takes 5000: strict mode is given up"
+        "#: 5001 properties, but openai allows 5000: strict mode is given up"
     ]
 
 

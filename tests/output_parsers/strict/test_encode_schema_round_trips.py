@@ -221,7 +221,7 @@ def values_for(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.S
 
 # Rules that a schema cannot express: keys of pairs are unique, and optional items of a tuple come last.
 INEXPRESSIBLE = {
-    "the key stands twice",
+    "the key appears twice",
     "an item before it is left out",
     "no item of this name is expected",  # the same, where a branch of a union has fewer items
 }

@@ -180,7 +180,10 @@ def test_problems_of_new_parts_have_their_paths_in_the_reply() -> None:
     [
         ("{}", "$.age: this part is missing"),
         ("[1]", "$: expected an object with age, found an array of 1"),
-        ('{"age": 1, "Age": 2}', '$.Age: expected each key once; another key means the same, found "Age"'),
+        (
+            '{"age": 1, "Age": 2}',
+            '$.Age: expected each key once; another key is read as the same key, found "Age"',
+        ),
     ],
 )
 def test_a_reply_without_the_parts_is_an_error(parts: str, problem: str) -> None:

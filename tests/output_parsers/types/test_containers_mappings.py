@@ -81,7 +81,7 @@ def test_a_dict_is_read(tp: Any, text: str, value: dict[Any, Any] | None) -> Non
         (
             dict[float, int],
             '{"1": 1, "1.0": 2}',
-            '$["1.0"]: expected each key once; another key means the same, found "1.0"',
+            '$["1.0"]: expected each key once; another key is read as the same key, found "1.0"',
         ),
         (
             dict[Annotated[str, MinLen(2)], int],

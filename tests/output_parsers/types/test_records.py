@@ -155,7 +155,7 @@ def test_a_key_in_another_spelling_is_read_as_the_field(cls: Any, key: str) -> N
 @pytest.mark.parametrize("cls", USERS)
 def test_two_keys_for_one_field_are_refused(cls: Any) -> None:
     text = '{"firstName": "Ann", "FirstName": "Bob", "born": "1968-07-04"}'
-    assert problem(cls, text) == "$.FirstName: another key means 'first_name' too"
+    assert problem(cls, text) == "$.FirstName: another key refers to 'first_name' too"
 
 
 @pytest.mark.parametrize("cls", USERS)
