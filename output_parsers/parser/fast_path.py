@@ -64,7 +64,7 @@ def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None
     if field is not None:
         always += 1
 
-    # It runs for every reply of a clean call, hence the local names and the loops without helpers.
+    # It runs for every reply that is exact JSON, so it uses local variables and loops without helpers.
     def read(text: str) -> Any:
         if text[:1] not in _FIRST_CHARACTERS:  # a fence or prose: cheaper to see here than by an exception
             return NOT_EXACT

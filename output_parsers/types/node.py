@@ -236,7 +236,7 @@ def schema_of(node: Node[object]) -> JsonSchema:
 def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
     """Return a JSON Schema with a description added.
 
-    A reference is wrapped in ``anyOf``, because strict modes reject other keywords beside ``$ref``.
+    A reference is wrapped in ``anyOf``, because strict modes reject other keywords next to ``$ref``.
     """
     if not description:
         return schema
@@ -274,8 +274,8 @@ def _is_strict(schema: object) -> bool:
         schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties)
     ):
         return False
-    below = [*properties.values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", ())]
-    return all(map(_is_strict, [*below, schema["items"]] if "items" in schema else below))
+    subschemas = [*properties.values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", ())]
+    return all(map(_is_strict, [*subschemas, schema["items"]] if "items" in schema else subschemas))
 
 
 @runtime_checkable

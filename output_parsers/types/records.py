@@ -230,7 +230,7 @@ def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, object]) -> Re
         cls.model_rebuild(_types_namespace=dict(namespace))
     fields = _pydantic_fields(cls, cls.model_fields)
     extra = cls.model_config.get("extra") or "ignore"
-    about = None if cls.__doc__ == BaseModel.__doc__ else _class_docstring(cls)
+    docstring = None if cls.__doc__ == BaseModel.__doc__ else _class_docstring(cls)
     return RecordSpec(
         cls,
         fields,
@@ -239,7 +239,7 @@ def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, object]) -> Re
         and not _has_model_before_validator(cls),  # pydantic accepts NaN in extra fields
         extra=extra,
         by_key=True,
-        description=about,
+        description=docstring,
         adapter=TypeAdapter(cls),
         sees_whole_object=_has_model_before_validator(cls),
     )
@@ -291,8 +291,8 @@ def _dataclass(target: Target) -> RecordSpec:
     cls = target.origin
     missing = dataclasses.MISSING
     hints = class_hints(target.type, target.namespace)
-    every: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() omits InitVar
-    inits = {n: f for n, f in every.items() if f.init and not _is_class_var(hints.get(n))}
+    all_fields: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() omits InitVar
+    inits = {n: f for n, f in all_fields.items() if f.init and not _is_class_var(hints.get(n))}
     optional = [n for n, f in inits.items() if f.default is not missing or f.default_factory is not missing]
     specs = tuple(
         spec._replace(description=text)
@@ -327,7 +327,7 @@ def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
         and "__dataclass_fields__" in vars(cls)
         # without pseudo-fields (InitVar, ClassVar), and fields that the constructor does not take
         and set(cls.__dataclass_fields__) == {field.name for field in dataclasses.fields(cls)} == set(fields)
-        # the name under which dataclasses compiles a constructor; a constructor of the user's has another
+        # the name of the constructor that dataclasses generates; one that the user wrote has another name
         and getattr(init, "co_qualname", None) == "__create_fn__.<locals>.__init__"
         and getattr(init, "co_filename", None) == "<string>"
         and cls.__new__ is object.__new__
@@ -543,12 +543,12 @@ class ObjectNode(Node[object]):
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         if self in enclosing:
             return self.name
-        inside = (*enclosing, self)
+        enclosing = (*enclosing, self)
         lines = []
         for field in self.spec.fields:
             optional = "" if field.required else "?"
             description = self.descriptions[field.name] or ""
-            text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(inside)}'
+            text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(enclosing)}'
             lines.append((text, " ".join(description.split())))
         short = "{" + ", ".join(text for text, _ in lines) + "}"
         if len(short) <= 100 and not any(description for _, description in lines) and "\n" not in short:
@@ -635,13 +635,13 @@ class ObjectNode(Node[object]):
                 others.append((key, value))
             else:
                 matches[field.name] = (key, value)
-        exactly = set(matches)
+        exact_matches = set(matches)
         for key, value in others:
             field = self._by_normalized_key.get(normalize_key(key))
-            if field is not None and field.name not in exactly:
+            if field is not None and field.name not in exact_matches:
                 if field.name in matches:
                     problems.append(
-                        Problem(cursor.child(key).path, f"another key means {field.keys[0]!r} too")
+                        Problem(cursor.child(key).path, f"another key refers to {field.keys[0]!r} too")
                     )
                     continue
                 cursor.child(key).record("key in another form", key, field.keys[0])
@@ -724,9 +724,9 @@ class ObjectNode(Node[object]):
         # cached, because the fast path asks for every reply
         if self.spec.extra == "allow" or not all(field.required for field in self.spec.fields):
             return None
-        below = [node.fixed_keys() for node in self.nodes.values()]
-        counts = [count for count in below if count is not None]
-        return len(counts) + sum(counts) if len(counts) == len(below) else None
+        counts_or_none = [node.fixed_keys() for node in self.nodes.values()]
+        counts = [count for count in counts_or_none if count is not None]
+        return len(counts) + sum(counts) if len(counts) == len(counts_or_none) else None
 
     def count_keys(self, value: Any) -> int:
         if self._fixed is not None:
@@ -773,10 +773,10 @@ def object_node(
     node = ObjectNode(spec)
     register(node)
     for field in spec.fields:
-        below = target.child(field.type, field.name)
-        inside = build(below)
-        node.nodes[field.name] = RawNode(inside) if field.raw else inside
-        node.descriptions[field.name] = below.description or field.description
+        field_target = target.child(field.type, field.name)
+        field_node = build(field_target)
+        node.nodes[field.name] = RawNode(field_node) if field.raw else field_node
+        node.descriptions[field.name] = field_target.description or field.description
     return node
 
 
