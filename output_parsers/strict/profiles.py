@@ -60,12 +60,13 @@ class Profile(NamedTuple):
     name: str
     keywords: frozenset[str]
     formats: frozenset[str]
-    closed_objects: bool
-    all_required: bool
-    object_root: bool
-    any_of_root: bool
-    any_json: bool
-    recursion: bool
+    # The defaults describe a grammar engine, which accepts schemas of every shape.
+    closed_objects: bool = False
+    all_required: bool = False
+    object_root: bool = False
+    any_of_root: bool = True
+    any_json: bool = True
+    recursion: bool = True
     enum_kinds: frozenset[str] = frozenset(("boolean", "number", "string"))
     whole_patterns: bool = False
     bounds_of_numbers: bool = True
@@ -93,7 +94,6 @@ OPENAI = Profile(
     object_root=True,
     any_of_root=False,
     any_json=False,
-    recursion=True,
     limits=Limits(
         depth=10,
         properties=5000,
@@ -114,12 +114,7 @@ GEMINI = Profile(
         "$ref $defs format minimum maximum minItems maxItems"
     ),
     formats=_words("date-time date time"),
-    closed_objects=False,
-    all_required=False,
-    object_root=False,
-    any_of_root=True,
     any_json=False,
-    recursion=True,
     enum_kinds=frozenset(("number", "string")),
 )
 
@@ -130,7 +125,6 @@ ANTHROPIC = Profile(
     keywords=_words(_CORE + "format minItems"),
     formats=_words(_FORMATS + " uri"),
     closed_objects=True,
-    all_required=False,
     object_root=True,
     any_of_root=False,
     any_json=False,
@@ -145,12 +139,6 @@ LLAMA_CPP = Profile(
     name="llama.cpp",
     keywords=_words(_CORE + _BOUNDS + "minLength maxLength pattern format minItems maxItems"),
     formats=_words("date time date-time uuid"),
-    closed_objects=False,
-    all_required=False,
-    object_root=False,
-    any_of_root=True,
-    any_json=True,
-    recursion=True,
     whole_patterns=True,
     bounds_of_numbers=False,
 )
@@ -161,12 +149,6 @@ VLLM = Profile(
     name="vllm",
     keywords=_words(_CORE + _BOUNDS + "prefixItems minLength maxLength pattern format minItems maxItems"),
     formats=_words(_FORMATS + " uri uri-reference uri-template json-pointer relative-json-pointer"),
-    closed_objects=False,
-    all_required=False,
-    object_root=False,
-    any_of_root=True,
-    any_json=True,
-    recursion=True,
 )
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a declaration is told by create: where, what, and what to do; all of it at once."""
+"""``create`` reports every problem of a declaration at once: where it is, what it is, and what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRIED = (
 
 
 def problems(interface: Any, model: Any = None, **settings: Any) -> str:
-    """The whole message of the error that create raises; no model is asked on the way."""
+    """Return the whole message of the error that ``create`` raises, and check that no model is called."""
     scripted = ScriptedChatModel([])
     with pytest.raises(DefinitionError) as caught:
         create(interface, scripted if model is None else model, **settings)
@@ -48,7 +48,7 @@ def problems(interface: Any, model: Any = None, **settings: Any) -> str:
     return str(caught.value)
 
 
-def test_an_unknown_placeholder_is_told_with_the_closest_parameter() -> None:
+def test_an_unknown_placeholder_is_reported_with_the_closest_parameter() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{nme}}")
         def greet(self, name: str) -> str: ...
@@ -58,27 +58,46 @@ def test_an_unknown_placeholder_is_told_with_the_closest_parameter() -> None:
     )
 
 
-def test_an_unknown_placeholder_like_no_parameter_is_told_with_all_of_them() -> None:
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("Greet {{xyz}}", "the prompt uses {{xyz}}, but the parameters are: first, last"),
+        (
+            "Greet {{it}}",
+            "the prompt uses {{it}}, which stands for the only argument; there are 2",
+        ),
+    ],
+)
+def test_a_placeholder_for_none_of_several_parameters_is_reported(template: str, message: str) -> None:
     class Greeter(Protocol):
-        @user_message("Greet {{xyz}}")
+        @user_message(template)
         def greet(self, first: str, last: str) -> str: ...
 
-    assert problems(Greeter) == (
-        "Greeter.greet: the prompt uses {{xyz}}, but the parameters are: first, last"
-    )
+    assert problems(Greeter) == f"Greeter.greet: {message}"
 
 
-def test_an_unknown_placeholder_without_any_parameter_is_told() -> None:
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (
+            "Greet {{name}}",
+            "the prompt uses {{name}}, but the parameters are: none; is self missing?",
+        ),
+        (
+            "Greet {{it}}",
+            "the prompt uses {{it}}, which stands for the only argument; there are 0",
+        ),
+    ],
+)
+def test_a_placeholder_without_any_parameter_is_reported(template: str, message: str) -> None:
     class Greeter(Protocol):
-        @user_message("Greet {{name}}")
+        @user_message(template)
         def greet(self) -> str: ...
 
-    assert problems(Greeter) == (
-        "Greeter.greet: the prompt uses {{name}}, but the parameters are: none; is self missing?"
-    )
+    assert problems(Greeter) == f"Greeter.greet: {message}"
 
 
-def test_of_a_method_that_has_parameters_self_is_not_asked_for() -> None:
+def test_a_missing_self_is_not_suspected_if_the_method_has_other_parameters() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{name}}")
         def greet(self, earlier: Annotated[list[Any], History]) -> str: ...
@@ -86,7 +105,7 @@ def test_of_a_method_that_has_parameters_self_is_not_asked_for() -> None:
     assert problems(Greeter) == "Greeter.greet: the prompt uses {{name}}, but the parameters are: none"
 
 
-def test_an_unknown_placeholder_in_the_system_message_is_told() -> None:
+def test_an_unknown_placeholder_in_the_system_message_is_reported() -> None:
     class Greeter(Protocol):
         @system_message("Speak {{langauge}}")
         @user_message("Greet {{name}}")
@@ -98,7 +117,7 @@ def test_an_unknown_placeholder_in_the_system_message_is_told() -> None:
     )
 
 
-def test_the_service_itself_is_not_for_the_prompt() -> None:
+def test_a_placeholder_for_self_is_reported() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{self}} and {{name}}")
         def greet(self, name: str) -> str: ...
@@ -106,27 +125,7 @@ def test_the_service_itself_is_not_for_the_prompt() -> None:
     assert problems(Greeter) == "Greeter.greet: the prompt uses {{self}}, but the parameters are: name"
 
 
-def test_it_among_several_arguments_is_told() -> None:
-    class Greeter(Protocol):
-        @user_message("Greet {{it}}")
-        def greet(self, first: str, last: str) -> str: ...
-
-    assert problems(Greeter) == (
-        "Greeter.greet: the prompt uses {{it}}, which stands for the only argument; there are 2"
-    )
-
-
-def test_it_without_an_argument_is_told() -> None:
-    class Greeter(Protocol):
-        @user_message("Greet {{it}}")
-        def greet(self) -> str: ...
-
-    assert problems(Greeter) == (
-        "Greeter.greet: the prompt uses {{it}}, which stands for the only argument; there are 0"
-    )
-
-
-def test_a_placeholder_for_what_the_model_never_sees_is_told() -> None:
+def test_a_placeholder_for_a_tool_context_is_reported() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{name}} with {{key}}")
         def greet(self, name: str, key: Annotated[str, ToolContext]) -> str: ...
@@ -136,7 +135,7 @@ def test_a_placeholder_for_what_the_model_never_sees_is_told() -> None:
     )
 
 
-def test_an_unused_parameter_is_told() -> None:
+def test_an_unused_parameter_is_reported() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{name}}")
         def greet(self, name: str, language: str) -> str: ...
@@ -147,7 +146,7 @@ def test_an_unused_parameter_is_told() -> None:
     )
 
 
-def test_the_name_of_the_format_instructions_is_taken() -> None:
+def test_a_parameter_cannot_have_the_name_of_the_format_instructions() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{format_instructions}}")
         def greet(self, format_instructions: str) -> str: ...
@@ -155,35 +154,35 @@ def test_the_name_of_the_format_instructions_is_taken() -> None:
     assert problems(Greeter) == ("Greeter.greet: a parameter cannot be called format_instructions; rename it")
 
 
-def test_a_missing_return_annotation_is_told() -> None:
+def test_a_missing_return_annotation_is_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str): ...  # type: ignore[no-untyped-def]
 
     assert problems(Judge) == "Judge.good: it has no return annotation; annotate the type of the answer"
 
 
-def test_a_return_of_none_is_told() -> None:
+def test_a_return_of_none_is_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> None: ...
 
     assert problems(Judge) == ("Judge.good: it returns None; annotate the type of the answer")
 
 
-def test_a_type_that_no_parser_reads_is_told_with_what_was_tried() -> None:
+def test_a_type_that_no_parser_reads_is_reported_with_what_was_tried() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Socket: ...
 
     assert problems(Judge) == f"Judge.good: no parser reads Socket; {TRIED}"
 
 
-def test_a_type_that_no_parser_reads_is_told_inside_another() -> None:
+def test_a_type_that_no_parser_reads_is_reported_inside_another() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> list[Socket]: ...
 
     assert problems(Judge) == f"Judge.good: no parser reads Socket (in list[Socket]); {TRIED}"
 
 
-def test_a_type_that_no_parser_reads_is_told_inside_a_record() -> None:
+def test_a_type_that_no_parser_reads_is_reported_inside_a_record() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Plug: ...
 
@@ -202,7 +201,7 @@ class Plug:
     sockets: dict[str, Socket]
 
 
-def test_a_stub_without_a_prompt_and_without_an_argument_is_told() -> None:
+def test_a_stub_without_a_prompt_and_without_an_argument_is_reported() -> None:
     class Judge(Protocol):
         def good(self) -> bool: ...
 
@@ -211,7 +210,7 @@ def test_a_stub_without_a_prompt_and_without_an_argument_is_told() -> None:
     )
 
 
-def test_a_stub_without_a_prompt_and_with_several_arguments_is_told() -> None:
+def test_a_stub_without_a_prompt_and_with_several_arguments_is_reported() -> None:
     class Judge(Protocol):
         def better(self, one: str, other: str) -> bool: ...
 
@@ -221,7 +220,7 @@ def test_a_stub_without_a_prompt_and_with_several_arguments_is_told() -> None:
     )
 
 
-def test_a_prompt_and_an_argument_that_is_the_message_are_told() -> None:
+def test_a_prompt_and_an_argument_that_is_the_message_are_reported() -> None:
     class Judge(Protocol):
         @user_message("Is it good?")
         def good(self, text: Annotated[str, UserMessage]) -> bool: ...
@@ -231,7 +230,7 @@ def test_a_prompt_and_an_argument_that_is_the_message_are_told() -> None:
     )
 
 
-def test_two_roles_on_one_parameter_are_told() -> None:
+def test_two_roles_on_one_parameter_are_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str, who: Annotated[str, MemoryId, UserName]) -> bool: ...
 
@@ -240,7 +239,7 @@ def test_two_roles_on_one_parameter_are_told() -> None:
     )
 
 
-def test_one_role_on_two_parameters_is_told() -> None:
+def test_one_role_on_two_parameters_is_reported() -> None:
     class Judge(Protocol):
         def good(
             self, text: str, a: Annotated[list[Any], History], b: Annotated[list[Any], History]
@@ -249,7 +248,7 @@ def test_one_role_on_two_parameters_is_told() -> None:
     assert problems(Judge) == "Judge.good: the parameters a and b have the same role, History"
 
 
-def test_an_annotation_that_cannot_be_resolved_is_told() -> None:
+def test_an_annotation_that_cannot_be_resolved_is_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Nowhere: ...  # type: ignore[name-defined]  # noqa: F821
 
@@ -259,7 +258,7 @@ def test_an_annotation_that_cannot_be_resolved_is_told() -> None:
     )
 
 
-def test_an_annotation_that_is_no_expression_is_told() -> None:
+def test_an_annotation_that_is_not_an_expression_is_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> bool: ...
 
@@ -269,7 +268,7 @@ def test_an_annotation_that_is_no_expression_is_told() -> None:
     )
 
 
-def test_bad_template_syntax_is_told_with_line_and_column() -> None:
+def test_bad_template_syntax_is_reported_with_line_and_column() -> None:
     class Greeter(Protocol):
         @user_message("Greet\nthis {{ name")
         def greet(self, name: str) -> str: ...
@@ -280,7 +279,7 @@ def test_bad_template_syntax_is_told_with_line_and_column() -> None:
     )
 
 
-def test_bad_syntax_of_the_system_message_is_told() -> None:
+def test_bad_syntax_of_the_system_message_is_reported() -> None:
     class Greeter(Protocol):
         @system_message("{% if %}")
         def greet(self, name: str) -> str: ...
@@ -291,7 +290,7 @@ def test_bad_syntax_of_the_system_message_is_told() -> None:
     )
 
 
-def test_an_empty_template_is_told() -> None:
+def test_an_empty_template_is_reported() -> None:
     class Greeter(Protocol):
         @user_message(" ")
         def greet(self, name: str) -> str: ...
@@ -299,7 +298,7 @@ def test_an_empty_template_is_told() -> None:
     assert problems(Greeter) == "Greeter.greet: prompt: the template is empty"
 
 
-def test_a_missing_template_file_is_told() -> None:
+def test_a_missing_template_file_is_reported() -> None:
     class Greeter(Protocol):
         @user_message(from_file="prompts/gret.txt")
         def greet(self, name: str) -> str: ...
@@ -310,49 +309,49 @@ def test_a_missing_template_file_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize("form", [Result, Result[T]])  # type: ignore[valid-type]
-def test_a_result_without_an_argument_is_told(form: Any) -> None:
+@pytest.mark.parametrize("return_type", [Result, Result[T]])  # type: ignore[valid-type]
+def test_a_result_without_an_argument_is_reported(return_type: Any) -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Any: ...
 
-    Judge.good.__annotations__["return"] = form
+    Judge.good.__annotations__["return"] = return_type
     assert problems(Judge) == "Judge.good: Result needs the type of its value, as in Result[bool]"
 
 
 @pytest.mark.parametrize(
-    ("form", "name", "item"),
+    ("return_type", "name", "item"),
     [
         (Iterator[str], "Iterator", "str"),
         (AsyncIterator[int], "AsyncIterator", "int"),
         (Iterator, "Iterator", "str"),
     ],
 )
-def test_an_async_def_that_returns_an_iterator_is_told(form: Any, name: str, item: str) -> None:
+def test_an_async_def_that_returns_an_iterator_is_reported(return_type: Any, name: str, item: str) -> None:
     class Writer(Protocol):
         async def write(self, text: str) -> Any: ...
 
-    Writer.write.__annotations__["return"] = form
+    Writer.write.__annotations__["return"] = return_type
     assert problems(Writer) == (
         f"Writer.write: async def with {name} is a coroutine that returns an iterator; "
         f"write def and AsyncIterator[{item}]"
     )
 
 
-def test_an_iterator_of_nothing_is_told() -> None:
+def test_an_iterator_of_nothing_is_reported() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Iterator: ...  # type: ignore[type-arg]
 
     assert problems(Writer) == "Writer.write: Iterator needs the type of its items, as in Iterator[str]"
 
 
-def test_a_stream_of_nothing_is_told() -> None:
+def test_a_stream_of_nothing_is_reported() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Stream: ...  # type: ignore[type-arg]
 
     assert problems(Writer) == "Writer.write: Stream needs the type of its value, as in Stream[bool]"
 
 
-def test_a_coroutine_of_a_stream_is_told() -> None:
+def test_a_coroutine_of_a_stream_is_reported() -> None:
     class Writer(Protocol):
         async def write(self, text: str) -> AsyncStream[int]: ...
 
@@ -361,7 +360,7 @@ def test_a_coroutine_of_a_stream_is_told() -> None:
     )
 
 
-def test_an_awaitable_is_told() -> None:
+def test_an_awaitable_is_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Awaitable[bool]: ...
 
@@ -371,7 +370,7 @@ def test_an_awaitable_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "whole", "part"),
+    ("return_type", "whole", "part"),
     [
         (list[AiMessage], "list[AiMessage]", "AiMessage"),
         (ChatReply | None, "ChatReply | None", "ChatReply"),
@@ -380,11 +379,13 @@ def test_an_awaitable_is_told() -> None:
         (Result[list[AiMessage]], "Result[list[AiMessage]]", "AiMessage"),
     ],
 )
-def test_a_model_is_never_asked_for_what_tells_of_its_reply(form: Any, whole: str, part: str) -> None:
+def test_a_type_that_describes_the_reply_cannot_be_part_of_the_answer(
+    return_type: Any, whole: str, part: str
+) -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Any: ...
 
-    Judge.good.__annotations__["return"] = form
+    Judge.good.__annotations__["return"] = return_type
     assert problems(Judge) == (
         f"Judge.good: it returns {whole}, but {part} describes the whole reply and cannot "
         f"be part of another type"
@@ -395,24 +396,24 @@ class Judge(Protocol):
     def good(self, text: str) -> bool: ...
 
 
-def test_an_unknown_model_is_told_with_the_providers() -> None:
+def test_an_unknown_model_is_reported_with_the_providers() -> None:
     assert problems(Judge, "gpt-5") == (
         "Judge: the model 'gpt-5' is unknown: its provider must be one of azure, azure-responses, "
         'local, ollama, openai, openai-responses, as in "openai:NAME"'
     )
 
 
-def test_an_object_that_is_no_model_is_told() -> None:
+def test_an_object_that_is_not_a_model_is_reported() -> None:
     assert problems(Judge, 5) == (
         "Judge: int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"
     )
 
 
-def test_the_class_of_a_model_is_told() -> None:
+def test_the_class_of_a_model_is_reported() -> None:
     assert problems(Judge, ScriptedChatModel) == "Judge: ScriptedChatModel is a class; pass an object of it"
 
 
-def test_no_model_at_all_is_told_with_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_is_reported_with_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: None)
     with pytest.raises(DefinitionError) as caught:
         create(Judge)
@@ -422,7 +423,7 @@ def test_no_model_at_all_is_told_with_how_to_set_one(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_an_unknown_model_of_one_method_is_told_there() -> None:
+def test_an_unknown_model_of_one_method_is_reported_for_that_method() -> None:
     class Mixed(Protocol):
         @options(model="nowhere:x")
         def good(self, text: str) -> bool: ...
@@ -435,7 +436,7 @@ def test_an_unknown_model_of_one_method_is_told_there() -> None:
     )
 
 
-def test_options_out_of_range_are_told_where_they_were_set() -> None:
+def test_options_out_of_range_are_reported_where_they_were_set() -> None:
     @options(temperature=3)
     class Ranged(Protocol):
         @options(max_tokens=0)
@@ -458,11 +459,11 @@ UNKNOWN = (
 )
 
 
-def test_an_unknown_strategy_of_the_service_is_told() -> None:
+def test_an_unknown_strategy_of_the_service_is_reported() -> None:
     assert problems(Judge, strategy="magic") == f"Judge: {UNKNOWN}"
 
 
-def test_an_unknown_strategy_of_the_interface_is_told() -> None:
+def test_an_unknown_strategy_of_the_interface_is_reported() -> None:
     @options(strategy="magic")
     class Magic(Protocol):
         def good(self, text: str) -> bool: ...
@@ -470,7 +471,7 @@ def test_an_unknown_strategy_of_the_interface_is_told() -> None:
     assert problems(Magic) == f"Magic: {UNKNOWN}"
 
 
-def test_an_unknown_strategy_of_a_method_is_told() -> None:
+def test_an_unknown_strategy_of_a_method_is_reported() -> None:
     class Magic(Protocol):
         @options(strategy="magic")
         def good(self, text: str) -> bool: ...
@@ -478,21 +479,21 @@ def test_an_unknown_strategy_of_a_method_is_told() -> None:
     assert problems(Magic) == f"Magic.good: {UNKNOWN}"
 
 
-def test_a_strategy_that_the_model_has_not_is_told() -> None:
+def test_a_strategy_that_the_model_does_not_support_is_reported() -> None:
     model = ScriptedChatModel([], capabilities=Capabilities(json_mode=True))
     assert problems(Judge, model, strategy="json_schema") == (
         "Judge.good: scripted does not support the strategy json_schema; its capabilities: json_mode"
     )
 
 
-def test_a_generic_interface_left_open_is_told() -> None:
+def test_a_generic_interface_left_open_is_reported() -> None:
     class Extractor(Protocol[T]):
         def extract(self, text: str) -> T: ...
 
     assert problems(Extractor) == "Extractor: it is generic; fill in T, as in Extractor[str]"
 
 
-def test_a_generic_interface_of_two_variables_left_open_is_told() -> None:
+def test_a_generic_interface_of_two_variables_left_open_is_reported() -> None:
     class Pairs(Protocol[T, K]):
         def one(self, text: str) -> T: ...
 
@@ -503,7 +504,7 @@ def test_a_generic_interface_of_two_variables_left_open_is_told() -> None:
     )
 
 
-def test_a_generic_parent_left_open_is_told() -> None:
+def test_a_generic_parent_left_open_is_reported() -> None:
     class Extractor(Protocol[T]):
         def extract(self, text: str) -> T: ...
 
@@ -516,7 +517,7 @@ def test_a_generic_parent_left_open_is_told() -> None:
     )
 
 
-def test_a_prompt_with_a_body_is_told() -> None:
+def test_a_prompt_with_a_body_is_reported() -> None:
     class Judge(Protocol):
         @user_message("Is {{text}} good?")
         def good(self, text: str) -> bool:
@@ -528,7 +529,7 @@ def test_a_prompt_with_a_body_is_told() -> None:
     )
 
 
-def test_an_abstract_property_is_told() -> None:
+def test_an_abstract_property_is_reported() -> None:
     class Judge(ABC):
         @property
         @abstractmethod
@@ -542,7 +543,7 @@ def test_an_abstract_property_is_told() -> None:
     )
 
 
-def test_an_abstract_method_with_a_body_is_told() -> None:
+def test_an_abstract_method_with_a_body_is_reported() -> None:
     class Judge(ABC):
         @abstractmethod
         def name(self) -> str:
@@ -555,7 +556,7 @@ def test_an_abstract_method_with_a_body_is_told() -> None:
 
 
 @pytest.mark.parametrize("kind", [staticmethod, classmethod, property])
-def test_a_stub_that_is_no_plain_method_is_told(kind: Any) -> None:
+def test_a_stub_that_is_not_a_plain_method_is_reported(kind: Any) -> None:
     class Judge(Protocol):
         @kind
         def name(self) -> str: ...
@@ -567,7 +568,7 @@ def test_a_stub_that_is_no_plain_method_is_told(kind: Any) -> None:
     )
 
 
-def test_an_interface_without_stubs_is_told() -> None:
+def test_an_interface_without_stubs_is_reported() -> None:
     class Done:
         def good(self, text: str) -> bool:
             return True
@@ -575,12 +576,14 @@ def test_an_interface_without_stubs_is_told() -> None:
     assert problems(Done) == "Done: it has no method to implement: each has a body of its own"
 
 
-@pytest.mark.parametrize(("thing", "name"), [("Judge", "'Judge'"), (int | str, "int | str"), (None, "None")])
-def test_what_is_no_class_is_told(thing: Any, name: str) -> None:
-    assert problems(thing) == f"{name}: it is not a class; create takes a Protocol, an ABC or a class"
+@pytest.mark.parametrize(
+    ("interface", "name"), [("Judge", "'Judge'"), (int | str, "int | str"), (None, "None")]
+)
+def test_an_interface_that_is_not_a_class_is_reported(interface: Any, name: str) -> None:
+    assert problems(interface) == f"{name}: it is not a class; create takes a Protocol, an ABC or a class"
 
 
-def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
+def test_a_system_message_callable_that_takes_something_else_is_reported() -> None:
     class Judge(Protocol):
         @system_message(lambda txt: str(txt))
         def good(self, text: str) -> bool: ...
@@ -591,7 +594,7 @@ def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
     )
 
 
-def test_a_structured_prompt_that_names_no_field_of_its_own_is_told() -> None:
+def test_a_structured_prompt_with_an_unknown_field_is_reported() -> None:
     @structured_prompt("A recipe of {{dsh}} for {{it}} {{format_instructions}}")
     @dataclass
     class Recipe:
@@ -603,13 +606,13 @@ def test_a_structured_prompt_that_names_no_field_of_its_own_is_told() -> None:
     where = "Cook.cook, structured prompt Recipe: its template uses"
     assert problems(Cook) == (
         "3 problems:\n"
-        f"  - {where} {{{{dsh}}}}, but its fields are: dish; did you mean dish?\n"
-        f"  - {where} {{{{format_instructions}}}}, but its fields are: dish\n"
-        f"  - {where} {{{{it}}}}, but its fields are: dish"
+        f"  - {start} {{{{dsh}}}}, but its fields are: dish; did you mean dish?\n"
+        f"  - {start} {{{{format_instructions}}}}, but its fields are: dish\n"
+        f"  - {start} {{{{it}}}}, but its fields are: dish"
     )
 
 
-def test_a_structured_prompt_with_bad_syntax_is_told() -> None:
+def test_a_structured_prompt_with_bad_syntax_is_reported() -> None:
     @structured_prompt("A recipe of {{dish")
     @dataclass
     class Recipe:
@@ -624,7 +627,7 @@ def test_a_structured_prompt_with_bad_syntax_is_told() -> None:
     )
 
 
-def test_a_structured_prompt_without_its_file_is_told() -> None:
+def test_a_structured_prompt_without_its_file_is_reported() -> None:
     @structured_prompt(from_file="nowhere.txt")
     @dataclass
     class Recipe:
@@ -639,7 +642,7 @@ def test_a_structured_prompt_without_its_file_is_told() -> None:
     )
 
 
-def test_all_faults_of_an_interface_are_told_at_once() -> None:
+def test_all_problems_of_an_interface_are_reported_at_once() -> None:
     class Wrong(Protocol):
         @user_message("Is {{txt}} good?")
         def good(self, text: str, who: Annotated[str, MemoryId]) -> Socket: ...
@@ -663,7 +666,7 @@ def test_all_faults_of_an_interface_are_told_at_once() -> None:
     )
 
 
-def test_the_faults_can_be_looked_at_one_by_one() -> None:
+def test_the_error_has_a_list_of_the_problems() -> None:
     class Wrong(Protocol):
         def good(self, text: str) -> None: ...
 
