@@ -603,7 +603,7 @@ def test_a_structured_prompt_with_an_unknown_field_is_reported() -> None:
     class Cook(Protocol):
         def cook(self, recipe: str | Recipe) -> str: ...
 
-    where = "Cook.cook, structured prompt Recipe: its template uses"
+    start = "Cook.cook, structured prompt Recipe: its template uses"
     assert problems(Cook) == (
         "3 problems:\n"
         f"  - {start} {{{{dsh}}}}, but its fields are: dish; did you mean dish?\n"

@@ -48,7 +48,7 @@ PET: dict[str, Any] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, and of the same types all through: 1 is not 1.0 or True."""
+    """Return True if two values are equal and of the same types; 1 is not 1.0 or True."""
     return repr(one) == repr(other) if not isinstance(one, (dict, list)) else _same_parts(one, other)
 
 
@@ -558,7 +558,7 @@ SCHEMAS = st.recursive(LEAVES, compound, max_leaves=5).map(lambda s: {**s, "$def
 
 
 def instances(schema: Any) -> st.SearchStrategy[Any]:
-    """Values that are mostly valid: what a careful writer and a careless one might put there."""
+    """Generate values that are mostly valid by a JSON Schema."""
     if "enum" in schema or "const" in schema:
         return st.sampled_from(schema.get("enum") or [schema["const"]])
     forms = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
@@ -596,7 +596,7 @@ DRESSES = ["{}", "```json\n{}\n```", "Here you are:\n\n```\n{}\n```\nAnything el
 
 
 def outcome(read: Callable[[], Any]) -> Any:
-    """What is read, or the problems that reading it met."""
+    """Return the value that is read from a text, or the problems of reading it."""
     try:
         return read()
     except OutputParsingError as error:

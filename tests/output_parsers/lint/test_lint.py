@@ -1,4 +1,4 @@
-"""lint reports unsupported features by field, with what is done about each."""
+"""``lint`` reports the unsupported features of each field, and how they are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""parse and read: the value, every coercion, or one error with all problems."""
+"""``parse`` and ``read`` return a value with every coercion, or raise one error with all problems."""
 
 from __future__ import annotations
 

@@ -42,23 +42,30 @@ def corpuslib() -> Iterator[ModuleType]:
 
 
 def judge(case: dict[str, Any], corpuslib: ModuleType, adapter: Any) -> str:
-    """One of: read, refused, wrong (another value than was due), missed (a value was due), crashed."""
-    form, _ = corpuslib.load_type(case)
+    """Return the verdict on a reply: read, refused, wrong, missed or crashed.
+
+    "wrong" is another value than the expected one, and "missed" means that a value was expected but refused.
+    """
+    tp, _ = corpuslib.load_type(case)
     text = case["text"] if case["text"] is not None else eval(case["text_gen"])
     expected = eval(case["expect_gen"]) if "expect_gen" in case else case["expect"]
-    wanted = [expected, *case.get("accept", []), *(eval(case["accept_gen"]) if "accept_gen" in case else [])]
+    accepted = [
+        expected,
+        *case.get("accept", []),
+        *(eval(case["accept_gen"]) if "accept_gen" in case else []),
+    ]
     try:
-        value = adapter.parse(form, text)
+        value = adapter.parse(tp, text)
     except adapter.errors:
-        return "refused" if ERROR in wanted else "missed"
+        return "refused" if ERROR in accepted else "missed"
     except Exception as error:
         return f"crashed: {type(error).__name__}: {error}"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        shown = TypeAdapter(form).dump_python(value, mode="json", warnings="error")
+        dumped = TypeAdapter(tp).dump_python(value, mode="json", warnings="error")
     unordered = case["type"].startswith(("set[", "frozenset["))
-    good = any(corpuslib.same(shown, want, unordered) for want in wanted if want != ERROR)
-    return "read" if good else f"wrong: {str(shown)[:200]}"
+    good = any(corpuslib.same(dumped, answer, unordered) for answer in accepted if answer != ERROR)
+    return "read" if good else f"wrong: {str(dumped)[:200]}"
 
 
 @pytest.mark.parametrize("name", ["final.jsonl", "adversarial.jsonl"])

@@ -119,19 +119,25 @@ def seconds(tp: Any, text: str) -> float:
 
 @pytest.fixture(autouse=True)
 def no_collecting() -> Iterator[None]:
-    """The collector of garbage goes through all that the process holds, which the text has no part in."""
+    """Disable the garbage collector during a measurement.
+
+    It visits all objects of the process, so its time does not depend on the text.
+    """
     gc.disable()
     yield
     gc.enable()
 
 
 def growth(tp: Any, head: str, unit: str, longest: int) -> float:
-    """How many times as much a character of the long text costs; the lowest of some measurements."""
+    """Return by how much the time per character grows from a short text to a long one.
+
+    It is the lowest of several measurements.
+    """
     short, long = (head + unit * (length // len(unit)) for length in (SHORT, longest))
     lowest = float("inf")
     for _ in range(4):
         small = min(seconds(tp, short) for _ in range(3))
-        # what takes less than a clock's tick for the short text is held against a tick
+        # a time below one tick of the clock counts as one tick
         lowest = min(lowest, seconds(tp, long) / len(long) * len(short) / max(small, 2e-4))
         if lowest <= MAX_GROWTH:
             break

@@ -118,7 +118,7 @@ def parser_of(tp: Any) -> TypeParser[Any]:
 
 
 def to_plain_data(value: Any) -> Any:
-    """What a careful writer puts into JSON for a value."""
+    """Return the JSON data that a careful writer uses for a value."""
     if isinstance(value, (list, tuple, frozenset)):
         return [to_plain_data(item) for item in value]
     if isinstance(value, dict):
@@ -143,7 +143,7 @@ def to_plain_data(value: Any) -> Any:
 
 
 class Number(float):
-    """A decimal on its way into a JSON text."""
+    """A decimal number that is to be written with all its digits."""
 
     def __new__(cls, value: Decimal) -> Number:
         number = super().__new__(cls, value)
@@ -154,7 +154,7 @@ class Number(float):
 
 
 def write_json(value: Any, **options: Any) -> str:
-    """The JSON text of a value, its decimals digit by digit."""
+    """Return the JSON text of a value, with all digits of its decimals."""
     numbers: list[str] = []
 
     def marked(part: Any) -> Any:

@@ -210,7 +210,7 @@ def test_any_value_of_a_type_is_read_back(name: str, variant: str) -> None:
 @QUICK
 @given(text=TEXT)
 def test_text_is_read_back_or_refused(text: str, variant: str) -> None:
-    """By itself text may be read without its reasoning tags; then no text says it."""
+    """Text with reasoning tags is read without them, so it cannot be written."""
     parser = VARIANTS[variant](parser_for(str))
     try:
         message = parser.write(text)
@@ -413,7 +413,7 @@ def test_a_field_with_a_converting_validator_is_written_from_its_stored_value() 
 
 
 def test_a_validator_that_changes_the_value_each_time_makes_it_unwritable() -> None:
-    """It sees the value once, as with pydantic itself."""
+    """The validator runs once for each value, as with pydantic itself."""
 
     class Grown(BaseModel):
         size: Annotated[int, BeforeValidator(lambda v: v * 2)]

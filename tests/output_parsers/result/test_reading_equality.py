@@ -1,4 +1,4 @@
-"""strict_equal: two values are equal if all their parts are equal and of the same types."""
+"""``strict_equal`` takes two values as equal if all their parts are equal and of the same types."""
 
 from __future__ import annotations
 
@@ -162,6 +162,6 @@ def test_attributes_of_a_record_that_are_not_fields_are_ignored() -> None:
 
 
 def test_two_equal_blocks_are_one_answer_even_if_their_class_has_no_eq() -> None:
-    """``@dataclass(eq=False)`` compares by identity, and the same value was read twice."""
+    """``@dataclass(eq=False)`` compares by identity, although both blocks have the same value."""
     text = 'First:\n```json\n{"value": 1}\n```\nand again:\n```json\n{"value": 1}\n```'
     assert parse(Identical, text).value == 1

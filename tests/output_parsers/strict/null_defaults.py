@@ -1,4 +1,7 @@
-"""Finds the keys whose default is null, which may be decoded as null although they were left out."""
+"""Find the properties of a JSON Schema whose default is null.
+
+Such a property may be decoded as null although it was left out.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,19 @@ from output_parsers.strict.schema_queries import json_equal
 
 
 def null_by_default(schema: Any) -> set[str]:
-    """Return the properties whose default is null."""
+    """Return the properties of a JSON Schema whose default is null."""
     if isinstance(schema, list):
         return set().union(*map(null_by_default, schema))
     if not isinstance(schema, dict):
         return set()
-    known = schema.get("properties")
-    named = known.items() if isinstance(known, dict) else ()
-    own = {name for name, part in named if isinstance(part, dict) and part.get("default", 0) is None}
+    properties = schema.get("properties")
+    items = properties.items() if isinstance(properties, dict) else ()
+    own = {name for name, part in items if isinstance(part, dict) and part.get("default", 0) is None}
     return own.union(*map(null_by_default, schema.values()))
 
 
 def equal_except_nulls(names: set[str], decoded: Any, value: Any) -> bool:
-    """Return True if two values are equal, apart from these keys, which may be null instead of missing."""
+    """Return True if two values are equal except for properties that may be null instead of missing."""
     if isinstance(decoded, dict) and isinstance(value, dict):
         more = decoded.keys() - value.keys()
         same = value.keys() <= decoded.keys() and all(

@@ -1,4 +1,7 @@
-"""Checks a strict schema against OpenAI's guide "Structured model outputs", independently of the library."""
+"""Check JSON Schemas against OpenAI's guide "Structured model outputs".
+
+The check does not use the library.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ ANYWHERE = {"type", "enum", "const", "description", "title", "$defs"}
 
 
 def problems_of(schema: Any) -> list[str]:
-    """Return what is wrong with a schema, with the path of each problem. Empty if strict mode accepts it."""
+    """Return the problems of a JSON Schema in strict mode, with the path of each problem.
+
+    The result is empty if strict mode accepts the schema.
+    """
     problems = list(_problems(schema, "#"))
     if not isinstance(schema, dict):
         return problems

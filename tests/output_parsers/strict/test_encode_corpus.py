@@ -48,7 +48,7 @@ def validator(schema: Any) -> Any:
 
 
 def round_trip_problems(case: dict[str, Any], encoding: Encoding) -> list[str]:
-    """Return which instances of a schema are not encoded and decoded faithfully."""
+    """Return a problem for each value of a schema that changes when it is encoded and decoded."""
     original, sent = validator(case["schema"]), validator(encoding.schema)
     names = nulls.null_by_default(case["schema"])
     problems = []

@@ -1,4 +1,7 @@
-"""For schemas of all kinds: a valid value is encoded, fits the schema that is sent, and is decoded again."""
+"""For schemas of all kinds, a valid value can be encoded, sent and decoded again.
+
+The encoded value fits the schema that is sent.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +120,10 @@ SCHEMAS = st.recursive(LEAVES, compound, max_leaves=6).map(
 
 
 def is_valid(schema: Any, value: Any) -> bool | None:
-    """Validate with jsonschema. Returns None if it cannot decide, as for ``{"$ref": "#"}``."""
+    """Validate a value with the package jsonschema.
+
+    Return None if the package cannot decide, as for ``{"$ref": "#"}``.
+    """
     try:
         return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
     except RecursionError:
@@ -229,14 +235,14 @@ JSON_TEXT = "written as JSON text in this string"
 
 
 def json_texts(description: str) -> st.SearchStrategy[str]:
-    """Return JSON texts of the types that a description asks for."""
+    """Return JSON texts of values with the JSON types that a description names."""
     kinds = set(description.split(f", {JSON_TEXT}")[0].rpartition("(")[2].split(" or "))
     wanted = VALUES if "any JSON value" in kinds else VALUES.filter(lambda value: kind_of(value) in kinds)
     return wanted.map(json.dumps)
 
 
 def has_repeated_key(encoded: Any) -> bool:
-    """Return True if a list of pairs, anywhere in the value, has a key twice."""
+    """Return True if a list of key-value pairs anywhere in a value has the same key twice."""
     if isinstance(encoded, dict):
         return any(map(has_repeated_key, encoded.values()))
     if not isinstance(encoded, list):

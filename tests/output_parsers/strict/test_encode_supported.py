@@ -26,7 +26,7 @@ class Address(BaseModel):
 
 
 class Person(BaseModel):
-    """Somebody."""
+    """A person."""
 
     name: str
     size: Size

@@ -1,4 +1,4 @@
-"""A patch asks only for the invalid parts of a reply and puts the new ones in their place."""
+"""A patch asks only for the invalid parts of a reply and inserts the new parts."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_new_parts_are_put_into_the_reply(of: Any, text: str, parts: str, value:
     assert patched(of, text, parts) == value
 
 
-def test_a_reply_in_an_envelope_is_patched_inside_of_it() -> None:
+def test_a_reply_in_an_envelope_is_patched_inside_the_envelope() -> None:
     assert patched(parser_for(list[int]).with_envelope(), '{"value": [1, "x"]}', '{"value_1": 2}') == [1, 2]
 
 
@@ -116,7 +116,7 @@ def test_an_encoded_reply_is_patched_in_its_plain_form() -> None:
     assert patch.read({"value_a_age": 31}).value == {"a": Person("Ann", 31)}
 
 
-def test_the_parts_are_asked_for_with_their_schemas() -> None:
+def test_the_parts_are_requested_with_their_schemas() -> None:
     patch = patch_of(Aliased, '{"firstName": [], "sizes": [1, "x"]}')
     assert patch is not None
     assert patch.parts.schema == {
@@ -147,7 +147,7 @@ def test_the_schema_of_the_parts_has_the_definitions_they_refer_to() -> None:
     assert patch.read(patch.parts.parse('{"children_0": {"size": 2}}')).value == Tree(1, [Tree(2)])
 
 
-def test_a_part_inside_of_another_one_is_not_asked_for_twice() -> None:
+def test_a_part_inside_another_part_is_not_requested_twice() -> None:
     patch = patch_of(Team, '{"people": [5, {"name": [], "age": 1}], "places": 5}')
     assert patch is not None
     assert patch.paths == ["$.places", "$.people[0]", "$.people[1].name"]

@@ -1,4 +1,7 @@
-"""A choice is read from any clear name of it, always from the text that prompts show, else refused."""
+"""A choice is read from the text that prompts show and from any other clear name of it.
+
+Unclear text is refused.
+"""
 
 from __future__ import annotations
 
@@ -127,10 +130,10 @@ def test_a_member_is_read_by_its_name_its_value_and_its_label(tp: Any, text: str
 
 @pytest.mark.parametrize("tp", [Color, Priority, Level, Mood, Odd, Rate])
 def test_the_text_that_a_prompt_shows_for_a_member_is_read_as_that_member(tp: type[enum.Enum]) -> None:
-    for shown, member in zip(parser_for(tp).hint.split(" | "), tp, strict=True):
-        assert parse(tp, shown) is member
-        assert parse(tp, shown.strip('"'), leniency=Leniency.NONE) is member
-        assert parse(list[tp], f"[{shown}]") == [member]
+    for label, member in zip(parser_for(tp).hint.split(" | "), tp, strict=True):
+        assert parse(tp, label) is member
+        assert parse(tp, label.strip('"'), leniency=Leniency.NONE) is member
+        assert parse(list[tp], f"[{label}]") == [member]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Dicts are read with keys and values of their types; two keys that mean the same are refused."""
+"""Dicts are read with keys and values of their types, and equal keys are refused."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def required(tp: Any) -> list[str]:
     return names
 
 
-# ── What holds for every kind of record ─────────────────────────────────────────────────────────────
+# ── All kinds of records ───────────────────────────────────────────────────────────────────────────
 
 
 class ModelUser(BaseModel):
@@ -803,7 +803,7 @@ def test_a_record_is_described_by_its_own_docstring_only() -> None:
     assert "description" not in (parser_for(Further).schema or {})
 
 
-# ── What cannot be taken apart ──────────────────────────────────────────────────────────────────────
+# ── Types that are not supported ────────────────────────────────────────────────────────────────────
 
 
 @dataclass

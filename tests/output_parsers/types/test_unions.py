@@ -1,4 +1,4 @@
-"""A union is read as the member that fits best; a value that fits two members in two ways is refused."""
+"""A union value is read as the member that fits best, and an ambiguous value is refused."""
 
 # ruff: noqa: UP007, UP045, RUF036  # both spellings of a union, in any order
 from __future__ import annotations
