@@ -65,8 +65,8 @@ _SYNONYMS = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"} | dict.fromke
 class _MediaBase:
     """Base class of Image, Audio and File. Create them with ``from_path``, ``from_bytes`` or ``from_url``.
 
-    An object has either ``data`` or ``url``. Raises ValueError if it has both or neither, if the media type is
-    unknown or if it does not match the class. Raises TypeError if the data is not bytes.
+    An object has either ``data`` or ``url``. Raises ValueError if it has both or neither, and if the media
+    type is unknown or does not match the class. Raises TypeError if the data is not bytes.
 
     Attributes:
         data: The content; None if only the URL is known.

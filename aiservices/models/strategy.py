@@ -14,7 +14,7 @@ class Strategy(StrEnum):
     JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
     GRAMMAR: the schema constrains the tokens that are generated; the prompt contains a short description.
-    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes its members.
+    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes the value.
     PROMPT: only the prompt asks for JSON that matches the schema.
     TEXT: the text of the reply is the value.
     """

@@ -1,9 +1,9 @@
-"""Chat models behind HTTP APIs: what every provider has in common.
+"""The common part of all chat models that are called over HTTP.
 
-``api`` is the interface that a provider's API implements, ``model`` the chat model that runs it,
-``replies`` and ``errors`` read replies, streams and failures. ``sync_client`` and ``async_client`` send the
-requests, over connections that are kept open. They send nothing twice: whether to try again is decided
-where the budget of a call is known.
+``api`` is the interface that the dialect of a provider implements, and ``model`` is the chat model that
+uses it. ``replies`` and ``errors`` read replies, streams and failures. ``sync_client`` and ``async_client``
+send the requests, over connections that are kept open. They never repeat a request: the engine decides
+about retries, because only the engine knows the budget of a call.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The interface between one call of a model and the API of one provider.
+"""The interface that the HTTP API of each provider implements.
 
 A provider implements ``ApiDialect``: it writes the HTTP request of a call, and reads the reply or the
 stream. Everything else is the same for all providers and is done by
-``aiservices.models.http.model.HttpChatModel``: sending, timeouts, error mapping, logging. The address, the
-key and the signing of requests are not a matter of the dialect but of the ``Credentials`` that the
-provider's model class gives to its HTTP clients.
+``aiservices.models.http.model.HttpChatModel``: sending, timeouts, error mapping, logging. The dialect does
+not deal with the address, the key and the signing of requests: the model class of the provider passes them
+to its HTTP clients as ``Credentials``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .base import HttpRequest
 from .errors import ErrorDetails, read_error_details
 from .replies import StreamReader
 
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock refuse all others
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock reject all others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSettings:
-    """All that a request is made of, except its messages.
+    """All parts of a request to a model, except its messages.
 
-    It has no messages on purpose: what is prepared for it is used for later calls with other messages.
+    It has no messages, so that the request writer for it can be used for calls with other messages.
 
     Attributes:
         model: The name of the model, as the provider knows it.
-        options: The options of the call, completed by those of the model.
+        options: The options of the call, with those of the model as defaults.
         response_format: The format that the reply must have, if any.
         tooling: The tools that the model may call, if any.
         stream: Request a stream instead of a whole reply.
@@ -51,41 +51,41 @@ RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
 
 
 class ApiDialect(ABC):
-    """How the requests and replies of one provider's API look.
+    """The format of the requests and replies of one provider's API.
 
     Attributes:
-        reply_name: What error messages call a valid reply, as in "the reply is not a chat completion".
+        reply_name: The name of a valid reply in error messages, as in "the reply is not a chat completion".
     """
 
     reply_name: ClassVar[str] = "chat reply"
 
     @abstractmethod
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        """Return the function that writes the requests of these settings for the messages of each call.
+        """Return a function that writes the HTTP request for a list of messages.
 
         The model calls this once for each combination of settings and keeps the writer. So work that depends
         on the settings alone, such as the JSON of the tools, is done here, and work that depends on the
         messages (a system text that is not one of the API's messages, for example) is done by the writer.
-        Both raise UnsupportedRequestError for what the API cannot express, and ValueError for what has no
-        JSON form.
+        Both raise UnsupportedRequestError if the API does not support something, and ValueError for a value
+        that cannot be written as JSON.
         """
 
     @abstractmethod
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        """Read a whole reply. Raises UnreadableReplyError, or ReportedError if it reports an error.
+        """Parse the body of a response. Raises UnreadableReplyError, or ReportedError for an error.
 
         An AttributeError, LookupError, TypeError or ValueError means that the reply has an unexpected shape.
         """
 
     @abstractmethod
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        """Return a reader for a stream that has just begun with these response headers."""
+        """Return a parser for a streamed response with these headers."""
 
     def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
-        """Raise UnsupportedRequestError if an option is set that the API does not have."""
+        """Raise UnsupportedRequestError if an option is set that the API does not support."""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
-        """Read the body of an error response, or of an error in a stream, which has no headers."""
+        """Parse the body of an error response; an error within a stream has no headers."""
         return read_error_details(headers, body)
 
 
@@ -97,7 +97,7 @@ def json_request_writer(
     *,
     merged: Sequence[str] = (),
 ) -> RequestWriter:
-    """Return a writer of requests whose body is a JSON object.
+    """Return a function that writes HTTP requests with a JSON object as body.
 
     Args:
         path: The path of every request.
@@ -138,5 +138,5 @@ def _as_json_value(value: object) -> object:
 
 
 def safe_name(name: str) -> str:
-    """Return the name of a schema or a tool with only the characters and the length that providers accept."""
+    """Replace the characters in a schema or tool name that providers reject, and shorten the name."""
     return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"

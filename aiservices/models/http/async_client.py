@@ -1,4 +1,4 @@
-"""The HTTP client of an event loop, on connections of aiohttp."""
+"""The asynchronous HTTP client, which uses aiohttp."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ _FAILURES: Final = (StatusError, ClientError, OSError, EOFError)
 
 
 class AiohttpResponse:
-    """A response of a server. An unread body has no ``content`` and is read by ``aiter_bytes``.
+    """An HTTP response of aiohttp whose body may be unread.
+
+    ``aiter_bytes`` reads an unread body in pieces.
 
     Attributes:
         content: The whole body; b"" if it was left unread.
@@ -67,15 +69,15 @@ class AiohttpResponse:
 
     @property
     def text(self) -> str:
-        """The whole body as text; bytes that are not UTF-8 are replaced."""
+        """The whole body of the response as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode(errors="replace")
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the body as they arrive."""
+        """Yield the pieces of the response body as they arrive."""
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Keep the connection for the next request if only the end of the body is unread, else close it."""
+        """Release the connection for reuse if the body is at its end, or else close it."""
         rest = self._raw.content
         try:
             if not rest.at_eof():
@@ -88,15 +90,15 @@ class AiohttpResponse:
 
 
 class AsyncHttpClient:
-    """Sends requests to the paths below one URL, in the event loop in which it was made.
+    """An asynchronous HTTP client for one base URL and one event loop.
 
     Raises TransportError if the environment sets a proxy that cannot be used, or if HTTP does not allow a
     header.
 
     Attributes:
         headers: Sent with every request.
-        secrets: Texts that error messages and logs must not show.
-        failures: The exceptions that ``post`` and the reading of a response raise.
+        secrets: Texts that error messages and logs must not contain, such as API keys.
+        failures: The types of the exceptions that ``post`` and the reading of a response raise.
     """
 
     def __init__(self, base_url: str, credentials: Credentials) -> None:
@@ -116,7 +118,7 @@ class AsyncHttpClient:
         self._urls: dict[str, URL] = {}
 
     async def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> AiohttpResponse:
-        """Send a request and return the response, if its status is a success.
+        """Send a POST request and return the response if its status is a success.
 
         ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
         ``unread`` is set. Redirects of 307 and 308 are followed. Raises one of ``failures``.
@@ -152,11 +154,11 @@ class AsyncHttpClient:
             url = URL(new_url, encoded=True)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections of this client."""
         await self._session.close()
 
     def abandon(self) -> None:
-        """Release the connections after their event loop was closed, when nothing can be awaited any more."""
+        """Release the connections without awaiting, for use after their event loop was closed."""
         try:
             self._session.close().send(None)
         except StopIteration:
@@ -195,7 +197,9 @@ class AsyncHttpClient:
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
-    """Yield the body in pieces, and limit the time for each piece and for the headers of the response.
+    """Yield a request body in pieces, and restart the timeout before each piece.
+
+    The timeout after the last piece limits the wait for the headers of the response.
 
     aiohttp starts its own limit when the whole body has been sent, so it would wait forever for a server that
     does not read.

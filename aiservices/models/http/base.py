@@ -1,4 +1,4 @@
-"""The basis of both HTTP clients: requests, credentials, addresses, redirects, proxies, certificates.
+"""The common part of both HTTP clients: requests, credentials, URLs, redirects, proxies and TLS.
 
 Also ``PerLoop``, which keeps one client for each event loop.
 """
@@ -28,7 +28,7 @@ IDLE_SECONDS = 15.0  # routers drop connections that are idle for minutes withou
 MAX_CONNECTIONS = 1000
 MAX_REDIRECTS = 5
 MAX_CACHED_PATHS = 256  # a path may hold the name of a model or a deployment, which callers choose
-INVALID_HEADER = "a header holds a character that HTTP does not allow, such as a line end"
+INVALID_HEADER = "a header contains a character that HTTP does not allow, such as a line break"
 DRAIN_SECONDS = 0.02  # the end of a body follows its last event at once, or it does not come at all
 
 _REDIRECTS = (307, 308)  # the other redirects ask for a GET, which calls no model
@@ -65,7 +65,7 @@ class Credentials:
 
     Attributes:
         headers: Sent with every request, for example an API key.
-        secrets: Texts that error messages and logs must not show.
+        secrets: Texts that error messages and logs must not contain, such as API keys.
         sign: Returns further headers for one request (AWS SigV4, short-lived tokens); None if the constant
             headers are enough. It may block, for example to fetch a token: asynchronous calls run it in a
             worker thread.
@@ -80,7 +80,7 @@ class Credentials:
 
 
 class HttpResponse(Protocol):
-    """A response of which at least the status and the headers have arrived."""
+    """An HTTP response whose status and headers have arrived; its body may follow."""
 
     @property
     def status_code(self) -> int: ...
@@ -90,7 +90,7 @@ class HttpResponse(Protocol):
 
 
 class SyncResponse(HttpResponse, Protocol):
-    """A response whose body is read by blocking calls."""
+    """An HTTP response whose body is read by blocking calls."""
 
     @property
     def content(self) -> bytes: ...
@@ -99,7 +99,7 @@ class SyncResponse(HttpResponse, Protocol):
 
 
 class AsyncResponse(HttpResponse, Protocol):
-    """A response whose body is read in an event loop."""
+    """An HTTP response whose body is read in an event loop."""
 
     @property
     def content(self) -> bytes: ...
@@ -108,7 +108,7 @@ class AsyncResponse(HttpResponse, Protocol):
 
 
 class TransportError(OSError):
-    """A request that cannot be sent: an invalid header, an unusable proxy or unreadable certificates."""
+    """A request cannot be sent: a header is invalid, or a proxy or certificates cannot be used."""
 
 
 class StatusError(Exception):
@@ -120,15 +120,15 @@ class StatusError(Exception):
 
 
 class ProxyError(OSError):
-    """The proxy cannot be reached or refuses the connection. The message holds no credentials."""
+    """The proxy cannot be reached or refuses the connection. The message contains no credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
-    """The URL that the paths of requests are appended to, and the headers of every request.
+    """The base URL of a server and the headers of every request to it.
 
-    A user name and a password in the URL become basic authorization. A query in the URL is kept at the end
-    of the address of every request.
+    A user name and a password in the URL become basic authorization. A query in the URL is appended
+    to the URL of every request.
 
     Attributes:
         parts: The URL without credentials and fragment.
@@ -140,7 +140,10 @@ class BaseUrl:
 
     @classmethod
     def parse(cls, url: str, headers: Mapping[str, str]) -> BaseUrl:
-        """Raise TransportError if HTTP does not allow a header, or if the host is not a valid name."""
+        """Parse a base URL, and move its user name and password to the headers.
+
+        Raises TransportError if HTTP does not allow a header, or if the host is not a valid name.
+        """
         try:
             parts = _to_ascii(url)
         except ValueError as error:
@@ -152,7 +155,7 @@ class BaseUrl:
         return cls(parts._replace(netloc=host, path=parts.path.strip("/"), fragment=""), all_headers)
 
     def url(self, path: str) -> str:
-        """Return the address of a request. ``path`` may end with a query of its own."""
+        """Return the full URL for the path of a request; ``path`` may end with a query."""
         path, _, query = path.partition("?")
         path = "/".join(part for part in (self.parts.path, path.strip("/")) if part)
         query = "&".join(part for part in (query, self.parts.query) if part)
@@ -166,9 +169,9 @@ def display_url(url: str) -> str:
 
 
 def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the headers with names in lower case, if HTTP allows them.
+    """Return the headers with lower-case names. Raises TransportError for an invalid header.
 
-    Raises TransportError, which does not quote the header, because it may hold a key.
+    The error does not quote the header, because it may contain a key.
     """
     for name, value in headers.items():
         if _FORBIDDEN_IN_HEADERS.search(value) or not _HEADER_NAME.fullmatch(name):
@@ -177,9 +180,9 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def redirect_url(url: str, response: HttpResponse) -> str:
-    """Return the address that the same request has to be sent to instead.
+    """Return the URL to which a response redirects a POST request.
 
-    Raises StatusError if the response is not a redirect, leads to no new address, or asks for a GET request.
+    Raises StatusError if the response is not a redirect, does not have a new URL, or requires a GET request.
     """
     try:
         parts = _to_ascii(urljoin(url, response.headers.get("location", "")))
@@ -192,20 +195,20 @@ def redirect_url(url: str, response: HttpResponse) -> str:
 
 
 def same_origin(url: str, other: str) -> bool:
-    """Return True if two addresses have the same scheme, host and port."""
+    """Return True if two URLs have the same scheme, host and port."""
     return _origin(url) == _origin(other)
 
 
 def without_credentials(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return only the headers that describe the body and the sender.
+    """Return only the headers that cannot contain credentials, such as ``content-type``.
 
-    A redirect to another origin gets no others: a header of any name may hold a key.
+    They are sent after a redirect to another origin. A header with any other name may contain a key.
     """
     return {name: value for name, value in headers.items() if name in _BODY_HEADERS}
 
 
 def _to_ascii(url: str) -> SplitResult:
-    """Split a URL and encode the characters that HTTP does not take. Raises ValueError for an invalid URL."""
+    """Split a URL and encode its non-ASCII characters. Raises ValueError for an invalid URL."""
     parts = urlsplit(url)
     host, number = parts.netloc, parts.port
     if not host.isascii() and parts.hostname:  # an international name, such as bücher.example
@@ -222,7 +225,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the address of the proxy for a URL, or None.
+    """Return the URL of the proxy that the environment sets for a URL, or None.
 
     HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY are read, else the settings of the operating system.
     Raises TransportError if the proxy is not an HTTP proxy.
@@ -239,7 +242,7 @@ def find_proxy(url: str) -> str | None:
     scheme = urlsplit(proxy).scheme
     if scheme not in ("http", "https"):
         raise TransportError(
-            f"the environment asks for a {scheme.upper()} proxy, which is not supported; set an HTTP proxy, "
+            f"the environment sets a {scheme.upper()} proxy, which is not supported; set an HTTP proxy, "
             "exclude the host with NO_PROXY, or pass a client of the SDK that uses the proxy"
         )
     return proxy
@@ -279,10 +282,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """The object that belongs to one event loop.
+    """An object, such as an HTTP client, that belongs to one event loop.
 
     Attributes:
-        value: The object, such as an HTTP client.
+        value: The object.
         closer: A suspended generator that closes the object when it is closed itself.
     """
 
@@ -291,7 +294,7 @@ class _LoopEntry(Generic[T]):
 
 
 class PerLoop(Generic[T]):
-    """One object for each event loop, made when a loop first asks for it.
+    """A container that creates one object, such as an HTTP client, for each event loop.
 
     The connections of an asynchronous client belong to one event loop, so a model that several loops use
     needs a client in each. The object of a loop is closed when the loop shuts down its asynchronous
@@ -323,12 +326,12 @@ class PerLoop(Generic[T]):
         return len(self._entries)
 
     async def get(self) -> T:
-        """Return the object of the running event loop, and make it if there is none."""
+        """Return the object of the running event loop; the first call creates it."""
         loop = asyncio.get_running_loop()
         entry = self._entries.get(loop)
         if entry is not None:
             return entry.value
-        self._abandon_closed_loops()  # here, since nothing tells when a loop is closed
+        self._abandon_closed_loops()  # here, because a closed loop does not notify its users
         value = self._make()
         entry = _LoopEntry(value, _close_with_loop(value, self._close, ref(self)))
         with self._lock:
@@ -349,7 +352,7 @@ class PerLoop(Generic[T]):
             self._abandon(entry.value)
 
     def pop(self, loop: asyncio.AbstractEventLoop) -> _LoopEntry[T] | None:
-        """Remove the entry of a loop without closing its object."""
+        """Remove and return the entry of an event loop without closing its object."""
         with self._lock:
             return self._entries.pop(loop, None)
 
@@ -369,7 +372,7 @@ def _schedule_close(loop: asyncio.AbstractEventLoop, closer: AsyncGenerator[None
 async def _close_with_loop(
     value: T, close: Callable[[T], Awaitable[None]], owner: ref[PerLoop[T]]
 ) -> AsyncGenerator[None]:
-    """Close an object when this generator is closed: by aclose, or by the shutdown of the event loop."""
+    """Close an object when this generator is closed, which the event loop does when it shuts down."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Errors of HTTP APIs: what a dialect raises, and how each failure of a request becomes a ModelError."""
+"""The errors that the dialects of HTTP APIs raise, and the conversion of HTTP failures to ModelErrors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..errors import (
 )
 from .base import INVALID_HEADER, ProxyError, TransportError
 
-_MIN_SECRET_LENGTH = 8  # a shorter key ("ollama") protects nothing, and may be an ordinary word of a message
+_MIN_SECRET_LENGTH = 8  # a shorter key ("ollama") protects nothing and may be an ordinary word of a message
 _MAX_QUOTED = 300
 # the texts of urllib3, http.client, aiohttp and httpx2 for a body that ends too early
 _CUT_SHORT = (
@@ -37,7 +37,7 @@ _CUT_SHORT = (
     "payload is not completed",
     "without sending complete message body",
 )
-# for errors that arrive inside of a stream, whose status was a success
+# for errors that arrive within a stream, when the HTTP status was already a success
 _STATUS_OF_CODE = {
     "authentication_error": 401,
     "bio_policy": 400,
@@ -57,19 +57,19 @@ _STATUS_OF_CODE = {
 
 
 class UnsupportedRequestError(ValueError):
-    """The API cannot express something that a request asks for; the message says what to do instead."""
+    """The API of the provider does not support something that a request contains."""
 
 
 class UnreadableReplyError(ValueError):
-    """The bytes are not a reply of the API; the message says what is wrong with them."""
+    """The body of a response is not a valid reply of the API; the message says what is wrong with it."""
 
 
 class BrokenStreamError(Exception):
-    """The stream ended before the reply was complete."""
+    """A streamed reply ended before it was complete."""
 
 
 class ReportedError(Exception):
-    """The provider sent an error where a reply should be; ``payload`` is the JSON value of that error."""
+    """The provider sent an error object instead of a reply; ``payload`` is its JSON value."""
 
     def __init__(self, payload: object) -> None:
         super().__init__("the provider reported an error")
@@ -81,13 +81,14 @@ REPLY_ERRORS = (ReportedError, AttributeError, LookupError, TypeError, ValueErro
 
 
 class ErrorDetails(NamedTuple):
-    """A provider's error, in terms that do not depend on the provider.
+    """The content of an error response, with the same fields for all providers.
 
     Attributes:
         message: The provider's text; "" if there is none.
-        status: The HTTP status that the error stands for, if its body names one; it counts for errors that
-            arrive with a success status, as in streams.
-        code_status: The same, where it is only known from the name of the error.
+        status: The HTTP status in the body of the error, if there is one. It is used for errors that arrive
+            with a success status, as in streams.
+        code_status: The HTTP status that belongs to the code of the error, such as 429 for
+            "rate_limit_exceeded". It is used if ``status`` is None.
         quota_exceeded: The account has no quota left, so waiting does not help.
         request_id: The provider's id of the request.
         retry_after: Seconds that the provider asks to wait.
@@ -106,7 +107,7 @@ DetailsReader: TypeAlias = Callable[[Mapping[str, str], str], ErrorDetails]
 
 
 def read_error_details(headers: Mapping[str, str], body: str) -> ErrorDetails:
-    """Read an error of OpenAI's APIs, or of one of the many servers that nest its members differently."""
+    """Parse an error of OpenAI's APIs or of a compatible server with a similar error format."""
     message, codes = _message_and_codes(body)
     return ErrorDetails(
         message,
@@ -133,7 +134,10 @@ def _message_and_codes(body: str) -> tuple[str, list[str]]:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that the headers ask to wait (in milliseconds, seconds or as a date), or None."""
+    """Return the seconds to wait before a retry according to the response headers, or None.
+
+    The headers have milliseconds, seconds or a date.
+    """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) / unit
@@ -150,32 +154,32 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMapper:
-    """Turns the failures of one call into ModelErrors whose messages hold no secrets.
+    """Converts the failures of one request to ModelErrors, without secrets in the messages.
 
     Attributes:
         label: The model and its address; every message starts with it.
-        secrets: Texts that messages must not show, such as API keys.
+        secrets: Texts that messages must not contain, such as API keys.
         key_advice: How to set a valid key, for messages.
         timeout: The timeout of the call, in seconds.
-        reply_name: The name of a valid reply in messages, such as "chat completion".
-        read_details: Reads an error in the format of the provider.
+        reply_name: The name of a valid reply in messages, as in "the reply is not a chat completion".
+        read_details: Parses an error in the format of the provider.
     """
 
     label: str
     secrets: tuple[str, ...] = ()
     key_advice: str = ""
     timeout: float | None = None
-    reply_name: str = "chat completion"
+    reply_name: str = "chat reply"
     read_details: DetailsReader = read_error_details
 
     def from_exception(self, error: Exception) -> ModelError:
-        """Return the ModelError for an exception of an HTTP client or of the SDK."""
+        """Return the ModelError for an exception of an HTTP client or of the openai SDK."""
         response = getattr(error, "response", None)
         if response is not None:
             details = self._details(response.headers, response.text)
             return self._from_status(response.status_code, details, response.headers, response.text)
         chain = list(_cause_chain(error))
-        # by name: the classes belong to four HTTP libraries, most of which are not imported
+        # By name, because the classes belong to four HTTP libraries, most of which are not imported.
         if any("Timeout" in type(link).__name__ for link in chain):
             limit = "in time" if self.timeout is None else f"within {self.timeout:g} s"
             return ModelTimeoutError(
@@ -185,13 +189,13 @@ class ErrorMapper:
         return ModelConnectionError(self._message(_connection_problem(chain)), retryable=True)
 
     def reply_too_late(self) -> ModelTimeoutError:
-        """Return the error for a reply that began to arrive but was not complete before the deadline."""
+        """Return the error for a reply that was not complete before the deadline of the call."""
         return ModelTimeoutError(
             self._message("the reply was not complete when its time was over; ask for less"), retryable=True
         )
 
     def broken_stream(self, text: str) -> ModelConnectionError:
-        """Return the error for a stream that ended early; ``text`` is what arrived, its ``body``."""
+        """Return the error for a stream that ended too early; ``text`` is the part that arrived."""
         return ModelConnectionError(
             self._message(
                 f"the stream ended after {len(text)} characters, before the reply was complete; try again"
@@ -201,7 +205,7 @@ class ErrorMapper:
         )
 
     def unusable_reply(self, error: Exception, body: bytes) -> ModelError:
-        """Return the error for a reply with a success status that cannot be read or reports an error."""
+        """Return the error for a response with a success status that is not a valid reply."""
         if isinstance(error, ReportedError):
             return self._from_payload(error.payload)
         reason = str(error)
@@ -209,7 +213,7 @@ class ErrorMapper:
             reason = f"it has an unexpected shape ({type(error).__name__}: {error})"
         text = self._redacted(body.decode(errors="replace"))
         start = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
-        # mostly the page of a proxy or of a wrong path, so its beginning tells what is wrong
+        # It is mostly the page of a proxy or of a wrong path, so its beginning shows what is wrong.
         return InvalidReplyError(
             self._message(
                 f"the reply is not a {self.reply_name}: {reason}; check base_url. It begins: {start!r}"
@@ -218,7 +222,7 @@ class ErrorMapper:
         )
 
     def invalid_request(self, error: Exception) -> BadRequestError:
-        """Return the error for a request that could not be built, so that nothing was sent."""
+        """Return the error for a request that could not be written and was therefore not sent."""
         if isinstance(error, UnsupportedRequestError):
             return BadRequestError(self._message(str(error)))
         return BadRequestError(
@@ -231,7 +235,8 @@ class ErrorMapper:
     def _details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         try:
             return self.read_details(headers, body)
-        except (AttributeError, LookupError, TypeError, ValueError):  # not from the provider, but from a proxy
+        except (AttributeError, LookupError, TypeError, ValueError):
+            # The error came from a proxy and not from the provider, so it has another format.
             return read_error_details(headers, body)
 
     def _from_payload(self, payload: object) -> ModelError:
@@ -250,7 +255,7 @@ class ErrorMapper:
             advice = f"wait {wait:g} s or {advice}"
         message = self._redacted(details.message)
         message = message[:_MAX_QUOTED] + "…" if len(message) > _MAX_QUOTED else message
-        should_retry = headers.get("x-should-retry")  # how OpenAI and Anthropic overrule the status
+        should_retry = headers.get("x-should-retry")  # OpenAI and Anthropic use it to overrule the status
         return error_type(
             self._message(f"{status} {summary}{': ' + message if message else ''}; {advice}"),
             status=status,
@@ -271,7 +276,7 @@ class ErrorMapper:
 
 
 def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[ModelError], str, str, bool]:
-    """Return the error type for a status, what the status means, what to do, and if a retry may help."""
+    """Return the error type for an HTTP status, its meaning, advice, and True if a retry may help."""
     if status == 401:
         return AuthenticationError, "the key is not accepted", key_advice, False
     if status == 403:
@@ -292,10 +297,11 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
 
 
 def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its cause, the cause of that and so on; of a group, the first member.
+    """Yield an error, its cause, the cause of its cause, and so on.
 
-    The context of an error is left out: it may be an error that the caller was handling. The HTTP libraries
-    drop the cause in one case, but keep it as an argument.
+    In an exception group, the first member counts as the cause. The context of an error is left out: it may
+    be an error that the caller was handling. The HTTP libraries drop the cause in one case, but keep it as an
+    argument.
     """
     while error is not None:
         yield error

@@ -1,4 +1,4 @@
-"""The chat model behind every HTTP API: it writes, sends and logs requests, and reads replies and streams."""
+"""The chat model for all HTTP APIs: it writes, sends and logs requests, and parses replies and streams."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HttpClient(Protocol[R_co]):
-    """Sends requests to one server. A client of an event loop returns an awaitable of the response.
+    """An HTTP client for one server.
+
+    The ``post`` method of an asynchronous client returns an awaitable of the response.
 
     Attributes:
         headers: Sent with every request; read for logs.
-        secrets: Texts that error messages must not show.
-        failures: The exceptions that ``post`` and the reading of a response raise.
+        secrets: Texts that error messages must not contain, such as API keys.
+        failures: The types of the exceptions that ``post`` and the reading of a response raise.
     """
 
     @property
@@ -56,19 +58,19 @@ class HttpClient(Protocol[R_co]):
     @property
     def failures(self) -> tuple[type[Exception], ...]: ...
     def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> R_co:
-        """Send a request. ``timeout`` is in seconds; ``unread`` leaves the body of the response unread."""
+        """Send a POST request. ``timeout`` is in seconds; with ``unread``, the body is not read yet."""
         ...
 
 
 class ClientSource(Protocol):
-    """Makes the HTTP clients of one model when they are first needed, and closes them."""
+    """Creates the HTTP clients of one model when they are first needed, and closes them."""
 
     def sync_client(self) -> HttpClient[SyncResponse]:
-        """Return the client of blocking calls."""
+        """Return the HTTP client for blocking calls."""
         ...
 
     async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
-        """Return the client of the running event loop."""
+        """Return the HTTP client for the running event loop."""
         ...
 
     def close(self) -> None: ...
@@ -76,7 +78,9 @@ class ClientSource(Protocol):
 
 
 class HttpClients:
-    """Our own HTTP clients for one model: one for all blocking calls, and one for each event loop.
+    """The HTTP clients of one model: one for all blocking calls, and one for each event loop.
+
+    They use urllib3 and aiohttp and not the SDK of a provider.
 
     Args:
         model_name: The name of the model in error messages.
@@ -101,33 +105,33 @@ class HttpClients:
         self._lock = Lock()
 
     def sync_client(self) -> HttpClient[SyncResponse]:
-        """Return the client of blocking calls. Raises ModelConnectionError if no request can be sent."""
+        """Return the HTTP client for blocking calls. Raises ModelConnectionError if it cannot be created."""
         client = self._sync_client
         if client is None:
-            # outside of the lock: a process that is forked meanwhile would wait for it forever
+            # without the lock, because a process that is forked meanwhile would wait for it forever
             made = self._make_sync()
             with self._lock:
                 client = self._sync_client = self._sync_client or made
         return client
 
     async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
-        """Return the client of the running event loop. Raises ModelConnectionError like ``sync_client``."""
+        """Return the HTTP client for the running event loop. Raises ModelConnectionError."""
         return await self._async_clients.get()
 
     def close(self) -> None:
-        """Close the client of blocking calls; a later request makes a new one."""
+        """Close the HTTP client for blocking calls; a later request creates a new one."""
         with self._lock:
             client, self._sync_client = self._sync_client, None
         if client is not None:
             client.close()
 
     async def aclose(self) -> None:
-        """Close the client of blocking calls and that of the running event loop."""
+        """Close the HTTP clients for blocking calls and for the running event loop."""
         self.close()
         await self._async_clients.aclose()
 
     def _make_sync(self) -> SyncHttpClient:
-        from .sync_client import SyncHttpClient  # urllib3 is not needed to declare a service
+        from .sync_client import SyncHttpClient  # late, because urllib3 is not needed to declare a service
 
         try:
             return SyncHttpClient(self._base_url, self._credentials())
@@ -135,7 +139,7 @@ class HttpClients:
             raise ModelConnectionError(f"{self.model_name}: {error}") from error
 
     def _make_async(self) -> AsyncHttpClient:
-        from .async_client import AsyncHttpClient  # nor is aiohttp
+        from .async_client import AsyncHttpClient  # late, because aiohttp is not needed either
 
         try:
             return AsyncHttpClient(self._base_url, self._credentials())
@@ -145,13 +149,13 @@ class HttpClients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PreparedCall:
-    """What all calls with the same options, response format and tools have in common.
+    """The prepared part of a request, which all calls with the same options, format and tools share.
 
     Attributes:
-        settings: All that the requests are made of, except the messages.
+        settings: All parts of the requests except the messages.
         write: Writes the request for the messages of a call.
-        call_options: The options of the call as they were given. They are known by their id, so they are kept
-            alive here; the settings keep the response format and the tools alive.
+        call_options: The options of the call, without those of the model. The cache key contains their id, so
+            this reference keeps them alive. The settings keep the response format and the tools alive.
     """
 
     settings: CallSettings
@@ -160,27 +164,27 @@ class _PreparedCall:
 
 
 class HttpChatModel:
-    """A chat model behind an HTTP API.
+    """A chat model that is called through an HTTP API.
 
     A provider's model class gives it the dialect of the API and a source of HTTP clients. Every call makes
     one HTTP request: retries belong to the budget of the call, which only the caller knows. Creating a model
-    opens no connection. Raises DefinitionError if the options hold something that the API does not have.
+    opens no connection. Raises DefinitionError if the API does not support one of the options.
 
     Args:
         model: The name of the model, as the provider knows it.
         provider: The part before the colon in the names of such models, as in ``"openai:gpt-5"``.
         dialect: Writes requests and reads replies.
-        clients: Makes the HTTP clients.
-        address: Where requests go, without credentials.
+        clients: Creates the HTTP clients.
+        address: The URL of the server, without credentials.
         key_advice: How to set a key, for error messages, as in ``"set OPENAI_API_KEY or pass api_key"``.
-        capabilities: What the model can be asked for.
+        capabilities: The features that the model supports.
         options: Options for all requests; those of a request win.
         logger: Requests and replies go to this logger, without keys.
         log_level: The level of these log messages.
 
     Attributes:
         name: The name of the model with its provider.
-        capabilities: What the model can be asked for.
+        capabilities: The features that the model supports.
     """
 
     def __init__(
@@ -217,7 +221,10 @@ class HttpChatModel:
 
     @property
     def endpoint(self) -> str:
-        """Where requests go, without credentials. What this server refuses is remembered under it."""
+        """The URL of the server, without credentials.
+
+        The engine remembers for each URL which features the server rejected.
+        """
         return self._address
 
     def __repr__(self) -> str:
@@ -251,9 +258,8 @@ class HttpChatModel:
         call = self._start(self._clients.sync_client(), request, stream=True)
         try:
             response = call.client.post(call.request, call.settings.options.timeout, unread=True)
-        except (
-            call.client.failures
-        ) as error:  # read only after an exception, since the SDK's are searched for
+        # read only after an exception, because the SDK must search for its exception types
+        except call.client.failures as error:
             raise call.failure(error) from error
         try:
             reader = call.stream_reader(response)
@@ -316,7 +322,7 @@ class HttpChatModel:
         await self.aclose()
 
     def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
-        """Write the HTTP request of a call. Raises BadRequestError if the API cannot express it."""
+        """Write the HTTP request of a call. Raises BadRequestError if the API does not support it."""
         # The objects are compared by identity, which is much faster than by value. An entry keeps them alive,
         # so their ids cannot come to stand for other objects.
         key = (id(request.options), id(request.response_format), id(request.tooling), stream)
@@ -350,20 +356,20 @@ class HttpChatModel:
         return prepared
 
     def _label(self, model: str) -> str:
-        """Return the name and the address of a model, for messages and logs."""
+        """Return the name and the URL of a model, for error messages and logs."""
         return f"{self._provider}:{model} at {self.endpoint}"
 
 
 @dataclass(slots=True, eq=False)
 class _Call(Generic[R]):
-    """One request of a model, ready to be sent, and the reading of its response.
+    """A prepared request to a model, with the methods that read its response.
 
     Attributes:
         model: The model that is called.
         client: The HTTP client to send the request with.
-        settings: All that the request is made of, except its messages.
+        settings: All parts of the request except its messages.
         request: The HTTP request.
-        logs: The logger of the model takes messages of its level.
+        logs: True if requests and replies are logged.
     """
 
     model: HttpChatModel
@@ -373,7 +379,7 @@ class _Call(Generic[R]):
     logs: bool
 
     def read_before(self, deadline: float, response: SyncResponse) -> bytes:
-        """Read a whole body. Raises ModelTimeoutError if that takes until after the deadline.
+        """Read a whole response body. Raises ModelTimeoutError if the deadline passes before its end.
 
         The timeout of an HTTP library limits each wait for the server, so a server that sends a little at a
         time never exceeds it. ``deadline`` is a time of ``time.monotonic()``.
@@ -389,7 +395,7 @@ class _Call(Generic[R]):
         return b"".join(chunks)
 
     def read(self, response: HttpResponse, body: bytes) -> ChatReply:
-        """Read the reply in a whole response."""
+        """Parse the reply of the model in the body of a response."""
         if self.logs:
             self._log_response(response, body)
         try:
@@ -398,7 +404,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, body) from error
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
-        """Return a reader for a response that has just begun."""
+        """Return a parser for the body of a streamed response."""
         if self.logs:
             self._log_response(response, b"")
         try:
@@ -407,7 +413,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, b"") from error
 
     def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
-        """Return the deltas that a piece of a stream completes."""
+        """Parse a chunk of a stream and return the deltas that it completes."""
         if self.logs:
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
@@ -416,7 +422,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, chunk) from error
 
     def end(self, reader: StreamReader) -> list[ReplyDelta]:
-        """Return the last deltas of a stream that ended."""
+        """Return the last deltas of a stream that has ended."""
         try:
             return reader.end()
         except BrokenStreamError:
@@ -425,7 +431,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, reader.body) from error
 
     def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:
-        """Raise the ModelError for a broken connection, unless the reply was complete before."""
+        """Raise the ModelError for a broken connection, unless the reply is already complete."""
         if not reader.finished:
             failure = self.failure(error)
             failure.body = reader.text
@@ -438,7 +444,7 @@ class _Call(Generic[R]):
         return self._errors().from_exception(error)
 
     def log(self, message: str, *values: object) -> None:
-        """Log something about this call; the message starts with the model and its address."""
+        """Write a log message that starts with the name of the model and its URL."""
         model = self.model
         model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *values)
 
@@ -463,6 +469,6 @@ def _is_secret(header: str) -> bool:
 
 
 def _loggable(headers: Mapping[str, object]) -> dict[str, str]:
-    # the SDK marks headers that it leaves out with objects that are not texts
+    # the SDK marks headers that it omits with objects that are not strings
     texts = {name: value for name, value in headers.items() if isinstance(value, str)}
     return {name: "[redacted]" if _is_secret(name) else value for name, value in texts.items()}

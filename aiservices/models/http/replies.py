@@ -1,6 +1,6 @@
-"""Read replies of HTTP APIs: JSON objects, and streams of events that may be cut anywhere.
+"""Parsers for replies of HTTP APIs: JSON objects and streams of events.
 
-``EventStreamReader`` is the basis for the stream of an API. Its decoder splits the bytes into events:
+``EventStreamReader`` is the base class for the stream of an API. Its decoder splits the bytes into events:
 ``SseDecoder`` for server-sent events, or a decoder for the frames of another format.
 """
 
@@ -18,14 +18,17 @@ from .errors import BrokenStreamError, ReportedError, UnreadableReplyError
 JsonObject = dict[str, Any]  # the members of a provider's JSON are only known at run time
 
 
-def parse_object(raw: bytes) -> JsonObject:
-    """Parse a JSON object. Raises UnreadableReplyError, or ReportedError if the object is an error."""
+def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
+    """Parse a JSON object. Raises UnreadableReplyError, or ReportedError if the object is an error.
+
+    ``source`` is what the bytes are, for error messages.
+    """
     try:
         data = from_json(raw)
     except ValueError:
-        raise UnreadableReplyError("it is not JSON") from None
+        raise UnreadableReplyError(f"{source} is not JSON") from None
     if not isinstance(data, dict):
-        raise UnreadableReplyError("it is not a JSON object")
+        raise UnreadableReplyError(f"{source} is not a JSON object")
     if data.get("error"):  # some servers send an error with the status 200
         raise ReportedError(data["error"])
     if data.get("object") == "error":  # the format of vLLM
@@ -34,19 +37,19 @@ def parse_object(raw: bytes) -> JsonObject:
 
 
 class EventDecoder(Protocol):
-    """Splits the bytes of a stream into the JSON payloads of its events."""
+    """A decoder that splits the bytes of a stream into the JSON payloads of its events."""
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
-        """Return the payloads of the events that these bytes complete."""
+        """Decode a chunk of bytes and return the payloads of the events that it completes."""
         ...
 
     def end(self) -> list[bytes]:
-        """Return the payloads that are left when no more bytes arrive."""
+        """Return the payloads of the remaining events when the stream has ended."""
         ...
 
 
 class SseDecoder:
-    """Splits server-sent events into the data of whole events.
+    """A decoder that splits a stream of server-sent events (SSE) into the data of each event.
 
     Bytes without a line end are only collected, so a line that arrives in many pieces costs no more than one
     that arrives whole.
@@ -78,7 +81,7 @@ class SseDecoder:
         return self._events(lines)
 
     def end(self) -> list[bytes]:
-        """Return the event whose closing blank line is missing, if there is one."""
+        """Return the data of a last event that is not followed by a blank line, if there is one."""
         line, self._pieces = b"".join(self._pieces), []
         return self._events([line, b""])
 
@@ -97,10 +100,12 @@ class SseDecoder:
 
 
 class StreamReader(ABC):
-    """Reads the bytes of one streamed reply into deltas.
+    """A parser that converts the bytes of one streamed reply to deltas.
+
+    The chunks of bytes may be cut anywhere.
 
     Attributes:
-        done: The provider said that nothing more follows, so the stream need not be read further.
+        done: True if the provider marked the end of the stream, so it need not be read further.
     """
 
     def __init__(self) -> None:
@@ -109,32 +114,35 @@ class StreamReader(ABC):
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """True once the reply is complete, so that a broken connection no longer matters."""
+        """True if the reply is complete, so that a broken connection does not matter."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The text of the model so far, for errors."""
+        """The text of the reply that has arrived so far, for error messages."""
 
     @property
     def body(self) -> bytes:
-        """The bytes so far, if the reply arrives as one JSON value instead of events; else b""."""
+        """The bytes that have arrived, if the reply is one JSON value and not a stream of events."""
         return b""
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """Return the deltas that these bytes complete. Raises UnreadableReplyError or ReportedError."""
+        """Parse a chunk of the stream and return the deltas that it completes.
+
+        Raises UnreadableReplyError or ReportedError.
+        """
 
     @abstractmethod
     def end(self) -> list[ReplyDelta]:
-        """Return the last deltas when no more bytes arrive; the very last one carries the whole reply.
+        """Return the last deltas when the stream has ended; the very last one contains the whole reply.
 
         Raises BrokenStreamError if the reply is not complete, else the errors of ``feed``.
         """
 
 
 class EventStreamReader(StreamReader):
-    """The part of reading a stream of JSON events that all APIs have in common."""
+    """Base class of the parsers for streams of JSON events."""
 
     def __init__(self, decoder: EventDecoder | None = None) -> None:
         super().__init__()
@@ -147,14 +155,14 @@ class EventStreamReader(StreamReader):
 
     @abstractmethod
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
-        """Return the delta of an event, if any.
+        """Convert an event of the stream to a delta, or return None if it adds nothing to the reply.
 
-        May raise AttributeError, KeyError and TypeError for an event of unknown shape.
+        It may raise AttributeError, KeyError and TypeError for an event of unknown shape.
         """
 
     @abstractmethod
     def _last_deltas(self) -> list[ReplyDelta]:
-        """Return the last deltas of a stream that is finished."""
+        """Return the last deltas of a finished stream."""
 
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
         return self._read_events(self._decoder.feed(chunk))
@@ -177,7 +185,7 @@ class EventStreamReader(StreamReader):
                 self.done = True
                 break
             try:
-                delta = self._read_event(parse_object(event))
+                delta = self._read_event(parse_object(event, "one of its events"))
             except (AttributeError, KeyError, TypeError):
                 raise UnreadableReplyError("one of its events has an unexpected shape") from None
             if delta is not None:
@@ -186,7 +194,7 @@ class EventStreamReader(StreamReader):
 
 
 class WholeReplyReader(StreamReader):
-    """Reads the one whole reply of a server that does not stream, although it was asked to."""
+    """A parser for a server that sends the whole reply at once although a stream was requested."""
 
     def __init__(self, read: Callable[[bytes], ChatReply]) -> None:
         super().__init__()
@@ -195,7 +203,7 @@ class WholeReplyReader(StreamReader):
 
     @property
     def finished(self) -> bool:
-        return False  # only the end of the connection tells
+        return False  # only the end of the connection shows that the reply is complete
 
     @property
     def text(self) -> str:
@@ -214,7 +222,7 @@ class WholeReplyReader(StreamReader):
 
 
 def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
-    """Return the deltas of a reply that did not arrive in pieces."""
+    """Convert a reply that arrived as a whole to the deltas of a stream."""
     calls = reply.message.tool_calls
     call_deltas = tuple(ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls))
     return [

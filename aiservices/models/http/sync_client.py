@@ -1,4 +1,4 @@
-"""The blocking HTTP client, on connections of urllib3 that all threads share."""
+"""The blocking HTTP client, which uses urllib3 and shares its connections between threads."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _NO_RETRIES: Final = Retry(False, redirect=False)
 
 
 class _DefaultTimeout(float):
-    """The time limit for connecting in calls without a timeout.
+    """The number of seconds to wait for a connection in calls that set no timeout.
 
-    It is a type of its own because a call may set the same number of seconds as its timeout.
+    It has its own type because a call may set the same number of seconds as its timeout.
     """
 
 
@@ -64,7 +64,9 @@ _DEFAULT_TIMEOUT: Final = Timeout(connect=_DefaultTimeout(CONNECT_SECONDS), read
 
 
 class Urllib3Response:
-    """A response of a server. Its body may be unread: then ``iter_bytes`` or ``content`` reads it.
+    """An HTTP response of urllib3 whose body may be unread.
+
+    ``content`` reads the whole body, and ``iter_bytes`` reads it in pieces.
 
     Attributes:
         status_code: The HTTP status.
@@ -84,7 +86,7 @@ class Urllib3Response:
 
     @property
     def content(self) -> bytes:
-        """The whole body. The connection becomes free when it has been read."""
+        """The whole body of the response; reading it makes the connection free for other requests."""
         try:
             data: bytes = self._raw.data
         except (ValueError, OverflowError) as error:  # http.client does not check the sizes of chunks
@@ -93,11 +95,11 @@ class Urllib3Response:
 
     @property
     def text(self) -> str:
-        """The whole body as text; bytes that are not UTF-8 are replaced."""
+        """The whole body of the response as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode(errors="replace")
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the pieces of the body as they arrive."""
+        """Yield the pieces of the response body as they arrive."""
         try:
             if self._chunks is not None:
                 for piece in self._chunks:  # not "yield from", which would close the iterator with this one
@@ -116,7 +118,7 @@ class Urllib3Response:
         return b""
 
     def close(self) -> None:
-        """Keep the connection for the next request if only the end of the body is unread, else close it."""
+        """Release the connection for reuse if the body is at its end, or else close it."""
         raw = self._raw
         connection = raw.connection
         if connection is None:  # the body was read to its end, so the pool has the connection already
@@ -141,22 +143,22 @@ def _invalid_length(error: Exception) -> ProtocolError:
 
 
 class _PooledUrl(NamedTuple):
-    """The connection pool for an address, and what the request line says."""
+    """The connection pool for a URL, and the target for the request line."""
 
     pool: HTTPConnectionPool
     target: str
 
 
 class SyncHttpClient:
-    """Sends requests to the paths below one URL, and blocks until the response arrives.
+    """A blocking HTTP client for one base URL.
 
     Threads share its connections; a forked process opens its own. Raises TransportError if the environment
     sets a proxy that cannot be used, or if HTTP does not allow a header.
 
     Attributes:
         headers: Sent with every request.
-        secrets: Texts that error messages and logs must not show.
-        failures: The exceptions that ``post`` and the reading of a response raise.
+        secrets: Texts that error messages and logs must not contain, such as API keys.
+        failures: The types of the exceptions that ``post`` and the reading of a response raise.
     """
 
     def __init__(self, base_url: str, credentials: Credentials) -> None:
@@ -174,7 +176,7 @@ class SyncHttpClient:
         self._urls: dict[str, _PooledUrl] = {}
 
     def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> Urllib3Response:
-        """Send a request and return the response, if its status is a success.
+        """Send a POST request and return the response if its status is a success.
 
         ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
         ``unread`` is set. Redirects of 307 and 308 are followed. Raises one of ``failures``.
@@ -235,7 +237,7 @@ class SyncHttpClient:
             url, pooled = new_url, self._pooled(new_url)
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the connections that no request is using."""
         urls, self._urls = self._urls, {}
         self._pools.clear()  # requests that are being sent keep their pools, and finish
         for pooled in urls.values():  # a pool that was cleared closes only when the last reference is gone
@@ -267,10 +269,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class _SlowSendConnection(HTTPConnection):
-    """A connection that may take as long to send a piece of a body as the server may take to answer.
+    """A connection that applies the timeout to each piece of a request body instead of the whole body.
 
-    urllib3 limits the sending of the whole body by the time limit for connecting, which an image over a slow
-    network exceeds.
+    urllib3 applies the timeout for connecting to the whole body, which is too short for an image on a slow
+    network.
     """
 
     used_at = 0.0
@@ -335,7 +337,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 def _pool_manager(proxy: str | None) -> PoolManager:
-    """Return an object that makes one connection pool for each server, through a proxy if one is given."""
+    """Return a urllib3 manager that creates one connection pool for each server, with or without a proxy."""
     settings: dict[str, Any] = {
         "maxsize": _MAX_IDLE_CONNECTIONS,
         "ssl_context": ssl_context(),

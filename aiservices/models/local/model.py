@@ -1,7 +1,7 @@
-"""A chat model that runs in this process on llama.cpp, without an API key and without a network.
+"""The chat model that runs in this process on llama.cpp, without an API key and without a network.
 
 Each request runs in a thread of its own (``Job``). The chunks of the reply come back through a queue, so that
-a request can be waited for with a timeout, from a blocking call or from an event loop.
+a blocking call or an event loop can wait for them with a timeout.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .runtime import Runtime, RuntimeSettings, load_runtime, unload_runtime
 from .weights import resolve_weights
 
 _NO_OPTIONS = ChatOptions()
-# Weights that never called a tool of their own accord, measured with twelve questions.
+# Weights that never decided to call a tool, measured with twelve questions.
 _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
@@ -78,22 +78,22 @@ class LocalChatModel:
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """Return the model for ``"local:NAME"``, or for ``"local"`` if the name is empty."""
+        """Return the model for the name ``"local:NAME"``, or for ``"local"`` if the name is empty."""
         return cls(name)
 
     @property
     def name(self) -> str:
-        """The name of the weights after ``local:``."""
+        """The name of the model: ``local:`` and the name of its weights."""
         return f"local:{self._settings.label}"
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the model supports: all but strict mode, and tools only if the weights are large enough."""
+        """The features of the model: all except strict mode, and tools only with large enough weights."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
         return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Run a request and return its reply."""
+        """Run the model on a request and return its reply."""
         job, builder = self._job(request)
         with closing(run_job(job)) as chunks:
             for chunk in chunks:
@@ -101,7 +101,7 @@ class LocalChatModel:
         return builder.reply()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Run a request in a thread and return its reply. Cancellation stops the model."""
+        """Run the model on a request in a thread and return its reply. Cancellation stops the model."""
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -109,7 +109,7 @@ class LocalChatModel:
         return builder.reply()
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Run a request and yield its reply in pieces. Closing the iterator stops the model."""
+        """Run the model on a request and yield its reply in pieces. Closing the iterator stops the model."""
         job, builder = self._job(request)
         with closing(run_job(job)) as chunks:
             for chunk in chunks:
@@ -118,7 +118,7 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Run a request in a thread and yield its reply in pieces. Closing the iterator stops the model."""
+        """Run the model in a thread and yield its reply in pieces. Closing the iterator stops the model."""
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -127,11 +127,11 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     def close(self) -> None:
-        """Free the memory. The next request of any model with these weights loads them again."""
+        """Free the memory of the weights. The next request of a model with these weights loads them again."""
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Return a job for a request, not started yet, and a builder for its reply."""
+        """Return the job that will run a request, and the builder of its reply."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -140,7 +140,7 @@ class LocalChatModel:
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:
-        """Return the same settings with other weights. Raises ModelNotFoundError."""
+        """Return the settings of this model with other weights. Raises ModelNotFoundError."""
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -149,14 +149,14 @@ class LocalChatModel:
 
 
 class _JobEnd:
-    """The last item that a job delivers; ``error`` is None if the reply is complete."""
+    """The item after the last chunk of a job; ``error`` is None if the reply is complete."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
 
 class Job:
-    """One request that runs in a thread of its own and delivers the chunks of its reply.
+    """A request to the embedded model, which runs in its own thread and delivers chunks of the reply.
 
     ``get_runtime`` is called in the thread, because loading a model takes seconds. ``timeout`` is in seconds
     from the creation of the job; it includes loading, and waiting while other requests run.
@@ -176,7 +176,7 @@ class Job:
         self._thread: threading.Thread | None = None
 
     def start(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Start the thread. It calls ``deliver`` with each chunk, and last with a _JobEnd."""
+        """Start the thread, which calls ``deliver`` with each chunk of the reply and then with a _JobEnd."""
         # A daemon thread, because a stream that is left open must not keep the interpreter from exiting;
         # _stop_all_jobs stops it then.
         self._thread = threading.Thread(
@@ -187,7 +187,7 @@ class Job:
         self._thread.start()
 
     def _run(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Run the request in this thread."""
+        """Run the request; this is the target function of the thread."""
 
         def receive(chunk: JsonObject) -> bool:
             deliver(chunk)
@@ -205,20 +205,20 @@ class Job:
             deliver(_JobEnd(error))
 
     def stop(self) -> None:
-        """Make the thread end at the next token, or at the next batch of the prompt."""
+        """Tell the thread to end at the next token of the reply or the next batch of the prompt."""
         self._stopped.set()
 
     def join(self) -> None:
-        """Wait until the thread has ended."""
+        """Wait until the thread of the job has ended."""
         if self._thread is not None:
             self._thread.join()
 
     def remaining_seconds(self) -> float | None:
-        """Return the seconds until the timeout; None without a timeout."""
+        """Return the seconds until the timeout of the job, or None if it has no timeout."""
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def timeout_error(self) -> ModelTimeoutError:
-        """Return the error to raise when the timeout has passed."""
+        """Return the error to raise when the timeout of the job has passed."""
         return ModelTimeoutError(
             f"the embedded model did not finish within {self._timeout:g} s: raise timeout, lower max_tokens, "
             "or use smaller weights",
@@ -232,7 +232,7 @@ _jobs_lock = threading.Lock()
 
 @atexit.register
 def _stop_all_jobs() -> None:
-    """Stop all running jobs and wait for their threads, when the interpreter exits."""
+    """Stop all running jobs and wait for their threads when the interpreter exits."""
     # llama.cpp must not run while the interpreter shuts down.
     with _jobs_lock:
         jobs = list(_running_jobs)

@@ -1,6 +1,6 @@
-"""Conversion of requests and replies to and from the format of llama.cpp, and grammars for replies.
+"""The conversion of requests and replies between this package and llama.cpp, and grammars for replies.
 
-Tools are not left to the chat template of the weights: the system message describes them, and a grammar
+Tools do not use the chat template of the weights: the system message describes them, and a grammar
 constrains the reply to lines ``Call: {...}`` or to ``Answer: ...``. So they work alike with all weights.
 """
 
@@ -36,7 +36,7 @@ from ..requests import (
     ToolSpecification,
 )
 
-# A JSON object that was decoded or is to be encoded.
+# A JSON object before it is encoded or after it was decoded.
 JsonObject: TypeAlias = Mapping[str, Any]
 
 # The marks at the beginning of a reply. They are words because a small model that must choose between two
@@ -53,7 +53,7 @@ _STREAMED = {"stream": True, "stream_options": {"include_usage": True}, "return_
 
 
 def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> dict[str, Any]:
-    """Return the body of a streamed chat completion, without the constraint on its reply.
+    """Return the body of a request to llama.cpp, without the grammar that constrains its reply.
 
     ``system_message`` is used if the request has none.
     """
@@ -71,7 +71,7 @@ def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -
 
 
 def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, str]]:
-    """Return the messages with the roles that every chat template has: system, user and assistant."""
+    """Convert messages to the roles that every chat template supports: system, user and assistant."""
     messages, tooling = request.messages, request.tooling
     chat_messages: list[dict[str, str]] = []
     calls: dict[str, ToolCall] = {}
@@ -101,13 +101,13 @@ def _refuse_media(message: UserMessage) -> None:
     for part in message.contents:
         if not isinstance(part, str):
             raise BadRequestError(
-                f"the embedded model reads text alone, and the message holds {part.kind} {part}: "
+                f"the embedded model reads only text, but the message contains {part.kind} {part}: "
                 'leave it out, or use another model, as in create(..., model="openai:NAME")'
             )
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Return a message of the model as the model wrote it, with the mark ``Call:`` or ``Answer:``."""
+    """Return the text of a message of the model with its mark, ``Call:`` or ``Answer:``."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -126,7 +126,7 @@ def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> st
 def _with_system_message(
     chat_messages: list[dict[str, str]], default: str, instructions: str
 ) -> list[dict[str, str]]:
-    """Add instructions to the system message; without a system message, add one with the default text."""
+    """Add instructions to the system message; add a default system message if there is none."""
     system = next((message for message in chat_messages if message["role"] == "system"), None)
     parts = (default if system is None else system["content"], instructions)
     text = "\n\n".join(part for part in parts if part)
@@ -182,10 +182,11 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """What a reply may consist of.
+    """A constraint on the reply of the model: the format of the answer and the tools that it may call.
 
     Attributes:
-        response_format: The format of the answer as a field of llama.cpp's request; None for free text.
+        response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
+            free text.
         tools: The tools that the model may call.
         parallel_calls: True if the reply may contain several tool calls.
         allows_calls: True if the reply may consist of tool calls.
@@ -200,7 +201,7 @@ class ReplyConstraint:
 
     @property
     def key(self) -> str:
-        """A text that is equal for constraints with the same grammar."""
+        """The cache key of the grammar: constraints with the same grammar have the same key."""
         tools = [[tool.name, tool.parameters] for tool in self.tools]
         return json.dumps(
             [self.response_format, tools, self.parallel_calls, self.allows_calls, self.allows_answer]
@@ -226,12 +227,12 @@ def reply_constraint(request: ChatRequest) -> ReplyConstraint:
     if not candidates:
         offered = ", ".join(tool.name for tool in tooling.tools)
         raise BadRequestError(f"the tool {tooling.choice} must be called, but the tools are: {offered}")
-    fresh = tuple(tool for tool in candidates if tool.name not in repeated)
-    return ReplyConstraint(None, fresh or candidates, tooling.parallel_calls, allows_answer=False)
+    unrepeated = tuple(tool for tool in candidates if tool.name not in repeated)
+    return ReplyConstraint(None, unrepeated or candidates, tooling.parallel_calls, allows_answer=False)
 
 
 def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
-    """Return the ``response_format`` of llama.cpp's request; None for free text."""
+    """Return the field ``response_format`` of llama.cpp's request; None if the answer is free text."""
     if isinstance(response_format, JsonSchemaFormat):
         schema = {"name": response_format.name, "schema": dict(response_format.schema)}
         return {"type": "json_schema", "json_schema": schema}
@@ -239,10 +240,10 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
 
 
 def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the tools that were called twice with the same arguments and result since the last user message.
+    """Return the tools that were called twice with the same arguments and the same result.
 
-    A small model repeats such a call endlessly, although it learns nothing by it. So the next reply must not
-    call these tools.
+    Only calls after the last user message count. A small model repeats such a call endlessly, although it
+    learns nothing from it. So the next reply must not call these tools.
     """
     users = (position for position, message in enumerate(messages) if isinstance(message, UserMessage))
     recent = messages[max(users, default=0) :]
@@ -309,7 +310,7 @@ _DATA_KEYWORDS = ("const", "default", "enum", "examples")
 
 
 def with_time_patterns(schema: object) -> Any:
-    """Return a JSON Schema with patterns instead of the formats ``time`` and ``date-time``, at all depths."""
+    """Replace the formats ``time`` and ``date-time`` in a JSON Schema with patterns, at all depths."""
     if isinstance(schema, list):
         return [with_time_patterns(part) for part in schema]
     if not isinstance(schema, dict):
@@ -329,7 +330,7 @@ _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 @dataclass(slots=True)
 class ReplyBuilder:
-    """Builds a reply from the chunks of a streamed chat completion.
+    """A builder that joins the chunks of a streamed chat completion to a reply.
 
     Attributes:
         label: The short name of the weights.
@@ -351,7 +352,7 @@ class ReplyBuilder:
         self._tool_calls = ToolCallReader() if has_tools else None
 
     def add(self, chunk: JsonObject) -> ReplyDelta | None:
-        """Add a chunk; return what it adds to the reply, or None. Raises ModelError for an error chunk."""
+        """Add a chunk of the stream and return its delta, or None. Raises ModelError for an error chunk."""
         if "error" in chunk:
             raise _model_error(chunk["error"], self.label, self.context_tokens)
         self._id = chunk.get("id", self._id)
@@ -366,7 +367,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
-        """Add the text of a chunk; return what it adds to the reply, or None."""
+        """Add the text of a chunk to the reply and return its delta, or None if there is none."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)
@@ -374,7 +375,7 @@ class ReplyBuilder:
         return None if delta == ReplyDelta() else delta
 
     def reply(self) -> ChatReply:
-        """Return the complete reply; call it after the last chunk."""
+        """Return the complete reply after the last chunk. Raises InvalidReplyError if the end is missing."""
         if self._finish_reason is None:
             raise InvalidReplyError(
                 f"the embedded model {self.label} ended its reply without a finish reason: ask again",
@@ -392,7 +393,7 @@ class ReplyBuilder:
 
 
 def _usage(usage: JsonObject) -> Usage:
-    """Convert the ``usage`` object of llama.cpp."""
+    """Convert the token counts of llama.cpp to a Usage."""
     cached = usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
     return Usage(usage["prompt_tokens"], usage["completion_tokens"], cached_tokens=cached)
 
@@ -401,9 +402,10 @@ _CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"
 
 
 class ToolCallReader:
-    """Reads a reply that arrives in pieces and consists of tool calls, one on each line, or of an answer.
+    """A parser for a reply in pieces that consists of either tool calls or an answer.
 
-    A reply without a mark is an answer too: it can come from a grammar in ``extra_body``.
+    Each line of tool calls has one call. A reply without a mark is an answer too: it can come from a grammar
+    in ``extra_body``.
     """
 
     def __init__(self) -> None:
@@ -415,7 +417,7 @@ class ToolCallReader:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls so far, without duplicates; the arguments of the last one may be incomplete.
+        """The tool calls so far, without duplicates; the arguments of the last one may be incomplete.
 
         Small models write the same call several times. A tool with an effect must not run so often.
         """
@@ -423,7 +425,7 @@ class ToolCallReader:
         return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))
 
     def add(self, text: str) -> ReplyDelta | None:
-        """Add a piece; return what it adds to the answer or the calls, or None if that is not known yet."""
+        """Add a piece of the reply and return its delta, or None if more text is needed to understand it."""
         if self._is_answer:
             return ReplyDelta(text)
         self._unread += text
@@ -440,7 +442,7 @@ class ToolCallReader:
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
-        """Return the next piece of a call; None if more text is needed or the reply is an answer."""
+        """Return the next piece of a tool call; None if more text is needed or the reply is an answer."""
         if self._name is not None:
             return self._next_arguments()
         opening = _CALL_OPENING.match(self._unread)
@@ -457,7 +459,7 @@ class ToolCallReader:
         return None
 
     def _next_arguments(self) -> ToolCallDelta | None:
-        """Return the next piece of the arguments, which are JSON on one line.
+        """Return the next piece of the arguments of a tool call, which are JSON on one line.
 
         A closing brace at the end of the unread text is held back: the last brace of the line belongs to the
         call and not to the arguments.
@@ -475,7 +477,7 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if a text begins with a mark, or may do so when more of it has arrived."""
+    """Return True if a text begins with a mark, or may begin with it when more text has arrived."""
     return text.startswith(mark) or mark.startswith(text)
 
 
@@ -485,7 +487,8 @@ def _model_error(error: JsonObject, label: str, context_tokens: int) -> ModelErr
     if error.get("type") == "exceed_context_size_error":
         return BadRequestError(
             f"the request has {error.get('n_prompt_tokens')} tokens, but the embedded model {label} was "
-            f"loaded to read {context_tokens}: shorten it, or raise context_tokens of LocalChatModel",
+            f"loaded with a context of {context_tokens} tokens: shorten the request, or raise context_tokens "
+            "of LocalChatModel",
             status=status,
             body=body,
         )

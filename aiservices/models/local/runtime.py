@@ -35,13 +35,13 @@ _BATCH_TOKENS = 128
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    """What a llama.cpp server is started with; models with equal settings share a server.
+    """The settings of a llama.cpp server. Models with equal settings share a server.
 
     Attributes:
         label: The short name of the weights.
         path: The GGUF file.
         context_tokens: The largest number of tokens of prompt and reply together.
-        threads: The number of CPU threads; None for the choice of llama.cpp.
+        threads: The number of CPU threads; if None, llama.cpp chooses it.
         process: The process id. A forked process needs a server of its own, because threads do not survive
             a fork.
     """
@@ -58,7 +58,7 @@ _runtimes_lock = threading.Lock()
 
 
 def load_runtime(settings: RuntimeSettings) -> Runtime:
-    """Return the runtime for these settings; the first call loads it. Raises ModelError if that fails."""
+    """Return the loaded model for these settings; the first call loads it. Raises ModelError."""
     with _runtimes_lock:
         if settings not in _runtimes:
             _runtimes[settings] = Runtime(settings)
@@ -66,13 +66,13 @@ def load_runtime(settings: RuntimeSettings) -> Runtime:
 
 
 def unload_runtime(settings: RuntimeSettings) -> None:
-    """Free the memory of the runtime for these settings when its last request has ended."""
+    """Free the memory of the loaded model for these settings when its last request has ended."""
     with _runtimes_lock:
         _runtimes.pop(settings, None)
 
 
 class _Server(Protocol):
-    """The used part of xllamacpp's server class, which comes without type hints."""
+    """The methods of xllamacpp's server class that are used here. The class has no type hints."""
 
     listening_address: str
 
@@ -93,7 +93,7 @@ class Runtime:
 
     @property
     def address(self) -> str:
-        """The URL at which llama.cpp listens; without its secret key only ``/health`` answers there."""
+        """The URL of the llama.cpp server; without its secret key, only ``/health`` can be requested."""
         return self._server.listening_address
 
     def chat(
@@ -103,7 +103,7 @@ class Runtime:
         receive: Callable[[JsonObject], bool],
         stopped: threading.Event,
     ) -> None:
-        """Run a streamed request. ``receive`` gets each chunk, and returns True to end the request.
+        """Run a streamed request. ``receive`` gets each chunk and returns True to end the request.
 
         Raises BadRequestError if llama.cpp rejects the request before it starts. Later errors arrive as a
         chunk with the key ``error``.
@@ -124,7 +124,7 @@ class Runtime:
             self._request_lock.release()
 
     def _fields_for(self, constraint: ReplyConstraint) -> JsonObject:
-        """Return the fields of a request body that make the reply keep to a constraint."""
+        """Return the fields of a request body that enforce a constraint on the reply."""
         if constraint.key not in self._constraint_fields:
             fields: JsonObject = {}
             if constraint.tools:
@@ -135,16 +135,16 @@ class Runtime:
         return self._constraint_fields[constraint.key]
 
     def _answer_fields(self, response_format: JsonObject) -> JsonObject:
-        """Return a grammar for the answer, or llama.cpp's own slower ``response_format``.
+        """Return the fields of a request body that enforce the format of an answer.
 
-        llguidance does not support every JSON Schema. The error of ``response_format`` for a wrong schema is
-        also the better one.
+        A grammar is faster than llama.cpp's ``response_format``, but llguidance does not support every JSON
+        Schema. For an invalid schema, ``response_format`` also has the better error message.
         """
         grammar = answer_grammar(answer_schema(response_format))
         return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
     def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
-        """Return the grammar of tool calls; a tool whose schema is not supported may get any JSON object."""
+        """Return the grammar of tool calls. For an unsupported schema, it allows any JSON object."""
         grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
         if self._compiles(grammar):
             return grammar
@@ -158,14 +158,14 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the schema for the arguments of a tool; any object if the schema is not supported."""
+        """Return the schema for the arguments of a tool, or of any object if the schema is unsupported."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:
-        """Return True if llama.cpp can use a grammar.
+        """Return True if llama.cpp can compile a grammar.
 
-        It ignores a grammar that does not compile and reports nothing. The test: a bias makes the model start
-        with a line feed, which no grammar here allows. If there is one, the grammar was ignored.
+        llama.cpp silently ignores a grammar that does not compile. So this method generates one token with a
+        bias for a line feed, which no grammar here allows. If the token is one, the grammar was ignored.
         """
         body = {
             "prompt": ".",
@@ -211,7 +211,7 @@ def _start_server(settings: RuntimeSettings) -> _Server:
 
 
 def _import_xllamacpp() -> Any:
-    """Import the Python package that contains llama.cpp. Raises ModelError with what to install."""
+    """Import the Python package that contains llama.cpp. Raises ModelError if it is not installed."""
     try:
         with _short_spin_wait():
             return import_module("xllamacpp")
@@ -226,7 +226,7 @@ def _import_xllamacpp() -> Any:
 
 @contextmanager
 def _short_spin_wait() -> Iterator[None]:
-    """Set the environment variable that keeps OpenMP threads from spinning long while they wait."""
+    """Set an environment variable so that waiting OpenMP threads do not use the CPU for long."""
     # The OpenMP library reads the variable once, when it is loaded. With its default, one other busy process
     # made a call 50 times slower (0.4 s became 25 s). With 1000 turns the call stays below 1 s, and on an
     # idle machine it is as fast as before.

@@ -1,4 +1,4 @@
-"""The known weights, the folder where they are, and the resolution of a name to a file."""
+"""The weights that can be downloaded, their folder, and the lookup of their files by name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One GGUF file that can be downloaded.
+    """The weights of a model: one GGUF file that can be downloaded.
 
     Attributes:
         name: The short name by which users choose the weights.
         title: The full name, for messages.
         file_name: The name of the file on this machine.
-        sha256: The SHA-256 of the file. It decides if a download is right, wherever it comes from.
+        sha256: The SHA-256 of the file. It proves that a download from any source is correct.
         size: The size of the file in bytes, rounded; for messages and for the check of free space.
         memory: The memory that the loaded model needs, in bytes, rounded.
         licence: The licence as an SPDX identifier.
@@ -94,33 +94,36 @@ KNOWN_WEIGHTS: tuple[Weights, ...] = (
 
 
 def models_folder() -> Path:
-    """Return the folder of all weights, in ``AISERVICES_CACHE`` or else in the cache folder of the user."""
-    chosen = os.environ.get("AISERVICES_CACHE")
-    return (Path(chosen).expanduser() if chosen else _user_cache()) / "aiservices" / "models"
+    """Return the folder for all downloaded weights.
+
+    It is in the folder ``AISERVICES_CACHE``, or else in the cache folder of the user.
+    """
+    folder = os.environ.get("AISERVICES_CACHE")
+    return (Path(folder).expanduser() if folder else _user_cache()) / "aiservices" / "models"
 
 
 def _user_cache() -> Path:
-    """Return the cache folder of the user."""
-    # The places that each operating system intends for files that can be downloaded again.
+    """Return the folder in which the operating system keeps the caches of the user."""
+    # Each operating system has a folder for files that can be downloaded again.
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return Path(local) if local else Path.home() / "AppData" / "Local"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen) if chosen else Path.home() / ".cache"
+    folder = os.environ.get("XDG_CACHE_HOME")
+    return Path(folder) if folder else Path.home() / ".cache"
 
 
 def weights_path(weights: Weights) -> Path:
-    """Return the path of the file, which exists only after a download."""
+    """Return the path of the file of weights, which exists only after a download."""
     return models_folder() / weights.file_name
 
 
 def is_ready(weights: Weights) -> bool:
-    """Return True if the file is on this machine and was verified.
+    """Return True if the weights are on this machine and were verified.
 
-    The SHA-256 was checked at the download. Reading a gigabyte at every start would take seconds, so only the
-    size is compared here.
+    The SHA-256 was checked after the download. Reading a gigabyte at every start would take seconds, so only
+    the size is compared here.
     """
     path = weights_path(weights)
     try:
@@ -131,7 +134,7 @@ def is_ready(weights: Weights) -> bool:
 
 
 def mark_verified(path: Path, sha256: str) -> None:
-    """Record that the file at ``path`` has this SHA-256."""
+    """Write a record that the file at ``path`` has this SHA-256."""
     record = json.dumps({"sha256": sha256, "bytes": path.stat().st_size})
     # The record appears only when it is complete: another process may be reading it.
     new = _record_path(path).with_suffix(".new")
@@ -153,7 +156,7 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 
 def weights_named(name: str) -> Weights:
-    """Return the known weights with a name or alias. Raises LookupError with the list of names."""
+    """Return the weights with a name or an alias. Raises LookupError, with all names, for an unknown one."""
     for weights in KNOWN_WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
@@ -186,7 +189,7 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
 
 
 def pull_command(name: str) -> str:
-    """Return the shell command that downloads weights."""
+    """Return the shell command that downloads the weights with a name."""
     return f"python -m aiservices.models.local pull {name}"
 
 

@@ -1,4 +1,4 @@
-"""OpenAI, Azure OpenAI, Ollama and compatible servers."""
+"""Chat models of OpenAI, Azure OpenAI, Ollama and compatible servers."""
 
 from __future__ import annotations
 

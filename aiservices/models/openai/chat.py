@@ -32,7 +32,7 @@ _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 
 class ChatDialect(ApiDialect):
-    """The chat completions API, as OpenAI, Azure, Ollama and many other servers offer it."""
+    """The format of the chat completions API of OpenAI, Azure, Ollama and compatible servers."""
 
     reply_name = "chat completion"
 
@@ -41,9 +41,9 @@ class ChatDialect(ApiDialect):
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         options = settings.options
-        # the SDK's Azure client adds the deployment to the path only for bodies that are not bytes yet
+        # the SDK's Azure client adds the deployment to the path only for bodies that are not bytes
         deployment = f"/deployments/{quote(settings.model, safe='')}" if self._endpoint.azure else ""
-        # OpenAI's own models refuse the older name of the limit, and other servers often know only that one
+        # OpenAI's own models reject the older name of the limit, and many other servers support only that one
         limit = "max_completion_tokens" if self._endpoint.is_openai else "max_tokens"
         members: JsonObject = {
             "model": settings.model,
@@ -96,7 +96,7 @@ def _tools(tooling: Tooling | None, *, is_openai: bool) -> JsonObject:
                 "name": safe_name(tool.name),
                 "description": tool.description,
                 "parameters": tool.parameters,
-                # only where it is true, since servers that do not know the member may refuse it
+                # only if it is true, because a server may reject a member that it does not support
                 **({"strict": True} if tool.strict else {}),
             },
         }
@@ -136,7 +136,7 @@ def _message(message: Message) -> JsonObject:
 
 
 def _part(part: str | Media) -> JsonObject:
-    """Write a part of a user message. Raises UnsupportedRequestError for unsupported media."""
+    """Convert a part of a user message to JSON. Raises UnsupportedRequestError for unsupported media."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, Image):
@@ -158,7 +158,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_chat_completion(body: bytes) -> ChatReply:
-    """Read a chat completion. Raises UnreadableReplyError, or ReportedError if it reports an error."""
+    """Parse the JSON of a chat completion. Raises UnreadableReplyError, or ReportedError for an error."""
     data = parse_object(body)
     choices = data.get("choices")
     if not choices:
@@ -182,7 +182,7 @@ def read_chat_completion(body: bytes) -> ChatReply:
 
 
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
-    """Return the text and the reasoning of a message or a delta.
+    """Return the text and the reasoning of a message of the model or of a stream delta.
 
     Compatible servers name the reasoning in two ways. The content is a text, null, or a list of parts, some
     of which may be reasoning.
@@ -216,7 +216,7 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Return the tokens that the provider counted, if it did; missing counts are 0."""
+    """Convert the token counts of the provider to a Usage; return None if there are no counts."""
     if not usage:
         return None
     prompt = usage.get("prompt_tokens_details") or {}
@@ -230,14 +230,14 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ChatStreamReader(EventStreamReader):
-    """Reads the stream of one chat completion."""
+    """A parser for the stream of one chat completion."""
 
     def __init__(self) -> None:
         super().__init__()
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._calls: list[JsonObject] = []
-        self._positions: dict[int, int] = {}  # in _calls, by the index that the provider gave
+        self._positions: dict[int, int] = {}  # positions in _calls, by the index that the provider sent
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
         self._model = self._id = ""
@@ -265,7 +265,7 @@ class ChatStreamReader(EventStreamReader):
         if not choices:  # the event with the usage has none
             return None
         choice = choices[0]
-        if choice.get("index"):  # another choice than the first, requested with extra_body
+        if choice.get("index"):  # a further choice, which a user requested with extra_body
             return None
         self._has_choices = True
         self._finish_reason = choice.get("finish_reason") or self._finish_reason

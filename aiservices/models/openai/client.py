@@ -1,7 +1,7 @@
 """The server of an OpenAI model: its address, its credentials, and the clients of the openai SDK.
 
-The SDK is used for Azure and for clients that the user passes. For everything else it is not even imported:
-the model then uses ``aiservices.models.http``.
+The SDK is used for Azure and for clients that the user passes. Otherwise it is not even imported, and the
+model uses ``aiservices.models.http``.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _KEY_ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The server that a model's requests go to.
+    """The server that receives the requests of a model.
 
     Attributes:
         provider: The kind of server.
-        base_url: The URL below which requests go; "" if the SDK finds it itself, as Azure's SDK client does.
-        azure: The path of a request must name the Azure deployment.
-        is_openai: The server runs OpenAI's own models, with OpenAI's own parameters.
+        base_url: The base URL of the requests; "" if the SDK client finds it itself, as for Azure.
+        azure: True if the path of a request must name the Azure deployment.
+        is_openai: True if the server runs OpenAI's own models, with OpenAI's own parameters.
     """
 
     provider: Provider
@@ -51,22 +51,22 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL without credentials and query, for messages and logs."""
+        """The URL of the server without credentials and query, for messages and logs."""
         return display_url(self.base_url or os.environ.get("AZURE_OPENAI_ENDPOINT", ""))
 
     @property
     def key_advice(self) -> str:
-        """How to set a key, for error messages."""
+        """Advice on how to set the API key, for error messages."""
         return _KEY_ADVICE[self.provider]
 
     @property
     def capabilities(self) -> Capabilities:
-        """What models of this server can usually be asked for."""
+        """The features that the models of this server usually support."""
         return Capabilities(json_schema=True, strict_schema=self.is_openai, json_mode=True, tools=True)
 
     @classmethod
     def of_provider(cls, provider: Provider, base_url: str | None) -> Endpoint:
-        """Return the endpoint for a provider and a URL; without a URL, the environment decides.
+        """Return the endpoint of a provider, with a URL from ``base_url``, the environment or the default.
 
         Raises DefinitionError if the URL is invalid.
         """
@@ -83,7 +83,7 @@ class Endpoint:
 
     @classmethod
     def of_client(cls, client: object) -> Endpoint:
-        """Return the endpoint that a client of the SDK uses."""
+        """Return the endpoint that a client of the openai SDK uses."""
         from openai import AsyncAzureOpenAI, AzureOpenAI
 
         base_url = str(getattr(client, "base_url", ""))
@@ -93,8 +93,8 @@ class Endpoint:
 
 
 def _check_url(base_url: str, setting: str, provider: str) -> None:
-    """Raise DefinitionError for an invalid URL; ``setting`` is the name of the parameter or the variable."""
-    # messages do not quote the URL, since it may hold credentials
+    """Raise DefinitionError for an invalid URL; ``setting`` says in the message where it was set."""
+    # messages do not quote the URL, because it may contain credentials
     if not base_url.startswith(("http://", "https://")):
         raise _definition_error(
             provider, f'{setting} must begin with http:// or https://, as in "http://localhost:8000/v1"'
@@ -121,9 +121,10 @@ def _is_openai_host(base_url: str) -> bool:
 
 
 def _ollama_url(host: str) -> str:
-    """Return the URL for OLLAMA_HOST, read as Ollama reads it: scheme and port may be missing.
+    """Return the base URL for a value of OLLAMA_HOST, in which scheme and port are optional.
 
-    0.0.0.0 is an address to listen on, not one to connect to, so it becomes the loopback address.
+    The value is read as Ollama reads it. 0.0.0.0 is an address to listen on, not one to connect to, so it
+    becomes the loopback address.
     """
     invalid = _definition_error(
         "ollama",
@@ -147,9 +148,9 @@ def _ollama_url(host: str) -> str:
 
 
 def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -> Credentials:
-    """Read the credentials from the environment, as the SDK does.
+    """Read the API key and headers from the environment, as the openai SDK does.
 
-    OPENAI_API_KEY counts where ``api_key`` is None. OPENAI_ORG_ID and OPENAI_PROJECT_ID become headers, and
+    OPENAI_API_KEY is used if ``api_key`` is None. OPENAI_ORG_ID and OPENAI_PROJECT_ID become headers, and
     so does each line "Name: value" of OPENAI_CUSTOM_HEADERS. Raises AuthenticationError if there is no
     valid key.
     """
@@ -175,13 +176,13 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -
 
 
 def check_key(model_name: str, endpoint: Endpoint, key: str | None) -> str:
-    """Return the key. Raises AuthenticationError if it is missing or cannot be sent in a header."""
+    """Return an API key. Raises AuthenticationError if it is missing or cannot be sent in a header."""
     if not key:
         raise AuthenticationError(f"{model_name}: no API key; {endpoint.key_advice}")
     if not (key.isascii() and key.isprintable()):
         raise AuthenticationError(
-            f"{model_name}: the API key holds a line end or another character that keys do not have; "
-            f"{endpoint.key_advice}"
+            f"{model_name}: the API key contains a line break or another character that is not allowed in a "
+            f"key; {endpoint.key_advice}"
         )
     return key
 
@@ -189,15 +190,15 @@ def check_key(model_name: str, endpoint: Endpoint, key: str | None) -> str:
 class SdkClients:
     """The clients of the openai SDK for one model.
 
-    Clients that the user passes are used as they are and are never closed. Others are made when they are
-    first needed: one for blocking calls, and one for each event loop.
+    Clients that the user passes are used as they are and are never closed. Others are created when they
+    are first needed: one for blocking calls, and one for each event loop.
 
     Args:
         model_name: The name of the model in error messages.
         endpoint: The server of the model.
-        api_key: The key; None if the SDK is to find it in the environment.
-        client: The user's client for blocking calls, if any.
-        async_client: The user's client for asynchronous calls, if any.
+        api_key: The API key; if None, the SDK reads it from the environment.
+        client: A client for blocking calls that the user passed, or None.
+        async_client: A client for asynchronous calls that the user passed, or None.
     """
 
     def __init__(
@@ -211,55 +212,56 @@ class SdkClients:
         self.model_name = model_name
         self._endpoint = endpoint
         self._api_key = api_key
-        self._given = client
-        self._given_async = async_client
-        self._made: OpenAI | None = None
-        self._made_async: PerLoop[AsyncOpenAI] = PerLoop(
+        self._user_client = client
+        self._user_async_client = async_client
+        self._own_client: OpenAI | None = None
+        self._own_async_clients: PerLoop[AsyncOpenAI] = PerLoop(
             lambda: self._make("AsyncOpenAI"), lambda client: client.close(), _abandon
         )
         self._lock = Lock()
 
     @property
     def address(self) -> str:
-        """The URL that requests are sent to, without credentials."""
+        """The URL of the server, without credentials."""
         return self._endpoint.address
 
     def sync_client(self) -> SdkClient:
-        """Return the client of blocking calls. Raises AuthenticationError if it has no valid key."""
-        if self._given is not None:
-            return SdkClient(self._given)
-        self._refuse_other_kind("client", "OpenAI", self._given_async)
+        """Return the SDK client for blocking calls. Raises AuthenticationError if it has no valid key."""
+        if self._user_client is not None:
+            return SdkClient(self._user_client)
+        self._refuse_other_kind("client", "OpenAI", self._user_async_client)
         with self._lock:
-            if self._made is None:
-                self._made = self._make("OpenAI")
-            return SdkClient(self._made)
+            if self._own_client is None:
+                self._own_client = self._make("OpenAI")
+            return SdkClient(self._own_client)
 
     async def async_client(self) -> SdkClient:
-        """Return the client of the running event loop. Raises AuthenticationError if it has no valid key."""
-        if self._given_async is not None:
-            return SdkClient(self._given_async)
-        self._refuse_other_kind("async_client", "AsyncOpenAI", self._given)
-        return SdkClient(await self._made_async.get())
+        """Return the SDK client for the running event loop. Raises AuthenticationError."""
+        if self._user_async_client is not None:
+            return SdkClient(self._user_async_client)
+        self._refuse_other_kind("async_client", "AsyncOpenAI", self._user_client)
+        return SdkClient(await self._own_async_clients.get())
 
     def close(self) -> None:
-        """Close the client of blocking calls, unless the user passed it."""
+        """Close the SDK client for blocking calls, unless the user passed it."""
         with self._lock:
-            made, self._made = self._made, None
-        if made is not None:
-            made.close()
+            client, self._own_client = self._own_client, None
+        if client is not None:
+            client.close()
 
     async def aclose(self) -> None:
-        """Close the client of blocking calls and that of the running event loop."""
+        """Close the SDK clients for blocking calls and for the running event loop."""
         self.close()
-        await self._made_async.aclose()
+        await self._own_async_clients.aclose()
 
     def _refuse_other_kind(self, parameter: str, sdk_class: str, other: object) -> None:
-        # a client of the other kind cannot be made from the given one: proxies, certificates and hooks differ
+        # a client of the other kind cannot be made from it: its proxies, certificates and hooks would be lost
         if other is not None:
-            given = "async_client" if parameter == "client" else "client"
+            passed = "async_client" if parameter == "client" else "client"
             raise _definition_error(
                 self.model_name,
-                f"{given} was passed, but this call needs {parameter}; pass {parameter}={sdk_class}(...) too",
+                f"{passed} was passed, but this call needs {parameter}; "
+                f"pass {parameter}={sdk_class}(...) too",
             )
 
     def _make(self, sdk_class: str) -> Any:  # the class is chosen by name
@@ -268,7 +270,7 @@ class SdkClients:
         if self._endpoint.provider == "azure":
             sdk_class = sdk_class.replace("OpenAI", "AzureOpenAI")
         try:
-            # without retries of its own: the budget of a call decides about them
+            # without retries, because the budget of a call decides about them
             client = getattr(openai, sdk_class)(
                 base_url=self._endpoint.base_url or None, api_key=self._api_key, max_retries=0
             )
@@ -290,29 +292,31 @@ def _abandon(client: AsyncOpenAI) -> None:
 
 
 class SdkClient(NamedTuple):
-    """Sends requests with a client of the SDK, with its proxies, certificates, hooks and authentication.
+    """An HTTP client that sends requests with a client of the openai SDK.
+
+    So the proxies, certificates, hooks and authentication of the SDK client are used.
 
     Attributes:
         sdk: The client of the SDK.
     """
 
-    sdk: Any  # OpenAI or AsyncOpenAI, whose methods differ in being awaitable
+    sdk: Any  # OpenAI or AsyncOpenAI: the methods of the second are awaitable
 
     @property
     def headers(self) -> Mapping[str, object]:
-        """The headers of every request, for logs."""
+        """The headers of every request, for log messages."""
         headers: Mapping[str, object] = self.sdk.default_headers | self.sdk.auth_headers
         return headers
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Texts that error messages must not show."""
+        """The texts that error messages must not contain, such as the API key."""
         key = getattr(self.sdk, "api_key", None)
         return (key,) if isinstance(key, str) else ()
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """The exceptions that ``post`` and the reading of a response raise."""
+        """The types of the exceptions that sending a request or reading a response can raise."""
         return sdk_failures()
 
     def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> Any:
@@ -328,11 +332,11 @@ class SdkClient(NamedTuple):
 
 
 class _SdkTypes(NamedTuple):
-    """How the installed version of the SDK sends bytes and returns an unparsed response.
+    """The names in the installed version of the openai SDK that differ between its versions.
 
     Attributes:
-        response: The response class of its HTTP library.
-        body_argument: The parameter of ``post`` that takes bytes.
+        response: The response class of its HTTP library, for unparsed responses.
+        body_argument: The parameter of ``post`` that takes the body as bytes.
     """
 
     response: type[Any]
@@ -351,10 +355,10 @@ def _sdk_types() -> _SdkTypes:
 
 
 def sdk_failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions that a request of the SDK, or the reading of its response, can raise.
+    """Return the types of the exceptions that the openai SDK and its HTTP library can raise.
 
-    Call it when something failed: the SDK wraps the errors of its HTTP library while it sends, but not
-    while a stream is read, and a client of the user may use another HTTP library than the SDK does.
+    Call it after a failure, because it imports the SDK. The SDK wraps the errors of its HTTP library while it
+    sends, but not while a stream is read. A client of the user may use another HTTP library.
     """
     import openai
 

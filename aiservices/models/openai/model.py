@@ -23,18 +23,18 @@ _NO_OPTIONS = ChatOptions()
 
 
 class OpenAiModel(HttpChatModel):
-    """The common part of the chat models that use an API of OpenAI.
+    """Base class of the chat models that use an API of OpenAI.
 
     Args:
         model: The name of the model, or of the Azure deployment.
-        provider: The kind of server, which decides about addresses, keys and defaults.
+        provider: The kind of server. It determines how the URL and the key are found.
         base_url: The URL of the server; by default that of the provider, or the one in the environment.
         api_key: The key; by default the one in the environment.
         client: A client of the SDK for blocking calls. It is used as it is, except for its retries, and is
             not closed.
         async_client: The same for asynchronous calls.
-        options: Options for all requests; those of a request win.
-        capabilities: What the model can be asked for, if the default for the server is wrong.
+        options: Options for all requests; those of a request have priority.
+        capabilities: The features that the model supports, if the default for the server is wrong.
         log_level: The level at which requests and replies are logged, without keys.
 
     Raises DefinitionError if ``base_url`` is not a URL, or if ``options`` hold something that the API does
@@ -56,15 +56,18 @@ class OpenAiModel(HttpChatModel):
         capabilities: Capabilities | None = None,
         log_level: int = logging.DEBUG,
     ) -> None:
-        given = client or async_client
-        endpoint = Endpoint.of_provider(provider, base_url) if given is None else Endpoint.of_client(given)
+        user_client = client or async_client
+        if user_client is None:
+            endpoint = Endpoint.of_provider(provider, base_url)
+        else:
+            endpoint = Endpoint.of_client(user_client)
         if endpoint.provider == "ollama":
             api_key = api_key or "ollama"  # a key must be sent, although Ollama does not check it
         prefix = f"{endpoint.provider}{self._suffix}"
         name = f"{prefix}:{model}"
         clients: ClientSource
         # Azure has sign-in methods and address rules that only its SDK client knows
-        if given is not None or endpoint.provider == "azure":
+        if user_client is not None or endpoint.provider == "azure":
             clients = SdkClients(name, endpoint, api_key, client, async_client)
         else:
             clients = HttpClients(name, endpoint.base_url, partial(read_credentials, name, endpoint, api_key))
@@ -85,11 +88,11 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     @abstractmethod
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
-        """Return the dialect of the API for a server."""
+        """Return the format of the API that this class uses with a server."""
 
     @property
     def endpoint(self) -> str:
-        return self._endpoint.address  # not cached: Azure's may be set in the environment later
+        return self._endpoint.address  # not cached, because the variable with Azure's URL may be set later
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -98,12 +101,12 @@ class OpenAiModel(HttpChatModel):
 
     @classmethod
     def azure(cls, name: str) -> Self:
-        """Return a deployment of Azure. Its address, API version and key come from the environment."""
+        """Return the model of an Azure deployment; its URL, API version and key are in the environment."""
         return cls(cls._checked_name(name, "azure"), provider="azure")
 
     @classmethod
     def ollama(cls, name: str) -> Self:
-        """Return a model of Ollama, on this machine or on the one that OLLAMA_HOST names."""
+        """Return a model of Ollama on this machine, or on the machine that OLLAMA_HOST names."""
         return cls(cls._checked_name(name, "ollama"), provider="ollama")
 
     @classmethod
@@ -117,11 +120,11 @@ class OpenAiModel(HttpChatModel):
 
 
 class OpenAiChatModel(OpenAiModel):
-    """A chat model of OpenAI, Azure, Ollama or a compatible server, by the chat completions API.
+    """A chat model of OpenAI, Azure, Ollama or a compatible server, through the chat completions API.
 
-    ``"openai:NAME"``, ``"azure:DEPLOYMENT"`` and ``"ollama:NAME"`` stand for one. Creating one opens no
-    connection and needs no key. Every call makes one HTTP request. ``timeout`` in the options limits each
-    wait for the server, as in the SDK. ``max_tokens`` is sent as ``max_completion_tokens`` to
+    Its names in ``create`` are ``"openai:NAME"``, ``"azure:DEPLOYMENT"`` and ``"ollama:NAME"``. Creating a
+    model opens no connection and needs no key. Every call makes one HTTP request. ``timeout`` in the options
+    limits each wait for the server, as in the SDK. ``max_tokens`` is sent as ``max_completion_tokens`` to
     api.openai.com and Azure, and as ``max_tokens`` to other servers; ``extra_body`` overrides both.
 
     The SDK is used for Azure and for ``client`` and ``async_client``, which are used as they are, except for
@@ -139,14 +142,15 @@ class OpenAiChatModel(OpenAiModel):
 
 
 class OpenAiResponsesModel(OpenAiModel):
-    """A chat model of OpenAI or Azure, by the Responses API (POST /responses).
+    """A chat model of OpenAI or Azure, through the Responses API (POST /responses).
 
-    ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"`` stand for one. Everything that the
-    documentation of ``OpenAiChatModel`` says about clients, capabilities, timeouts and logs holds here too.
+    Its names in ``create`` are ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"``. Everything
+    that the documentation of ``OpenAiChatModel`` says about clients, capabilities, timeouts and logs is true
+    here too.
 
     The provider is asked not to store the conversation: ``store`` is false unless ``extra_body`` sets it,
     and every request holds all messages, the system message as the first item of ``input``. ``include`` is
-    not sent, since models that do not reason refuse it; reasoning is not sent back, so a model reasons
+    not sent, since models that do not reason reject it; reasoning is not sent back, so a model reasons
     again after each tool call. ``AiMessage.reasoning`` holds the summaries of the reasoning, which OpenAI
     writes if ``extra_body={"reasoning": {"summary": "auto"}}`` is set, and the messages that a model writes
     while it works (the phase "commentary"). The members of ``reasoning`` and ``text`` in ``extra_body`` are

@@ -38,7 +38,7 @@ _INCOMPLETE_REASONS = {
 
 
 class ResponsesDialect(ApiDialect):
-    """The Responses API of OpenAI and Azure, which finds the deployment in the body here."""
+    """The format of the Responses API of OpenAI and Azure."""
 
     reply_name = "response of the Responses API"
 
@@ -53,7 +53,7 @@ class ResponsesDialect(ApiDialect):
         options = settings.options
         effort, response_format = options.reasoning_effort, settings.response_format
         members: JsonObject = {
-            "model": settings.model,
+            "model": settings.model,  # in Azure, the name of the deployment
             "temperature": options.temperature,
             "top_p": options.top_p,
             "max_output_tokens": options.max_tokens,
@@ -154,7 +154,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_response(body: bytes) -> ChatReply:
-    """Read a response. Raises UnreadableReplyError, or ReportedError if it reports an error."""
+    """Parse the JSON of a response. Raises UnreadableReplyError, or ReportedError for an error."""
     return _reply(parse_object(body), body)
 
 
@@ -190,7 +190,10 @@ def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
 
 
 def _is_commentary(item: JsonObject) -> bool:
-    """Return True for a message that the model writes while it works, which is not part of the answer."""
+    """Return True if an item is a message that the model writes while it works.
+
+    Such a message is not part of the answer.
+    """
     return item["type"] == "message" and item.get("phase") == "commentary"
 
 
@@ -205,7 +208,7 @@ def _thoughts(output: list[JsonObject]) -> Iterator[str]:
         if _is_commentary(item):
             yield from (part["text"] for part in item["content"] if part["type"] == "output_text")
         elif item["type"] == "reasoning":
-            # most models give a summary of their reasoning; models with open weights give its content
+            # most models send a summary of their reasoning; models with open weights send its content
             yield from (part["text"] for part in [*(item.get("summary") or ()), *(item.get("content") or ())])
 
 
@@ -217,7 +220,7 @@ def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Return the tokens that the provider counted, if it did; missing counts are 0."""
+    """Convert the token counts of the provider to a Usage; return None if there are no counts."""
     if not usage:
         return None
     return Usage(
@@ -229,7 +232,10 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ResponseStreamReader(EventStreamReader):
-    """Reads the stream of one response. The event that ends it repeats the whole response."""
+    """A parser for the stream of one response of the Responses API.
+
+    The last event of the stream repeats the whole response.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,7 +311,7 @@ class ResponseStreamReader(EventStreamReader):
 
     def _read_arguments(self, data: JsonObject) -> ReplyDelta | None:
         call = self._calls.get(data["output_index"])
-        if call is None:  # the name of the tool is only known from the last event
+        if call is None:  # only the last event contains the name of the tool
             return None
         return ReplyDelta(tool_calls=(ToolCallDelta(call.index, call.name, data["delta"]),))
 

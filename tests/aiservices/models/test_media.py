@@ -108,12 +108,12 @@ WRONG_MEDIA: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (
         lambda folder: File.from_path(folder / "a.qqq"),
         ValueError,
-        "the media type of a.qqq is not known; pass media_type",
+        "the media type of a.qqq is unknown; pass media_type",
     ),
     (
         lambda folder: Image.from_bytes(b"abc"),
         ValueError,
-        "the media type of an image is not known; pass media_type",
+        "the media type of an image is unknown; pass media_type",
     ),
     (
         lambda folder: Image.from_path(folder / "a.pdf"),

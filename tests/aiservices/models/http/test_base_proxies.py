@@ -1,4 +1,4 @@
-"""Proxies, which the environment asks for."""
+"""Proxies that the environment sets."""
 
 from __future__ import annotations
 
@@ -154,6 +154,6 @@ def test_other_proxies_are_refused(
     with pytest.raises(ModelConnectionError) as caught:
         make_caller("https://model.test/v1").ask()
     assert str(caught.value) == (
-        f"openai:m: the environment asks for a {kind.upper()} proxy, which is not supported; "
+        f"openai:m: the environment sets a {kind.upper()} proxy, which is not supported; "
         "set an HTTP proxy, exclude the host with NO_PROXY, or pass a client of the SDK that uses the proxy"
     )

@@ -244,8 +244,8 @@ class TestFailures:
         with pytest.raises(BadRequestError) as caught:
             model.complete(ChatRequest.of("word " * 2000))
         assert str(caught.value) == (
-            "the request has 2021 tokens, but the embedded model smollm2 was loaded to read 1024: "
-            "shorten it, or raise context_tokens of LocalChatModel"
+            "the request has 2021 tokens, but the embedded model smollm2 was loaded with a context of 1024 "
+            "tokens: shorten the request, or raise context_tokens of LocalChatModel"
         )
         assert caught.value.status == 400
 

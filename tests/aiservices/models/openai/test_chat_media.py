@@ -208,7 +208,7 @@ def test_the_embedded_model_refuses_media() -> None:
     with pytest.raises(BadRequestError) as caught:
         chat_body(request, ChatOptions(), "")
     assert str(caught.value) == (
-        "the embedded model reads text alone, and the message holds an image [image/png, 8 bytes]: "
+        "the embedded model reads only text, but the message contains an image [image/png, 8 bytes]: "
         'leave it out, or use another model, as in create(..., model="openai:NAME")'
     )
 

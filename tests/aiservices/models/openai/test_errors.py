@@ -34,7 +34,7 @@ from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")
-NO_JSON = "the reply is not a chat completion: it is not JSON; check base_url. It begins: "
+NO_JSON = "the reply is not a chat completion: the body is not JSON; check base_url. It begins: "
 
 
 @pytest.fixture(params=["own connections", "clients of the SDK"])
@@ -218,7 +218,8 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
         (b"x" * 400, NO_JSON + f"'{'x' * 300}…'"),
         (
             b"[]",
-            "the reply is not a chat completion: it is not a JSON object; check base_url. It begins: '[]'",
+            "the reply is not a chat completion: the body is not a JSON object; check base_url. "
+            "It begins: '[]'",
         ),
         (
             b'{"models": []}',
@@ -375,7 +376,7 @@ def test_a_key_that_is_not_valid_in_a_header_is_refused_without_being_shown(
     caught = failure(OpenAiChatModel("m", base_url=loopback.base_url, api_key=key))
     assert type(caught) is AuthenticationError
     assert str(caught) == (
-        "openai:m: the API key holds a line end or another character that keys do not have; "
+        "openai:m: the API key contains a line break or another character that is not allowed in a key; "
         "set OPENAI_API_KEY or pass api_key"
     )
     assert loopback.requests == []
@@ -385,8 +386,8 @@ def test_a_header_that_http_does_not_allow_is_not_quoted(loopback: Loopback, mod
     headers = {"X-Api-Key": "line\nend"}
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(extra_headers=headers)))
     assert str(caught) == (
-        f"openai:gpt-x at {loopback.base_url}: a header holds a character that HTTP does not allow, "
-        "such as a line end; "
+        f"openai:gpt-x at {loopback.base_url}: a header contains a character that HTTP does not allow, "
+        "such as a line break; "
         "check the key and extra_headers"
     )
 

@@ -139,8 +139,8 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
 @pytest.mark.parametrize(
     ("sent", "expected_text"),
     [
-        (b"<html>", NONE + "it is not JSON; check base_url. It begins: '<html>'"),
-        (b"[]", NONE + "it is not a JSON object; check base_url. It begins: '[]'"),
+        (b"<html>", NONE + "the body is not JSON; check base_url. It begins: '<html>'"),
+        (b"[]", NONE + "the body is not a JSON object; check base_url. It begins: '[]'"),
         (
             b'{"choices": []}',
             NONE + "it has no output; check base_url. It begins: '{\"choices\": []}'",

@@ -403,7 +403,7 @@ def test_an_error_in_the_stream_is_raised_as_its_own_type(
 @pytest.mark.parametrize(
     ("sent", "reason", "begins"),
     [
-        (b"data: <html>\n\n", "it is not JSON", "'data: <html>\\n\\n'"),
+        (b"data: <html>\n\n", "one of its events is not JSON", "'data: <html>\\n\\n'"),
         (
             b'data: {"type": "response.completed"}\n\n',
             "one of its events has an unexpected shape",
