@@ -135,7 +135,7 @@ class ParserRegistry:
 
 
 class _NodeBuilder:
-    """Builds the tree of nodes for one type, with a node for each part of the type."""
+    """Builds the tree of parser nodes for one type, with a node for each part of the type."""
 
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry

@@ -68,7 +68,7 @@ class TypeParser(Generic[T]):
 
     @property
     def node(self) -> Node[T]:
-        """The root of the node tree that reads, writes and describes the type.
+        """The root of the tree of parser nodes that read, write and describe the type.
 
         It includes the envelope if there is one.
         """

@@ -71,7 +71,7 @@ _NEVER_SENT = frozenset(
 
 
 class SizeLimits(NamedTuple):
-    """Limits for shrinking a JSON Schema that is too large for a provider.
+    """Limits that make a large JSON Schema smaller, so that a provider accepts it.
 
     Attributes:
         max_enum: Enums with more values are not sent. None sends all.

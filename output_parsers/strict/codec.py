@@ -105,7 +105,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The codec of the definition that is left after following all references."""
+        """The codec of the definition at the end of a chain of references."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
@@ -209,7 +209,7 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """This deviation as a Problem, for error messages."""
+        """This deviation of a reply, converted to a Problem for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 

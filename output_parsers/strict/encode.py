@@ -80,7 +80,7 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Encode a JSON Schema, and report findings with paths that begin at a location."""
+    """Encode a JSON Schema, and prefix the paths in its findings with a location."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)

@@ -313,14 +313,14 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The codec for the value of the property if it is not omitted and not wrapped."""
+        """The codec for the value of an optional property, without any wrapper object."""
         return self._value
 
     # Cached properties and not fields, because the codec of a reference is built after this codec.
 
     @cached_property
     def inner(self) -> Codec:
-        """The codec for the value of the property if it is not omitted.
+        """The codec for the value of an optional property that is not omitted.
 
         Use it only when all definitions are known.
         """

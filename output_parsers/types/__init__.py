@@ -1,1 +1,1 @@
-"""Node classes, which read, write and describe the values of each kind of Python type."""
+"""Parser nodes, which read, write and describe the values of each kind of Python type."""

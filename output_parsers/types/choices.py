@@ -1,4 +1,4 @@
-"""Nodes for types with a fixed set of values: bool, Enum, Literal and Flag."""
+"""Parser nodes for types with a fixed set of values: bool, Enum, Literal and Flag."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _json_type(value: Json) -> str:
 
 
 def choice_node(target: Target) -> Node[object] | None:
-    """Return the node for a bool, Enum, Flag or Literal type, or None for other types."""
+    """Return the parser node for a bool, Enum, Flag or Literal type, or None for other types."""
     tp = target.type
     if tp is bool:
         return BoolNode()

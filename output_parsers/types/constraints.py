@@ -128,7 +128,7 @@ class ConstrainedNode(Node[object]):
 
 
 def with_constraints(target: Target, node: Node[object]) -> Node[object]:
-    """Add the constraints of a type to its node.
+    """Add the constraints of a type to its parser node.
 
     Return the node unchanged if there are none. Raises UnsupportedTypeError for constraints that do not apply
     to the type.
@@ -155,7 +155,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
 
 
 def _apply_non_finite(target: Target, node: Node[object]) -> None:
-    """Apply the ``allow_inf_nan`` setting of a type to its float nodes.
+    """Apply the ``allow_inf_nan`` setting of a type to its floats.
 
     The setting of ``float | None`` applies to the float.
     """

@@ -1,4 +1,4 @@
-"""Nodes for container types: lists, sets, tuples and dicts."""
+"""Parser nodes for container types: lists, sets, tuples and dicts."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class TupleNode(Node[tuple[object, ...]]):
 
 
 def sequence_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the node for a list, set or tuple type, or None for other types.
+    """Return the parser node for a list, set or tuple type, or None for other types.
 
     Without type arguments the items can be any JSON.
     """
@@ -279,7 +279,7 @@ _KEY_RULES = ("number as text", "text for a value that is not text", "member by 
 
 
 def _key_readings(key: str) -> list[Json]:
-    """Return the JSON values for which the key of an object may stand.
+    """Return the JSON values that a key of a JSON object may represent.
 
     It is always text, and for ``1`` or ``true`` also a number or a boolean.
     """
@@ -291,7 +291,7 @@ def _key_readings(key: str) -> list[Json]:
 
 
 def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Node[object] | None:
-    """Return the node for a dict type, or None for other types.
+    """Return the parser node for a dict type, or None for other types.
 
     A dict type without type arguments maps text to any JSON.
     """

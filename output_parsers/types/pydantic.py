@@ -1,4 +1,4 @@
-"""The node for types that only pydantic can read, such as URLs and network addresses.
+"""The parser node for types that only pydantic can read, such as URLs and network addresses.
 
 The conversions between JSON data and pydantic's input and errors are here too.
 """
@@ -66,7 +66,7 @@ class PydanticNode(Node[object]):
 
 
 def pydantic_node(target: Target) -> Node[object] | None:
-    """Return the node for a type that pydantic can validate, or None for other types."""
+    """Return the parser node for a type that pydantic can validate, or None for other types."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(target.annotated)
         return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))

@@ -1,4 +1,4 @@
-"""The node for unions, which chooses the union member that needs the fewest coercions."""
+"""The parser node for unions, which chooses the member that needs the fewest coercions."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _can_read(node: Node[object] | None, value: Json, cursor: Cursor) -> bool:
 
 
 def union_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the node for a union type, including Optional, or None for other types."""
+    """Return the parser node for a union type, including Optional, or None for other types."""
     if target.origin not in (Union, types.UnionType):
         return None
     discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
