@@ -1,4 +1,4 @@
-"""Validation and nodes for JSON Schemas that are written as dicts.
+"""Validation and parser nodes for JSON Schemas that are written as dicts.
 
 ``SchemaCheck`` validates values with the package jsonschema. ``SchemaTree`` converts a schema to nodes, which
 align a reply that is not quite valid with the schema, as with any Python type.
@@ -499,7 +499,7 @@ class LimitsNode(ConstrainedNode):
 
 
 class SchemaTree:
-    """Builds the tree of nodes for one JSON Schema.
+    """Builds the tree of parser nodes for one JSON Schema.
 
     Attributes:
         hint_is_complete: The hint of the nodes expresses every keyword of the schema.
@@ -529,7 +529,7 @@ class SchemaTree:
         return part
 
     def _node_of_reference(self, reference: str, followed: frozenset[str]) -> Node[object]:
-        """Return the node for the part of the JSON Schema to which a reference leads.
+        """Return the parser node for the part of a JSON Schema to which a reference leads.
 
         ``followed`` holds the references that were followed without going deeper into the value.
         Following one of them again would never end.
@@ -549,7 +549,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a node that accepts any JSON, for parts of a schema that a hint cannot express."""
+        """Return a parser node for any JSON, for parts of a schema that a hint cannot express."""
         self.hint_is_complete = False
         return JsonNode()
 
@@ -609,7 +609,7 @@ class SchemaTree:
         return make() if make is not None else self._not_in_hint()
 
     def _object(self, schema: JsonSchema, name: str) -> Node[object]:
-        """Return the node for an object in a JSON Schema.
+        """Return the parser node for an object in a JSON Schema.
 
         It is a dict if the object has no declared properties, else a record.
         """

@@ -182,7 +182,7 @@ def has_plain_dataclass(node: Node[object]) -> bool:
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads the same values from exact JSON as a node does.
+    """Return a pydantic-core schema that reads the same values from exact JSON as a parser node.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """

@@ -1,4 +1,4 @@
-"""The base class of nodes, which read, write and describe the values of a Python type.
+"""The base class of parser nodes, which read, write and describe the values of a Python type.
 
 This file also builds the JSON Schema of a whole type from its nodes, and has the protocol and the node for
 parsers that users write themselves.
@@ -46,7 +46,7 @@ class Node(ABC, Generic[T_co]):
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
-        """The nodes of the direct parts of the type: its items, fields or union members."""
+        """The parser nodes of the direct parts of a type: its items, fields or union members."""
         return ()
 
     @abstractmethod
@@ -114,7 +114,7 @@ def _with_decimals(data: object) -> Json:
 
 
 class RecursiveNode(Node[T_co]):
-    """A reference inside a recursive type back to the node of that type.
+    """A reference from inside a recursive type back to the node of the type.
 
     Attributes:
         name: The name of the type, for hints and schema definitions.
@@ -182,7 +182,7 @@ class Definitions:
         self._seen: set[Node[object]] = set()
 
     def define(self, node: Node[object], name: str, build: SchemaBuilder) -> JsonSchema:
-        """Return the JSON Schema of a node, or a reference to its definition."""
+        """Return the JSON Schema of a parser node, or a reference to its named definition."""
         if node not in self.named:
             if node in self._seen:
                 self.repeated.add(node)
@@ -204,7 +204,7 @@ class Definitions:
 
 
 def walk(node: Node[object]) -> Iterator[Node[object]]:
-    """Yield a node and all nodes inside it, each once, even if the type is recursive."""
+    """Yield a parser node and all nodes inside it, each once, even if the type is recursive."""
     seen: set[int] = set()
     waiting = [node]
     while waiting:
@@ -217,7 +217,7 @@ def walk(node: Node[object]) -> Iterator[Node[object]]:
 
 
 def schema_of(node: Node[object]) -> JsonSchema:
-    """Return the JSON Schema (draft 2020-12) of the type that a node reads.
+    """Return the JSON Schema (draft 2020-12) of the type that a parser node reads.
 
     A class that the type uses twice, or that contains itself, is defined once under ``$defs``. The root is
     never a reference, because providers reject that.

@@ -1,4 +1,4 @@
-"""Nodes for record classes, such as pydantic models, dataclasses and TypedDicts.
+"""Parser nodes for record classes, such as pydantic models, dataclasses and TypedDicts.
 
 NamedTuples, attrs classes and msgspec Structs are records too. ``record_spec`` describes the fields of all
 these kinds of classes in one way. ``ObjectNode`` reads and writes records by this description.
@@ -756,7 +756,7 @@ def normalize_key(key: str) -> str:
 def object_node(
     target: Target, build: Build, register: Callable[[Node[object]], None]
 ) -> Node[object] | None:
-    """Return the node for a record class, or None for other types.
+    """Return the parser node for a record class, or None for other types.
 
     ``register`` is called with the node before its fields are built: a field may refer to its own class.
     """

@@ -1,4 +1,4 @@
-"""Nodes for types that are written as one JSON scalar, such as text, numbers and dates.
+"""Parser nodes for types that are written as one JSON scalar, such as text, numbers and dates.
 
 Bytes, UUIDs, paths and None are here too, and ``AnyNode``, which reads any JSON.
 """
@@ -59,7 +59,7 @@ class StringNode(Node[T]):
 
 
 def string_node(target: Target) -> Node[object] | None:
-    """Return the node for a bytes, UUID or path type, or None for other types."""
+    """Return the parser node for a bytes, UUID or path type, or None for other types."""
     tp = target.type
     if tp is bytes:
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
@@ -360,7 +360,7 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
 
 
 def scalar_node(target: Target) -> Node[object] | None:
-    """Return the node for a scalar type such as str or int, or None for other types."""
+    """Return the parser node for a scalar type such as str or int, or None for other types."""
     make = _PLAIN.get(target.type)
     return string_node(target) if make is None else make()
 
@@ -445,7 +445,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 
 def temporal_node(target: Target) -> Node[object] | None:
-    """Return the node for a date, time, datetime or timedelta type, or None for other types.
+    """Return the parser node for a date, time, datetime or timedelta, or None for other types.
 
     A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.
     """

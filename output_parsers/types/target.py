@@ -140,7 +140,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Target:
-    """A Python type to build a parser for, separated from its aliases and metadata.
+    """A Python type to be parsed, separated from its aliases and metadata.
 
     Attributes:
         type: The type without aliases, NewType, Annotated and qualifiers such as Required.
