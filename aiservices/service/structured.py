@@ -180,8 +180,8 @@ def structured(
 
     Args:
         model: A ChatModel or a string, as in ``create``.
-        output_type: A type that a method may return, a JSON Schema as a dict, or the dict of an OpenAI
-            function. The dicts give plain dicts.
+        output_type: A type that a method may return, or a dict: a JSON Schema, a function or response format
+            of OpenAI, or a tool of Anthropic. The answers to a dict are plain JSON values.
         include_raw: True to return ``Structured`` objects, also for replies that cannot be read.
         **settings: See ``StructuredSettings``.
 
@@ -246,13 +246,11 @@ def _find_parser(
     try:
         if not isinstance(output_type, Mapping):
             return parser_for(output_type)
-        from output_parsers.json_schema.parser import function_schema, is_function, schema_parser
+        from output_parsers.json_schema.parser import named_schema, schema_parser
 
-        if not is_function(output_type):
-            return schema_parser(output_type)
-        name, description, parameters = function_schema(output_type)
+        name, description, schema, _ = named_schema(output_type)
         described = {} if description is None else {"description": description}
-        return schema_parser({**parameters, **described}, name=name)
+        return schema_parser({**schema, **described}, name=name)
     except (TypeError, ValueError) as error:
         problems.append(DefinitionProblem(qualname, str(error)))
         return None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import unquote
@@ -34,6 +35,21 @@ DATA = frozenset(
 MAPS = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 )
+# Keywords whose misspelling changes which values are valid; of all drafts since 3.
+ASSERTIONS = MAPS | frozenset(
+    "type enum const required items prefixItems additionalItems additionalProperties propertyNames contains "
+    "minContains maxContains minItems maxItems uniqueItems minProperties maxProperties minLength maxLength "
+    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern format anyOf oneOf allOf not if "
+    "then else dependentRequired unevaluatedItems unevaluatedProperties $ref $dynamicRef $recursiveRef".split()
+)
+# Annotations, of JSON Schema and of OpenAPI. They are not taken for misspelt keywords.
+_NOTES = frozenset(
+    "$schema $id id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment comment title description "
+    "default example examples deprecated readOnly writeOnly nullable discriminator xml externalDocs "
+    "contentEncoding contentMediaType contentSchema".split()
+)
+_KEYWORDS = ASSERTIONS | _NOTES
+_KEYWORDS_BY_LOWER_CASE = {keyword.lower(): keyword for keyword in _KEYWORDS}
 NO_ALTERNATIVE = "it fits none of the alternatives"
 _MAX_MESSAGE = 160  # characters of a message of jsonschema
 _MAX_MEMBERS = 20  # of an enum in a message
@@ -115,6 +131,7 @@ class SchemaCheck:
         self._specification: Any = specification_with(dialect, default=DRAFT202012)
         resource = self._specification.create_resource(schema)
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
+        _check_keywords(schema, "#", name)
         self._resolve_references(schema, "#", registry.resolver(resource.id() or ""))
         # jsonschema accepts 3.0 as an integer; the exact validator does not
         whole: Any = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
@@ -204,6 +221,34 @@ class SchemaCheck:
             reason = shorten(str(error), _MAX_MESSAGE)
             return [Problem(cursor.path, f"the schema cannot be checked here: {reason}")]
         return list(problems.values())
+
+
+def _check_keywords(part: object, pointer: str, name: str) -> None:
+    """Raise InvalidSchemaError if a schema has a misspelt keyword, which JSON Schema would ignore."""
+    if not isinstance(part, dict):
+        return
+    unknown = [key for key in part if isinstance(key, str) and key not in _KEYWORDS]
+    for key in unknown:
+        nearest = get_close_matches(key.lower(), _KEYWORDS_BY_LOWER_CASE, 1, 0.8)
+        keyword = _KEYWORDS_BY_LOWER_CASE[nearest[0]] if nearest else None
+        if keyword in ASSERTIONS and keyword not in part:
+            reason = f"{shorten(key)!r} is not a keyword of JSON Schema; did you mean {keyword!r}?"
+            raise InvalidSchemaError(name, pointer, reason)
+    # below the root, a schema with annotations of other systems only is a usual way to allow any JSON
+    if pointer == "#" and unknown and not part.keys() & ASSERTIONS:
+        keys = ", ".join(repr(shorten(key)) for key in unknown[:_MAX_MEMBERS])
+        reason = f"it has no keyword of JSON Schema such as 'type' or 'properties', only {keys}"
+        raise InvalidSchemaError(name, pointer, reason)
+    for key, value in part.items():
+        if key in MAPS and isinstance(value, dict):
+            for child, inside in value.items():
+                _check_keywords(
+                    inside, f"{pointer}/{_escape_pointer(key)}/{_escape_pointer(str(child))}", name
+                )
+        elif key in ASSERTIONS - DATA - {"dependentRequired"}:
+            for index, item in enumerate(value if isinstance(value, list) else ()):
+                _check_keywords(item, f"{pointer}/{_escape_pointer(key)}/{index}", name)
+            _check_keywords(value, f"{pointer}/{_escape_pointer(key)}", name)
 
 
 def _has_whole_float(value: object) -> bool:

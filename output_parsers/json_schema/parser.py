@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..json.reader import read_exact
 from ..json.result import JsonSyntaxError
@@ -26,7 +26,6 @@ from .nodes import (
 )
 
 _ROOT = "Root"  # the name of a schema in the definitions of another one
-_FUNCTION_KEYS = frozenset(("name", "description", "parameters", "strict", "type"))
 
 
 class SchemaNode(ConstrainedNode):
@@ -118,39 +117,69 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
 
-def is_function(schema: Mapping[str, object]) -> bool:
-    """Return True if a dict is an OpenAI function definition and not a JSON Schema."""
-    if schema.get("type") == "function":
-        return True
-    parameters = schema.get("parameters", {})
-    return (
-        isinstance(schema.get("name"), str)
-        and isinstance(parameters, Mapping)
-        and schema.keys() <= _FUNCTION_KEYS - {"type"}
-    )
+class NamedSchema(NamedTuple):
+    """A JSON Schema with the name and the description that a provider's API has for it.
 
-
-def function_schema(function: Mapping[str, Any]) -> tuple[str, str | None, Mapping[str, Any]]:
-    """Return the name, the description and the parameter schema of an OpenAI function definition.
-
-    The function is ``{"name", "description", "parameters"}``, alone, under the key ``"function"``, or with
-    ``"type": "function"``. For a plain JSON Schema, its title (or "value") and description are returned.
-
-    Raises ValueError for a function without a name, or with parameters that are not a schema.
+    Attributes:
+        name: The name; "" for a JSON Schema without a title.
+        description: The description, if there is one.
+        schema: The JSON Schema.
+        strict: The value of ``"strict"``; None if it is not given.
     """
-    if not is_function(function):
-        title = function.get("title")
-        return title if isinstance(title, str) and title else "value", _description(function), function
-    inner = function.get("function", function)
-    name = inner.get("name") if isinstance(inner, Mapping) else None
+
+    name: str
+    description: str | None
+    schema: Mapping[str, Any]
+    strict: bool | None = None
+
+
+_SCHEMA_KEYS = {"parameters": "function", "input_schema": "tool", "schema": "response format"}
+_DEFINITION_KEYS = frozenset(("name", "description", "strict", "cache_control", *_SCHEMA_KEYS))
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def named_schema(definition: Mapping[str, Any]) -> NamedSchema:
+    """Return the JSON Schema in a dict that is one, or that defines a function, a tool or a response format.
+
+    These dicts are read, with the name and the description of the schema:
+
+    - ``{"name": …, "description": …, "parameters": {…}}``, a function of OpenAI. It may have
+      ``"type": "function"``, or be under the key ``"function"`` of a dict with this type.
+    - ``{"name": …, "description": …, "input_schema": {…}}``, a tool of Anthropic.
+    - ``{"name": …, "schema": {…}}``, a response format of OpenAI. It may have ``"type": "json_schema"``, or
+      be under the key ``"json_schema"`` of a dict with this type.
+    - Any other dict is a JSON Schema, whose name is its title.
+
+    Raises ValueError for a definition without a name or a schema, and for an empty dict.
+    """
+    if not definition:
+        raise ValueError("the dict is empty; pass a JSON Schema, or Any for any JSON")
+    kind = definition.get("type")
+    if not _is_definition(definition, kind):
+        title = definition.get("title")
+        return NamedSchema(title if isinstance(title, str) else "", _description(definition), definition)
+    inner = definition.get(kind, definition) if kind in ("function", "json_schema") else definition
+    members: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
+    keys = [key for key in _SCHEMA_KEYS if members.get(key) is not None]
+    if len(keys) > 1:
+        raise ValueError(f"the dict has {' and '.join(map(repr, keys))}; it must have one of them")
+    default_key = "schema" if kind == "json_schema" else "parameters"
+    key = keys[0] if keys else default_key
+    noun, name, strict = _SCHEMA_KEYS[key], members.get("name"), members.get("strict")
     if not isinstance(name, str) or not name:
-        raise ValueError('a function needs a "name"')
-    parameters = inner.get("parameters")
-    if parameters is None:  # OpenAI permits functions without parameters
-        parameters = {"type": "object", "properties": {}, "additionalProperties": False}
-    if not isinstance(parameters, Mapping):
-        raise ValueError(f'the "parameters" of the function {name!r} are not a JSON Schema')
-    return name, _description(inner), parameters
+        raise ValueError(f'a {noun} needs a "name"')
+    # OpenAI permits functions without parameters
+    schema = members[key] if keys else _NO_PARAMETERS if key == "parameters" else None
+    if not isinstance(schema, Mapping):
+        raise ValueError(f'the "{key}" of the {noun} {name!r} must be a JSON Schema')
+    return NamedSchema(name, _description(members), schema, strict if isinstance(strict, bool) else None)
+
+
+def _is_definition(definition: Mapping[str, Any], kind: object) -> bool:
+    if isinstance(kind, str) and kind in ("function", "json_schema", "custom"):
+        return True
+    has_schema = any(isinstance(definition.get(key), Mapping) for key in _SCHEMA_KEYS)
+    return (has_schema or isinstance(definition.get("name"), str)) and definition.keys() <= _DEFINITION_KEYS
 
 
 def _description(schema: Mapping[str, object]) -> str | None:

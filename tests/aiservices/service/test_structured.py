@@ -80,6 +80,8 @@ FORMS: dict[str, tuple[Any, Any]] = {
     "function": (FUNCTION, PLAIN),
     "function, new form": ({"type": "function", "function": FUNCTION}, PLAIN),
     "function, flat": ({"type": "function", **FUNCTION, "strict": True}, PLAIN),
+    "tool of Anthropic": ({"name": "tell_person", "input_schema": SCHEMA}, PLAIN),
+    "response format": ({"type": "json_schema", "json_schema": {"name": "P", "schema": SCHEMA}}, PLAIN),
 }
 
 
@@ -284,10 +286,18 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
         ),
         (Record, {"options": ChatOptions(max_tokens=0)}, "max_tokens is 0; it must be greater than 0"),
         ({"type": "function", "function": {}}, {}, 'a function needs a "name"'),
+        ({"parameters": SCHEMA}, {}, 'a function needs a "name"'),
+        ({}, {}, "the dict is empty; pass a JSON Schema, or Any for any JSON"),
+        (
+            {"propertys": {"answer": {"type": "string"}}},
+            {},
+            "the JSON Schema 'value' is invalid at #: 'propertys' is not a keyword of JSON Schema; "
+            "did you mean 'properties'?",
+        ),
         (
             {"type": "function", "name": "f", "parameters": 5},
             {},
-            "the \"parameters\" of the function 'f' are not a JSON Schema",
+            "the \"parameters\" of the function 'f' must be a JSON Schema",
         ),
         (
             Record,

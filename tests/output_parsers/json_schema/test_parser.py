@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
 from output_parsers import Leniency, OutputParsingError, PartialReader, TypeParser, UnsupportedTypeError
-from output_parsers.json_schema.parser import InvalidSchemaError, function_schema, is_function, schema_parser
+from output_parsers.json_schema.parser import InvalidSchemaError, named_schema, schema_parser
 
 PERSON: dict[str, Any] = {
     "title": "Person",
@@ -453,58 +453,115 @@ def test_a_stream_with_an_unrestricted_schema_has_snapshots_too() -> None:
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
+TOLD = {"name": "weather", "description": "Tells it."}
+
+
 @pytest.mark.parametrize(
-    "function",
+    "definition",
     [
-        {"name": "weather", "description": "Tells it.", "parameters": WEATHER},
-        {"name": "weather", "description": "Tells it.", "parameters": WEATHER, "strict": True},
-        {
-            "type": "function",
-            "function": {"name": "weather", "description": "Tells it.", "parameters": WEATHER},
-        },
-        {
-            "type": "function",
-            "name": "weather",
-            "description": "Tells it.",
-            "parameters": WEATHER,
-            "strict": True,
-        },
+        {**TOLD, "parameters": WEATHER},
+        {"type": "function", "function": {**TOLD, "parameters": WEATHER}},
+        {"type": "function", **TOLD, "parameters": WEATHER},
+        {**TOLD, "input_schema": WEATHER},
+        {"type": "custom", **TOLD, "input_schema": WEATHER, "cache_control": {"type": "ephemeral"}},
+        {**TOLD, "schema": WEATHER},
+        {"type": "json_schema", "json_schema": {**TOLD, "schema": WEATHER}},
+        {"type": "json_schema", **TOLD, "schema": WEATHER},
     ],
 )
-def test_a_function_has_a_name_a_description_and_parameters(function: dict[str, Any]) -> None:
-    assert is_function(function)
-    assert function_schema(function) == ("weather", "Tells it.", WEATHER)
+def test_a_definition_of_a_provider_has_a_name_a_description_and_a_schema(definition: dict[str, Any]) -> None:
+    assert named_schema(definition) == ("weather", "Tells it.", WEATHER, None)
+
+
+def test_a_definition_says_whether_its_schema_is_strict() -> None:
+    assert named_schema({"name": "P", "schema": WEATHER, "strict": True}) == ("P", None, WEATHER, True)
+    assert named_schema({"name": "P", "parameters": WEATHER, "strict": False}).strict is False
 
 
 def test_a_function_without_parameters_expects_an_empty_object() -> None:
     empty = {"type": "object", "properties": {}, "additionalProperties": False}
-    assert function_schema({"name": "now"}) == ("now", None, empty)
+    assert named_schema({"name": "now"}) == ("now", None, empty, None)
+    assert named_schema({"type": "function", "function": {"name": "now", "parameters": None}}).schema == empty
     assert schema_parser(empty).parse("{}") == {}
     assert problems(empty, '{"a": 1}') == ["$.a: the object has no field of this name"]
 
 
 def test_a_bare_schema_is_named_by_its_title() -> None:
-    assert not is_function(PERSON)
-    assert function_schema(PERSON) == ("Person", "Somebody.", PERSON)
-    assert function_schema(WEATHER) == ("value", None, WEATHER)
-    named = {"type": "object", "name": "an unknown keyword"}
-    assert not is_function(named)
+    assert named_schema(PERSON) == ("Person", "Somebody.", PERSON, None)
+    assert named_schema(WEATHER) == ("", None, WEATHER, None)
+    named = {"type": "object", "name": "an unknown keyword", "parameters": {"type": "string"}}
+    assert named_schema(named) == ("", None, named, None)
 
 
 @pytest.mark.parametrize(
-    ("function", "message"),
+    ("definition", "message"),
     [
         ({"type": "function", "parameters": WEATHER}, 'a function needs a "name"'),
         ({"type": "function", "function": "weather"}, 'a function needs a "name"'),
+        ({"parameters": WEATHER}, 'a function needs a "name"'),
+        ({"input_schema": WEATHER}, 'a tool needs a "name"'),
+        ({"schema": WEATHER}, 'a response format needs a "name"'),
+        ({"type": "json_schema", "json_schema": {"schema": WEATHER}}, 'a response format needs a "name"'),
         (
             {"type": "function", "name": "weather", "parameters": [1]},
-            "the \"parameters\" of the function 'weather' are not a JSON Schema",
+            "the \"parameters\" of the function 'weather' must be a JSON Schema",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"name": "P"}},
+            "the \"schema\" of the response format 'P' must be a JSON Schema",
+        ),
+        (
+            {"name": "P", "schema": WEATHER, "parameters": WEATHER},
+            "the dict has 'parameters' and 'schema'; it must have one of them",
+        ),
+        ({}, "the dict is empty; pass a JSON Schema, or Any for any JSON"),
+    ],
+)
+def test_an_invalid_definition_is_reported(definition: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        named_schema(definition)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            {"type": "object", "propertys": {"a": {"type": "string"}}},
+            "the JSON Schema 'value' is invalid at #: 'propertys' is not a keyword of JSON Schema; "
+            "did you mean 'properties'?",
+        ),
+        (
+            {"properties": {"a/b": {"anyOf": [{"type": "null"}, {"type": "number", "mininum": 1}]}}},
+            "the JSON Schema 'value' is invalid at #/properties/a~1b/anyOf/1: 'mininum' is not a keyword of "
+            "JSON Schema; did you mean 'minimum'?",
+        ),
+        (
+            {"type": "array", "items": {"typ": "string"}},
+            "the JSON Schema 'value' is invalid at #/items: 'typ' is not a keyword of JSON Schema; "
+            "did you mean 'type'?",
+        ),
+        (
+            {"title": "Person", "fields": {"a": {"type": "string"}}},
+            "the JSON Schema 'Person' is invalid at #: it has no keyword of JSON Schema such as 'type' or "
+            "'properties', only 'fields'",
         ),
     ],
 )
-def test_an_invalid_function_is_reported(function: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        function_schema(function)
+def test_a_misspelt_schema_is_invalid(schema: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSchemaError, match=f"^{re.escape(message)}$"):
+        schema_parser(schema)
+
+
+def test_annotations_and_properties_of_any_name_are_not_misspelt_keywords() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"propertys": {"type": "string", "example": "x", "x-type": 1}, "typ": {"unit": "m"}},
+        "dependentRequired": {"typ": ["propertys"]},
+        "default": {"typ": 1},
+        "nullable": True,
+        "readonly": True,
+    }
+    assert schema_parser(schema).parse('{"propertys": "a", "typ": 1}') == {"propertys": "a", "typ": 1}
 
 
 # For schemas and values of all shapes.
