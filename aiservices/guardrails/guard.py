@@ -1,4 +1,4 @@
-"""What a guard is: its verdicts, its errors and events, and how one is run."""
+"""Guards, which are functions that check user messages and answers: their verdicts, errors and events."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Stage: TypeAlias = Literal["input", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The verdict that the text or value is accepted unchanged."""
+    """The verdict of a guard that accepts a text or value unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The verdict that replaces the text or value.
+    """The verdict of a guard that replaces the checked text or value.
 
     Attributes:
         new: The replacement, which the next guards check.
@@ -37,7 +37,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Reprompt:
-    """The verdict that the model must answer again.
+    """The verdict of a guard that rejects an answer, so the model must answer again.
 
     Attributes:
         reason: Why the answer was rejected, for errors and logs.
@@ -51,7 +51,7 @@ class Reprompt:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The verdict that ends the call with a GuardrailError.
+    """The verdict of a guard that ends the call with a GuardrailError.
 
     Attributes:
         message: Why the text or value was refused.
@@ -65,32 +65,35 @@ _PASSED = Passed()
 
 
 def passed() -> Verdict:
-    """Accept the text or value unchanged."""
+    """Return the verdict of a guard that accepts a text or value unchanged."""
     return _PASSED
 
 
 def rewritten(new: Any) -> Verdict:
-    """Replace the text or value."""
+    """Return the verdict of a guard that replaces the checked text or value with another one."""
     return Rewritten(new)
 
 
 def retry(reason: str) -> Verdict:
-    """Send the same request to the model again. For output guards only."""
+    """Return the verdict of an output guard that sends the same request to the model again."""
     return Reprompt(reason)
 
 
 def reprompt(message: str) -> Verdict:
-    """Send the rejected answer and this message to the model, which answers again. For output guards only."""
+    """Return the verdict of an output guard that sends the model its rejected answer and a message.
+
+    The model then answers again.
+    """
     return Reprompt(message, message)
 
 
 def refused(message: str) -> Verdict:
-    """End the call with a GuardrailError."""
+    """Return the verdict of a guard that ends the call with a GuardrailError."""
     return Refused(message)
 
 
 class GuardrailRan(NamedTuple):
-    """An event for listeners: a guard returned a verdict.
+    """An event for listeners: a guardrail function returned its verdict.
 
     Attributes:
         name: The name of the guard.
@@ -104,7 +107,10 @@ class GuardrailRan(NamedTuple):
 
 
 class GuardrailError(AiServiceError):
-    """A guard refused an input or output, rejected every answer, or raised an exception (the ``__cause__``).
+    """The error of a call that a guard ended.
+
+    The guard refused a user message or an answer, rejected every answer, or raised an exception, which is
+    the ``__cause__``.
 
     Attributes:
         guard: The name of the guard.
@@ -128,7 +134,7 @@ GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdi
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard function with a name and a fixed subject.
+    """A guard function with a name and the choice to check either the text or the value of an answer.
 
     Attributes:
         function: Gets the text or the value, and the invocation; returns a verdict.
@@ -152,7 +158,7 @@ def guard_name(guard: GuardFunction) -> str:
 
 
 def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:
-    """Return the problems of the guards that were passed to InputGuardrails or OutputGuardrails."""
+    """Return a problem for each invalid guard that was passed to InputGuardrails or OutputGuardrails."""
     if not guards:
         message = "no guard was passed; pass functions of (subject, invocation) that return a verdict"
         return [DefinitionProblem(owner, message)]
@@ -168,7 +174,7 @@ def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[Definiti
 
 
 def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
-    """Return a description of each async guard. ``create`` rejects them for blocking methods."""
+    """Return a description of each async guard, for the error that ``create`` raises for blocking methods."""
     return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
@@ -193,7 +199,7 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
 
 
 def guard_failure(name: str, stage: Stage, invocation: Invocation, error: Exception) -> GuardrailError:
-    """Return a GuardrailError that reports an exception of a guard."""
+    """Return a GuardrailError that reports an exception raised by a guard."""
     reason = f"{type(error).__name__}: {error}"
     message = f"{invocation.plan.qualname}: the {stage} guard {name} failed: {reason}"
     return GuardrailError(message, guard=name, stage=stage, reason=reason)
@@ -216,7 +222,7 @@ VerdictFactory = Callable[[str], Verdict]
 
 
 def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: VerdictFactory = reprompt) -> Guard:
-    """Return a guard that requires a predicate to be true for the value of an answer.
+    """Return a guard that rejects an answer if a predicate is false for its value.
 
     Args:
         predicate: A function of the typed value. It must not be async.

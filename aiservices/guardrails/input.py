@@ -69,13 +69,13 @@ _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of 
 
 
 class GuardMessage(str):
-    """The text of a user message that an output guard wrote. Input guards do not check it."""
+    """The text of a message by which an output guard asks for another answer; input guards skip it."""
 
     __slots__ = ()
 
 
 class UserText(NamedTuple):
-    """The text of the user message in a request, as guards see it.
+    """The text of the user message in a request, as input guards see it.
 
     Attributes:
         text: The text, in which one private-use character stands for the mark of the format instructions, so
@@ -89,7 +89,7 @@ class UserText(NamedTuple):
     placeholder: str
 
     def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return the invocation with another text in this message. Images and files stay."""
+        """Return the invocation with another text in its user message; images and files stay unchanged."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)
@@ -101,7 +101,7 @@ class UserText(NamedTuple):
 
 
 def find_user_text(invocation: Invocation) -> UserText | None:
-    """Return the text of the last message that the user wrote, or None if there is none."""
+    """Return the text of the last user message in a request, or None if it has no user message."""
     messages = invocation.request.messages
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]

@@ -1,4 +1,4 @@
-"""Moderation: user messages, and optionally answers, are checked by a moderator while the model answers."""
+"""Moderation: an interceptor that has user messages, and optionally answers, checked by a moderator."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ModerationResult:
 
 
 class Moderator(Protocol):
-    """Checks texts and returns one result per text, in the same order.
+    """A service that checks texts and returns one moderation result per text, in the same order.
 
     ``moderate`` may be async if all methods of the service are async.
     """
@@ -69,7 +69,9 @@ class ModerationRan(NamedTuple):
 
 
 class ModerationError(AiServiceError):
-    """A user message or an answer is flagged, or the moderator failed (its exception is the ``__cause__``).
+    """A user message or an answer is flagged by moderation, or the moderator failed.
+
+    The exception of a failed moderator is the ``__cause__``.
 
     Attributes:
         stage: "input" for user messages, "output" for an answer.
@@ -128,7 +130,7 @@ _PENDING: Any = object()
 
 
 class ModerationCheck:
-    """One question to a moderator. ``is_open`` is True until its verdict was taken."""
+    """One request to a moderator to check texts. ``is_open`` is True until the verdict was read."""
 
     def __init__(
         self, moderator: Moderator, texts: tuple[str, ...], stage: Stage, invocation: Invocation
@@ -141,7 +143,7 @@ class ModerationCheck:
         self.is_open = bool(texts)
 
     def effect(self) -> Run:
-        """Return the effect that asks the moderator. Its outcome is True if all texts may pass.
+        """Return the effect that calls the moderator. Its outcome is True if no text is flagged.
 
         It never raises, because it runs beside a request to the model: ``verdict`` reports why texts may not
         pass.
@@ -169,14 +171,16 @@ class ModerationCheck:
         return Run(function, in_thread=not asynchronous)
 
     def run(self) -> Flow[None]:
-        """Ask the moderator, and raise the error that ``verdict`` returns, if there is one."""
+        """Call the moderator, and raise an error if a text is flagged or the moderator failed."""
         yield self.effect()
         error = yield from self.verdict()
         if error is not None:
             raise error
 
     def verdict(self) -> Flow[AiServiceError | None]:
-        """Return the error to raise, or None if all texts pass or the moderator has not answered yet.
+        """Return the error to raise if a text is flagged or the moderator failed, or None.
+
+        None is also returned while the moderator has not answered yet.
 
         The error is a ModerationError for flagged texts and failures of the moderator, or its ModelError.
         """
@@ -198,7 +202,7 @@ class ModerationCheck:
     def _passes(self) -> bool:
         try:
             return not any(result.flagged for result in self._results())
-        except Exception:  # ``verdict`` reports it
+        except Exception:  # ``verdict`` reports the exception
             return False
 
     def _results(self) -> tuple[ModerationResult, ...]:
@@ -228,14 +232,14 @@ class ModerationCheck:
 
 
 class _FlowClosed(GeneratorExit):
-    """Closes a flow whose request was blocked.
+    """An exception that closes the flow of a call whose request was blocked by moderation.
 
-    It is a GeneratorExit so that no interceptor inside of the flow catches it or asks the model again.
+    It is a GeneratorExit so that no interceptor in the flow catches it or asks the model again.
     """
 
 
 def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: Invocation) -> Flow[Answer]:
-    """Run a check at the same time as the first model request of a flow, and raise the error of the check.
+    """Run a moderation check at the same time as the first model request of a call; raise its error.
 
     If the check blocks the reply, the flow still emits the event that records the request in the call state.
     Then it is closed before it goes on.
@@ -279,7 +283,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Return an effect that also runs the check, or None if the given effect does not call a model."""
+    """Return the effect with a moderation check added, or None if the effect does not call a model."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
@@ -290,7 +294,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Emit the event that reports the blocked request of a flow, then raise _FlowClosed to end the flow."""
+    """Emit the event that records a blocked request, then raise _FlowClosed to end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = event._replace(error=blocked_by)
@@ -301,7 +305,7 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
 
 
 def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
-    """Return the error that a flow gets for a request whose reply was not read to its end."""
+    """Return the error for a blocked request whose reply was not read to its end."""
     return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 
@@ -330,8 +334,10 @@ class OpenAiModerator:
     ) -> None:
         self.name = f"openai:{model}"
         self._model = model
-        given = client is not None
-        self._endpoint = Endpoint.of_client(client) if given else Endpoint.of_provider("openai", base_url)
+        has_client = client is not None
+        self._endpoint = (
+            Endpoint.of_client(client) if has_client else Endpoint.of_provider("openai", base_url)
+        )
         self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
         self._timeout = timeout
 
@@ -356,7 +362,8 @@ class OpenAiModerator:
 
 
 def _moderation_result(result: Any) -> ModerationResult:
-    """Convert a result of the SDK, which does not validate the responses of compatible servers."""
+    """Convert a moderation of the OpenAI SDK to a ModerationResult. Raises ValueError if it is invalid."""
+    # the SDK does not validate the responses of compatible servers
     flags = result.categories.model_dump(by_alias=True)
     flagged = result.flagged
     if not isinstance(flagged, bool):

@@ -33,7 +33,7 @@ from .input import GuardMessage
 
 
 class _Rejection(NamedTuple):
-    """A verdict that asks for another answer, and the name of the guard that returned it."""
+    """The verdict of an output guard that rejects an answer, with the name of the guard."""
 
     guard: str
     verdict: Reprompt
@@ -112,7 +112,7 @@ class OutputGuardrails:
         return answer
 
     def _check_limits(self, rejection: _Rejection, rejected: int, invocation: Invocation) -> None:
-        """Raise GuardrailError if the model must not be asked for another answer."""
+        """Raise GuardrailError if a limit forbids another request for an answer."""
         state = invocation.state
         may_ask_again = state.may_retry()
         if rejected < self._max_attempts and may_ask_again:
@@ -130,7 +130,7 @@ class OutputGuardrails:
 def _request_again(
     invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
 ) -> Invocation:
-    """Return the invocation that asks for another answer.
+    """Return the invocation that asks the model for another answer after a rejected one.
 
     Its request contains the tool rounds so far, so the tools do not run again. With a message it also
     contains the rejected answer, whose text is ``text``, and the message. ``already_sent`` is the number of
@@ -142,7 +142,10 @@ def _request_again(
 
 
 def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the tool rounds before an answer. A round whose result is the answer belongs to the answer."""
+    """Return the messages of the tool rounds before an answer.
+
+    A round whose tool result is the answer itself is part of the answer, and is left out.
+    """
     if not messages:
         return ()
     answers = [index for index, message in enumerate(messages) if isinstance(message, AiMessage)]
@@ -163,7 +166,7 @@ def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
 
 
 def answer_text(answer: Answer, invocation: Invocation) -> str:
-    """Return what the model wrote: its text, or the arguments of the tool call that is the answer.
+    """Return the answer as text: the text of the reply, or the arguments of its tool call.
 
     The value may differ from the reply: a tool returned it, fields were repaired, or another interceptor
     replaced it. In that case the text is the value, a str as it is and other values as a model would write
@@ -179,7 +182,7 @@ def answer_text(answer: Answer, invocation: Invocation) -> str:
 def _rewritten_answer(
     answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
 ) -> Answer:
-    """Return the answer with the text or value of a verdict. Raises GuardrailError if it does not fit."""
+    """Return the answer with the replacement of a guard. Raises GuardrailError if it has the wrong type."""
     try:
         if on == "value":
             return _with_value(answer, verdict.new, invocation)
@@ -191,7 +194,7 @@ def _rewritten_answer(
 
 
 def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
-    """Return the answer with another text and the value parsed from it. Raises OutputParsingError."""
+    """Return the answer with another text, and with the value that is parsed from this text."""
     output_format = _format_of(answer, invocation)
     reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
     parser = invocation.plan.output_format.parser
@@ -205,7 +208,7 @@ def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
 
 
 def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
-    """Return the answer with another value and its text. Raises ValueError if the value has another type."""
+    """Return the answer with another value. Raises ValueError if the value is not of the method's type."""
     if not _has_type_of_method(value, answer.value, invocation):
         raise ValueError(f"{value!r} is not a value of the method's type")
     text = _write(value, invocation)
@@ -214,7 +217,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the format that reads the reply as the value, or None if the value has another origin."""
+    """Return the format that reads the value from the reply, or None if the value is not from the reply."""
     output_format = invocation.state.output_format
     if output_format is None or (answer.messages and isinstance(answer.messages[-1], ToolMessage)):
         return None
@@ -225,12 +228,12 @@ def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
 
 
 def _is_tool_call(reply: ChatReply, output_format: OutputFormat | None) -> bool:
-    """Return True if the answer is a call of the output tool."""
+    """Return True if the reply gives the answer as a call of the output tool."""
     return output_format is not None and output_format.tooling is not None and bool(reply.message.tool_calls)
 
 
 def _write(value: Any, invocation: Invocation) -> str:
-    """Write a value as a model would write it."""
+    """Return the text by which a model would answer with this value."""
     if isinstance(value, str):
         return value
     if isinstance(value, (AiMessage, ChatReply)):
@@ -243,7 +246,7 @@ def _write(value: Any, invocation: Invocation) -> str:
 
 
 def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bool:
-    """Return True if the method's type includes a value.
+    """Return True if a value belongs to the return type of the method.
 
     A parser that cannot even write the original value cannot tell; then both values must have the same class.
     """
@@ -269,7 +272,7 @@ def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
 
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
-    """Return the answer as if the model had given this reply."""
+    """Return the answer with another reply and the value that was read from it."""
     messages = answer.messages
     if messages and isinstance(messages[-1], ToolMessage):  # the result of a tool is the answer
         messages = (*messages[:-1], replace(messages[-1], text=text))

@@ -1,4 +1,4 @@
-"""ChatMemory, the interceptor that adds the past of a conversation to a request and stores the exchange."""
+"""ChatMemory: an interceptor that adds earlier messages to a request and stores the new ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WhenBusy = Literal["wait", "refuse"]
 
 
 class _Recalled(NamedTuple):
-    """An invocation with the past in its request, and the function that writes its exchange to the store."""
+    """An invocation with the earlier messages, and the function that stores its new messages."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
@@ -93,11 +93,11 @@ class ChatMemory:
         self._forget_evicted = forget_evicted
 
     def messages(self, conversation: str = _DEFAULT_CONVERSATION) -> tuple[Message, ...]:
-        """Return all stored messages of a conversation. Blocks if the store does."""
+        """Return all stored messages of a conversation. Blocks if reading from the store blocks."""
         return self.store.load(conversation).messages
 
     def forget(self, conversation: str = _DEFAULT_CONVERSATION) -> None:
-        """Delete a conversation from the store. Blocks if the store does."""
+        """Delete a conversation from the store. Blocks if writing to the store blocks."""
         self.store.delete(conversation)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
@@ -109,7 +109,7 @@ class ChatMemory:
             invocation, write = yield from self._recall(ticket.conversation, stored, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
-            # without a request, as when an interceptor answers, nothing was recorded
+            # the recorder is empty if an interceptor answered and no request was sent
             exchange = exchange_of(recorder.message or user_message, answer)
             yield Run(ticket.release_after(partial(write, exchange)), in_thread=self._in_thread)
             return answer
@@ -117,7 +117,10 @@ class ChatMemory:
             ticket.release()
 
     def _wait(self, ticket: Ticket, invocation: Invocation) -> Flow[None]:
-        """Wait until the conversation is free. Raises MemoryBusyError or BudgetExceededError."""
+        """Wait until no other call uses the conversation.
+
+        Raises MemoryBusyError or BudgetExceededError if that takes too long.
+        """
         # Polling, because the calls may run in threads and in several event loops, which share no condition
         # variable. The waits get longer, so that long waits cost little.
         wait, waited, state = _FIRST_WAIT, 0.0, invocation.state
@@ -138,7 +141,7 @@ class ChatMemory:
     def _recall(
         self, conversation: str, stored: StoredConversation, invocation: Invocation
     ) -> Flow[_Recalled]:
-        """Add the part of the past that the window selects to the request of a call."""
+        """Add the earlier messages that the window selects to the request of a call."""
         append = partial(self.store.append, conversation, stored.version)
         if invocation.is_resumed:  # the past was added before the call waited for approval
             return _Recalled(invocation, append)
@@ -165,7 +168,7 @@ class ChatMemory:
 
 
 def _conversation_of(invocation: Invocation) -> str:
-    """Return the id of the conversation of a call. Raises TypeError or ValueError for an unusable id."""
+    """Return the id of the conversation of a call. Raises TypeError or ValueError for an invalid id."""
     memory_id: object = invocation.memory_id
     qualname = invocation.plan.qualname
     if memory_id is None and not invocation.plan.has_memory_id:
@@ -181,7 +184,7 @@ def _conversation_of(invocation: Invocation) -> str:
 
 
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
-    """Return the user message of a call and record it in the state for the case that the call is suspended.
+    """Return the user message of a call, and record it in case the call is suspended for an approval.
 
     A resumed call gets the recorded message: interceptors may have added text to the one in its request.
     """

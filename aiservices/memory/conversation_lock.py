@@ -31,7 +31,7 @@ class MemoryBusyError(AiServiceError):
 
 
 class ConversationLocks:
-    """The queues of calls for the conversations of one store, first come, first served."""
+    """The queues of calls that wait for a conversation, for all conversations of one store."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -41,7 +41,7 @@ class ConversationLocks:
         """Add a ticket to the end of the queue of a conversation.
 
         Raises:
-            MemoryBusyError: if this call runs inside of another call of the same conversation, which would
+            MemoryBusyError: if this call runs inside another call of the same conversation, which would
                 wait for itself forever.
         """
         if any(ticket.is_first and ticket.is_for(self, conversation) for ticket in _HELD_TICKETS.get()):
@@ -56,7 +56,7 @@ class ConversationLocks:
 
 
 class Ticket:
-    """A position in the queue of a conversation. The first ticket holds the lock until it is released."""
+    """The position of a call in the queue of a conversation. The first ticket holds the lock."""
 
     def __init__(self, locks: ConversationLocks, conversation: str) -> None:
         self._locks = locks
@@ -66,21 +66,21 @@ class Ticket:
 
     @property
     def is_first(self) -> bool:
-        """True if the conversation belongs to this ticket now."""
+        """True if this ticket is the first in its queue, so its call may use the conversation."""
         with self._locks.lock:
             queue = self._locks.queues.get(self.conversation)
             return queue is not None and queue[0] is self
 
     def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
-        """Return True if this is a ticket for that conversation of that store."""
+        """Return True if this ticket is for the conversation of the store with these locks."""
         return self._locks is locks and self.conversation == conversation
 
     def mark_held(self) -> None:
-        """Record that the code that runs from here on holds the lock, to detect nested calls."""
+        """Record in a context variable that this call holds the lock, to detect nested calls."""
         _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
     def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
-        """Wrap the last work of a call in a function that runs it and then releases the ticket.
+        """Return a function that does the last work of a call and then releases its ticket.
 
         The function may run in a thread, and cancelling a call does not stop its thread. So the work does
         not start if the ticket was released before, and once it runs, only its end releases the ticket.
@@ -100,7 +100,10 @@ class Ticket:
         return finish
 
     def release(self) -> None:
-        """Leave the queue. Does nothing if already released, or while ``release_after`` runs its work."""
+        """Remove this ticket from its queue, so that the next call can use the conversation.
+
+        Does nothing if the ticket is released already, or while the function of ``release_after`` runs.
+        """
         with self._locks.lock:
             if self._released or self._finishing:
                 return
@@ -114,7 +117,7 @@ class Ticket:
             _HELD_TICKETS.set(tuple(ticket for ticket in held if ticket is not self))
 
 
-# The tickets of the calls that the current code runs inside of. A generator may be closed in another context
+# The tickets of the calls that contain the current code. A generator may be closed in another context
 # than the one where it started, and its ticket then stays in this variable. That is why a ticket counts only
 # while it is the first of its queue.
 _HELD_TICKETS: ContextVar[tuple[Ticket, ...]] = ContextVar("aiservices_memory_held_tickets", default=())
@@ -123,7 +126,7 @@ _REGISTRY_LOCK = threading.Lock()
 
 
 def locks_of(store: object) -> ConversationLocks:
-    """Return the locks of a store. All memories of this process that use the store share them."""
+    """Return the conversation locks of a store, which all memories with this store share."""
     try:
         with _REGISTRY_LOCK:
             return _LOCKS_OF_STORES.setdefault(store, ConversationLocks())

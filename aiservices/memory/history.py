@@ -1,4 +1,4 @@
-"""Exchanges: splitting the messages of a conversation into them, and recording the exchange of a call."""
+"""Exchanges: a user message with all messages up to the answer, which memory keeps or drops as a whole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Exchange: TypeAlias = tuple[Message, ...]
 
 
 def last_system_message(messages: Iterable[Message]) -> SystemMessage | None:
-    """Return the last system message, or None if there is none."""
+    """Return the last system message of a conversation, or None if it has no system message."""
     last = None
     for message in messages:
         if isinstance(message, SystemMessage):
@@ -50,7 +50,10 @@ def split_exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
 
 
 def is_complete(exchange: Sequence[Message]) -> bool:
-    """Return True for a user message, any rounds of tool calls with all their results, and an AI message."""
+    """Return True if the messages are a complete exchange.
+
+    That is a user message, any number of tool rounds with all their results, and an AI message.
+    """
     if not exchange or not isinstance(exchange[0], UserMessage):
         return False
     open_call_ids: list[str] = []
@@ -69,12 +72,12 @@ def is_complete(exchange: Sequence[Message]) -> bool:
 
 
 def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
-    """Return the messages of all exchanges in one tuple."""
+    """Return the messages of all exchanges of a conversation in one tuple."""
     return tuple(message for exchange in exchanges for message in exchange)
 
 
 def user_message_of(invocation: Invocation) -> UserMessage | None:
-    """Return the last user message of a request without the mark for format instructions, or None."""
+    """Return the last user message of a request without the placeholder for format instructions."""
     messages = _user_messages(invocation.request)
     if not messages:
         return None
@@ -85,7 +88,7 @@ def user_message_of(invocation: Invocation) -> UserMessage | None:
 
 
 def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
-    """Return the exchange of a call: the user message and all that followed it, ending with a text.
+    """Return the messages of a call to store: the user message and all later ones, ending with a text.
 
     An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
     of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
@@ -105,14 +108,14 @@ _STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
-    """Records the user message of a call as it was sent, with retrieved texts and format instructions."""
+    """A recorder of the user message as it is sent, with retrieved texts and format instructions."""
 
     def __init__(self) -> None:
         self.message: UserMessage | None = None  # of the last request; None before the first request
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:
-        """Return the invocation with a request hook that records each request.
+        """Return the invocation with a request hook that records the user message of each request.
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
@@ -129,10 +132,10 @@ class SentMessageRecorder:
         return invocation.with_request_hook(record)
 
     def _record(self, request: ChatRequest, invocation: Invocation) -> None:
-        """Record the user message of a request.
+        """Record the user message of a request that is about to be sent.
 
         Later requests of the call may have more user messages, which report the problems of a rejected
-        answer. The number of user messages in the first request tells which one is the user's.
+        answer. The number of user messages in the first request shows which one the user wrote.
         """
         messages, output_format = _user_messages(request), invocation.state.output_format
         # a request that repairs single fields of an answer is sent without the few-shot examples

@@ -1,4 +1,4 @@
-"""Windows: which part of a conversation a model sees, limited by messages or tokens, or summarized."""
+"""Windows: limits for the part of a conversation that a model sees, by messages, tokens or a summary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WindowView(NamedTuple):
 
 
 class Window(Protocol):
-    """Selects what a model sees of a conversation.
+    """A rule that selects the part of a conversation that a model sees.
 
     ``past`` are the stored exchanges, oldest first. ``current`` are the messages that the call sends in any
     case: the system message and the new user message. ``view`` is a generator like an interceptor, so a
@@ -59,7 +59,7 @@ class WindowPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
-    """Shows the newest exchanges up to a number of messages.
+    """A window of the newest exchanges, up to a number of messages.
 
     The system message and the new user message are counted, and sent in any case. Messages of tool rounds
     during the call are not counted.
@@ -91,7 +91,7 @@ _TOKENS_PER_MEDIUM = 1000
 
 
 def estimate_tokens(message: Message) -> int:
-    """Estimate how many tokens a message has, erring on the high side.
+    """Return an estimate of the number of tokens in a message, rather too high than too low.
 
     Four ASCII characters count as one token, every other character as one token, and each message as four
     more. An image, sound or file counts as 1000 tokens, although providers count them very differently: pass
@@ -114,7 +114,7 @@ def estimate_tokens(message: Message) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """Shows the newest exchanges up to a number of tokens.
+    """A window of the newest exchanges, up to a number of tokens.
 
     The system message and the new user message are counted, and sent in any case. Few-shot examples, tools,
     schemas and the answer are not counted: leave room for them.
@@ -144,13 +144,15 @@ class TokenWindow:
         return sum(map(self.count_tokens, messages))
 
 
-def _newest(past: tuple[Exchange, ...], room: int, size: Callable[[Exchange], int]) -> tuple[Exchange, ...]:
-    """Return the newest exchanges whose sizes add up to at most ``room``.
+def _newest(
+    past: tuple[Exchange, ...], available_size: int, size: Callable[[Exchange], int]
+) -> tuple[Exchange, ...]:
+    """Return the newest exchanges whose sizes add up to at most ``available_size``.
 
     The first exchange that does not fit ends the selection, because a gap would confuse the model.
     """
     first = len(past)
-    while first and (room := room - size(past[first - 1])) >= 0:
+    while first and (available_size := available_size - size(past[first - 1])) >= 0:
         first -= 1
     return past[first:]
 
@@ -175,7 +177,7 @@ _DEFAULT_KEEP = MessageWindow(12)
 
 
 class SummarizingWindow:
-    """Shows a whole conversation while it fits a window, and replaces old exchanges by a summary after that.
+    """A window that replaces old exchanges with a summary when the conversation gets too long.
 
     When the conversation does not fit ``window`` any more, a model summarizes all exchanges except the newest
     ones that fit ``keep``. The summary takes their place in the request, and in the store when the call
@@ -223,7 +225,7 @@ class SummarizingWindow:
         return WindowView((summary_exchange, *newest), replaces_past=True)
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
-        """Ask the model for a summary, and return None if it fails.
+        """Return a summary of old exchanges that a model wrote, or None if the request fails.
 
         Raises BudgetExceededError if the budget of the call is used up.
         """
@@ -239,7 +241,7 @@ class SummarizingWindow:
         reply: ChatReply | None = None
         failure: Exception | None = None
         try:
-            # inside of Gather, because a stream would show the reply of a plain CallModel to its reader
+            # in a Gather: a stream hands out the reply of a plain CallModel, and this reply is not the answer
             (received,) = yield Gather((CallModel(self._model, request),))
             reply = received
             check_finish(received, qualname)
@@ -251,7 +253,7 @@ class SummarizingWindow:
 
 
 def _transcript(messages: Iterable[Message]) -> str:
-    """Write messages as plain text, one line each, for a model that is not part of the conversation."""
+    """Return messages as plain text, one line each, for the model that summarizes them."""
     lines = []
     for message in messages:
         if isinstance(message, ToolMessage):

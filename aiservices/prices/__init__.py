@@ -51,7 +51,7 @@ class Prices(Mapping[str, Price]):
 
 
 class PriceTable(Prices):
-    """Prices that you know, by names of models or by patterns.
+    """A table of prices that you enter yourself, by names of models or by patterns.
 
     In a pattern ``*`` matches any text and ``?`` one character: ``"gpt-x*"`` matches "gpt-x-mini" too, and
     ``"gpt-x-????-??-??"`` only the dated versions of "gpt-x". An exact name has priority over patterns, and
@@ -178,7 +178,7 @@ class PublishedPrices(Prices):
 
 
 class _PublishedPrice(Price):
-    """The base price of a model. ``of`` also applies the prices that depend on the request."""
+    """The published base price of a model; ``of`` returns the price of one request."""
 
     model: str
     provider: str

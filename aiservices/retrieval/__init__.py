@@ -1,4 +1,4 @@
-"""Retrieval: find texts that help to answer a question, and give them to the model."""
+"""Retrieval: find texts that help to answer a question, and add them to the request to the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RetrievalAugmentor, which adds retrieved contents to the user message, and the tool for searching."""
+"""RetrievalAugmentor, which adds retrieved texts to the user message, and a search tool for models."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _VARIABLES = frozenset({"user_message", "information", "contents"})
 
 
 class Injector(Protocol):
-    """Returns the text of the user message with the contents added to it. There is at least one content."""
+    """A function that adds retrieved contents to the text of a user message and returns the new text."""
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Adds contents to a user message with a template.
+    """An injector that adds retrieved contents to a user message with a template.
 
     The texts that are inserted are never interpreted as templates. Raises DefinitionError if the template is
     invalid.
@@ -74,7 +74,7 @@ class Injection:
 
 
 def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
-    """Return contents as text for a model: each text below its id in brackets, separated by empty lines."""
+    """Return contents as one text for a model: each text below its id in brackets."""
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
@@ -90,7 +90,9 @@ _DEFAULT_INJECTION = Injection()
 
 
 class ContentsRetrieved(NamedTuple):
-    """An event of streams and for listeners: contents were retrieved, and the model is called next.
+    """An event of streams and for listeners: contents were retrieved for a user message.
+
+    The model is called next.
 
     Attributes:
         contents: The contents, best first.
@@ -101,9 +103,9 @@ class ContentsRetrieved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor:
-    """An interceptor that retrieves contents for the user message and adds them to it.
+    """An interceptor that retrieves contents for the user message and adds them to the message.
 
-    The last user message becomes the query. If nothing is found, the message stays unchanged. The contents
+    The last user message becomes the query. If no content is found, the message stays unchanged. The contents
     are the ``sources`` of the Result. Interceptors before this one, such as a ChatMemory, see the message
     without the contents. A call that is resumed after an approval keeps the contents of its first part.
 
@@ -161,7 +163,7 @@ class RetrievalAugmentor:
                 if is_async(getattr(retriever, "retrieve", None))
             ),
         }
-        for name, value in fields.items():  # the way to set fields of a frozen dataclass
+        for name, value in fields.items():  # the dataclass is frozen, so fields cannot be assigned
             object.__setattr__(self, name, value)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
@@ -210,7 +212,7 @@ _QueryText = Annotated[str, Description("what to look for, as a question or in k
 
 
 class Excerpts(str):
-    """The result of a retriever tool: a text with each content below its id.
+    """The text that a retriever tool returns to the model: each content below its id.
 
     Attributes:
         contents: The contents, best first.
@@ -232,7 +234,7 @@ def retriever_tool(
     name: str = "search",
     description: str = "Finds passages of text. Each stands below its id in brackets; cite it by that id.",
 ) -> Tool:
-    """Return a tool with which a model searches by itself.
+    """Return a tool with which a model can search a retriever.
 
     The result of the tool is an ``Excerpts``. If the retriever is async, only async methods can use the tool.
 
@@ -255,9 +257,9 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return all contents that retriever tools found in a call, by their ids: what the answer can cite.
+    """Return all contents that retriever tools returned in a call, by their ids.
 
-    ``runs`` are the ``tool_runs`` of a Result.
+    An answer can cite these ids. ``runs`` are the ``tool_runs`` of a Result.
     """
     results = (run.result.contents for run in runs if isinstance(run.result, Excerpts))
     return {content.key: content for contents in results for content in contents}

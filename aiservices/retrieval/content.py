@@ -1,4 +1,4 @@
-"""Contents, queries and retrievers: the texts that can be found, and the protocol of a search.
+"""Contents, which are the texts that can be found, queries, and the protocol of retrievers.
 
 Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
 user and imports optional packages.
@@ -38,7 +38,7 @@ class Content:
 
     @property
     def key(self) -> str:
-        """The identity of the content: its id, or its text if it has no id."""
+        """The id of the content, or its text if it has no id."""
         return self.id or self.text
 
 
@@ -74,7 +74,10 @@ class Query:
 
 
 class Retriever(Protocol):
-    """Finds contents for a query, best first. ``retrieve`` may be async if the service methods are async."""
+    """An object that finds contents for a query, best first.
+
+    ``retrieve`` may be async if the service methods are async.
+    """
 
     def retrieve(self, query: Query, /) -> Sequence[Content] | Awaitable[Sequence[Content]]: ...
 
@@ -145,7 +148,10 @@ def last_user_position(messages: Sequence[Message]) -> int | None:
 
 
 def check_contents(value: object, source: str) -> tuple[Content, ...]:
-    """Return the contents that ``source`` returned. Raises TypeError if they are not a list of contents."""
+    """Return the contents as a tuple. Raises TypeError if the value is not a list of contents.
+
+    ``source`` is the name of the function that returned the value, for the error message.
+    """
     if isinstance(value, Sequence) and not isinstance(value, str):
         other = next((item for item in value if not isinstance(item, Content)), None)
         if other is None:
@@ -160,7 +166,7 @@ def check_contents(value: object, source: str) -> tuple[Content, ...]:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import a module of an optional package. Raises ImportError with the extra that installs it."""
+    """Import an optional package. Raises ImportError with the extra that installs the package."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -174,7 +180,7 @@ T = TypeVar("T")
 
 
 def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
-    """Return the effect that calls a function of the user.
+    """Return an effect that calls a function of the user, such as a retriever.
 
     A blocking function runs in a thread if the service method is async.
     """

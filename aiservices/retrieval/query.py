@@ -1,4 +1,4 @@
-"""The steps of a retrieval: transform the query, route it to retrievers, and fuse what they find.
+"""The steps of a retrieval: transform a query, choose retrievers for it, and merge their results.
 
 Each step is a generator function, like an interceptor, so it can send requests to a model. ``SideQuestion``
 does that for the steps that ask a model.
@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 
 class QueryTransformer(Protocol):
-    """Converts a query to one or more queries. A generator function that can yield effects."""
+    """A generator function that converts a query to one or more queries. It can yield effects."""
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Query]]: ...
 
 
 def unchanged(query: Query, /) -> Flow[Sequence[Query]]:
-    """Return the query unchanged."""
+    """Return the query unchanged: the default transformer of a RetrievalAugmentor."""
     yield from ()  # makes the function a generator
     return [query]
 
@@ -53,7 +53,7 @@ class _Compressor(Protocol):
 
 
 class CompressingQueryTransformer:
-    """Has a model combine the conversation and the question into one query that is clear on its own.
+    """A query transformer in which a model rewrites a question so that it is clear without the conversation.
 
     At the start of a conversation the query stays unchanged and the model is not called.
     """
@@ -71,7 +71,7 @@ class CompressingQueryTransformer:
 
 
 def _conversation_line(message: Message) -> str:
-    """Return a message as a line of the conversation, or "" for system messages, tool calls and results."""
+    """Return a message as a line of text, or "" for system messages, tool calls and tool results."""
     if isinstance(message, UserMessage):
         return f"User: {message.text}"
     return f"AI: {message.text}" if isinstance(message, AiMessage) and message.text else ""
@@ -87,7 +87,7 @@ class _Expander(Protocol):
 
 
 class ExpandingQueryTransformer:
-    """Has a model rephrase the query in ``n`` ways, which are searched in addition to the query."""
+    """A query transformer in which a model adds ``n`` other wordings of a query."""
 
     def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
         self._question = SideQuestion(_Expander, "expand", model)
@@ -104,7 +104,7 @@ class ExpandingQueryTransformer:
 
 
 class QueryRouter(Protocol):
-    """Chooses the retrievers for a query. A generator function that can yield effects.
+    """A generator function that chooses the retrievers for a query. It can yield effects.
 
     It may choose no retriever; then nothing is retrieved for the query.
     """
@@ -114,7 +114,7 @@ class QueryRouter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RouteToAll:
-    """Sends every query to all retrievers.
+    """A query router that sends every query to all retrievers.
 
     Attributes:
         retrievers: The retrievers.
@@ -129,7 +129,7 @@ class RouteToAll:
 
 @dataclass(frozen=True, slots=True)
 class RouteBy:
-    """Sends a query to the retrievers that a function returns for it.
+    """A query router that calls a function to choose the retrievers for a query.
 
     Attributes:
         function: Returns the retrievers for a query. It must not be async.
@@ -144,7 +144,7 @@ class RouteBy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A retriever that a model can choose.
+    """A retriever with a name and a description, which a model can choose for a query.
 
     Attributes:
         name: The name of the source of information, such as "orders".
@@ -166,7 +166,7 @@ class _Chooser(Protocol[T]):
 
 
 class RouteByModel:
-    """Has a model choose the routes for a query by their descriptions.
+    """A query router in which a model chooses the retrievers for a query by their descriptions.
 
     Raises DefinitionError if there is no route or if two routes have the same name.
     """
@@ -195,7 +195,7 @@ Rankings = Sequence[Sequence[Content]]
 
 
 class Fusion(Protocol):
-    """Merges rankings into one list, best first. A generator function that can yield effects.
+    """A generator function that merges rankings into one list, best first. It can yield effects.
 
     ``query`` is the query before it was transformed. There is one ranking for each transformed query and
     retriever.
@@ -206,7 +206,7 @@ class Fusion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """Scores a content by the sum of 1 / (k + rank) over all rankings that contain it.
+    """A fusion that scores a content by the sum of 1 / (k + rank) over all rankings with the content.
 
     A single ranking stays unchanged, including its scores.
 
@@ -223,7 +223,7 @@ class ReciprocalRankFusion:
         return self.fuse(rankings)[: self.max_results]
 
     def fuse(self, rankings: Rankings) -> list[Content]:
-        """Return all contents, each once, best first."""
+        """Return all contents of the rankings, each once, best first."""
         non_empty = [ranking for ranking in rankings if ranking]
         if len(non_empty) < 2:
             return _distinct(non_empty)
@@ -236,7 +236,7 @@ class ReciprocalRankFusion:
 
 
 class ReRanker(Protocol):
-    """Scores how well contents answer a query, one score per content, higher is better.
+    """A model that scores how well contents answer a query, one score per content, higher is better.
 
     ``scores`` may be async if the service methods are async.
     """
@@ -248,7 +248,7 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """Ranks all contents by the scores of a re-ranker.
+    """A fusion that ranks all contents by the scores of a re-ranker.
 
     Attributes:
         ranker: Scores the contents.
@@ -278,7 +278,7 @@ class ReRank:
 
 
 def _distinct(rankings: Rankings) -> list[Content]:
-    """Return each content once, in the order of the first occurrences."""
+    """Return the contents of all rankings without duplicates, in the order of first occurrence."""
     contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:
@@ -292,7 +292,7 @@ _PIPELINE = Pipeline([Retry()])
 
 
 class SideQuestion:
-    """A method of an interface that is called inside of another call.
+    """A method that is called during another call, for example to let a model rephrase a query.
 
     Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
     but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
@@ -303,7 +303,7 @@ class SideQuestion:
         self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
 
     def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
-        """Return the value that the model answers, whose type is the return type of the method.
+        """Call the method and return its value.
 
         ``invocation`` is the other call. Without one the requests are not recorded anywhere.
         """
@@ -319,7 +319,7 @@ class SideQuestion:
 
 
 def hide_from_stream(flow: Flow[T]) -> Flow[T]:
-    """Run a flow so that a stream shows nothing of it. Listeners still get its events."""
+    """Run a flow without showing its events in a stream. Listeners still get the events."""
     return map_effects(flow, _perform_hidden)
 
 

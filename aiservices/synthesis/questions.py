@@ -1,4 +1,4 @@
-"""What a synthesizer asks its model: the prompts, how much text fits in a request, and the shared budget."""
+"""The questions that a synthesizer asks its model: prompts, text limits and the shared budget."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SynthesisPrompts:
 
 
 class SynthesisQuestions(NamedTuple):
-    """The plans of the questions that a synthesizer can ask, and the pipeline that asks them.
+    """The planned methods by which a synthesizer asks its model, and the pipeline that runs them.
 
     Attributes:
         answer: Returns the output type.
@@ -90,7 +90,7 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Plan the questions for an output type. Raises DefinitionError with all problems."""
+        """Plan the questions of a synthesizer. Raises DefinitionError with all problems."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget)
         return SynthesisQuestions(
@@ -102,7 +102,7 @@ class SynthesisQuestions(NamedTuple):
         )
 
     def write(self, value: Any) -> str:
-        """Write an answer as the model wrote it, for the prompt that refines it."""
+        """Return an answer as text, for the prompt that asks the model to refine the answer."""
         parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
@@ -123,7 +123,7 @@ def _interface(prompts: SynthesisPrompts) -> type:
 
 @dataclass(slots=True)
 class SynthesisBudget:
-    """Records the requests of one synthesis and shares its budget among its questions.
+    """The budget of one synthesis, shared among its questions, and the record of its requests.
 
     The seconds, tokens and money of the budget are for the whole synthesis, its number of attempts is for
     each question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
@@ -140,22 +140,25 @@ class SynthesisBudget:
 
     @property
     def seconds(self) -> float:
-        """The wall time since the synthesis began."""
+        """The seconds since the synthesis began."""
         return time.monotonic() - self.began
 
     def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
-        """Return a question with the rest of the budget. Raises BudgetExceededError if nothing is left."""
+        """Return the invocation of a question with the rest of the budget.
+
+        Raises BudgetExceededError if nothing of the budget is left.
+        """
         return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
     def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
-        """Ask a question and record its requests."""
+        """Ask the model a question, and record the requests of the call."""
         try:
             return (yield from pipeline.flow(invocation))
         finally:
             self.attempts.extend(invocation.state.attempts)
 
     def _call_state(self) -> CallState:
-        attempts = [*self.attempts]  # a copy, because concurrent questions add to the list
+        attempts = [*self.attempts]  # a copy, because concurrent questions append to the list
         # attempts are counted for each question, so this check must not fail because of them
         total = CallState(replace(self.budget, max_attempts=len(attempts) + 1), self.began, attempts)
         exceeded = total.exceeded()
@@ -172,7 +175,7 @@ class SynthesisBudget:
 
 @dataclass(frozen=True, slots=True)
 class TextLimit:
-    """Cuts and packs contents into texts that fit in one request.
+    """The limit for the text of one request, with methods that cut and join contents to fit in it.
 
     Attributes:
         limit: The largest size of a text.
@@ -190,14 +193,14 @@ class TextLimit:
             raise DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
-        """Return a text for each content, with its id above it, and several texts for a long content.
+        """Return the contents as texts that fit the limit, each below its id; long contents are cut.
 
         Cutting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
         """
         return [piece for content in contents for piece in self._cut(content)]
 
     def pack(self, contents: Sequence[Content]) -> list[str]:
-        """Return texts with as many contents as fit, in their order."""
+        """Return texts that each contain as many contents as fit the limit, in their order."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece
@@ -208,7 +211,7 @@ class TextLimit:
         return packs
 
     def truncate(self, contents: Sequence[Content]) -> str:
-        """Return one text with all contents, or with the beginning of each if they do not fit."""
+        """Return one text with all contents, or with the beginning of each content if they do not fit."""
         whole = format_contents(contents)
         if self.measure(whole) <= self.limit:
             return whole

@@ -1,4 +1,4 @@
-"""The Synthesizer, which answers questions from more text than fits in one request, and its modes."""
+"""Synthesizer: answers questions from more text than fits in one request, in different modes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, Te
 
 
 class ResponseMode(StrEnum):
-    """How a synthesizer gets from contents to an answer.
+    """The method by which a synthesizer combines contents into an answer.
 
     Attributes:
         REFINE: The first content gives an answer, and each further content refines it.
@@ -82,7 +82,9 @@ class ResponseMode(StrEnum):
 
 
 class PartAnswered(NamedTuple):
-    """An event of streams in the mode ACCUMULATE: the answer for one content, in the order of the contents.
+    """An event of streams in the mode ACCUMULATE: the answer for one content is complete.
+
+    The events come in the order of the contents.
 
     Attributes:
         number: The number of the answer, counted from 0.
@@ -112,7 +114,9 @@ _DEFAULT_PROMPTS = SynthesisPrompts()
 
 
 class Synthesizer(Generic[T]):
-    """Answers questions from contents that may be too long for one request, with a value of a type.
+    """Answers questions from contents that may be too long for one request.
+
+    The answer is a value of a type.
 
     ``options``, ``retry`` and ``interceptors`` have the same meaning as in ``create``. Raises DefinitionError
     with all problems.
@@ -215,12 +219,12 @@ class Synthesizer(Generic[T]):
         return self._result(synthesis, run(_run_mode(self._mode, synthesis)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """Answer a question like ``synthesize``, in an event loop."""
+        """Answer a question from texts, documents or contents, in an event loop."""
         synthesis = self._start(question, chunks, TaskFlows, self._questions)
         return self._result(synthesis, await arun(_run_mode(self._mode, synthesis)))
 
     def stream(self, question: str, chunks: Chunks) -> Stream[T]:
-        """Answer a question and stream the last request, which returns the answer.
+        """Answer a question, and stream the answer while the model writes it.
 
         With ACCUMULATE the stream has the answers as PartAnswered events. Raises DefinitionError if values of
         the output type cannot be shown while they are written, such as ChatReply.
@@ -229,7 +233,7 @@ class Synthesizer(Generic[T]):
         return Stream(stream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
     def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
-        """Answer a question like ``stream``, in an event loop."""
+        """Answer a question in an event loop, and stream the answer while the model writes it."""
         synthesis = self._start(question, chunks, TaskFlows, self._stream_questions)
         return AsyncStream(astream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
@@ -252,7 +256,7 @@ class Synthesizer(Generic[T]):
     @overload
     def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
     def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
-        """Yield the answer in parts like ``iterate``, in an event loop."""
+        """Yield the parts of the answer in an event loop, like ``iterate``."""
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
         synthesis = self._start(question, chunks, TaskFlows, questions, parts.start)
@@ -260,13 +264,13 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
-        """The questions whose answers are shown while they are written."""
+        """The questions whose answers a stream shows while the model writes them."""
         # planned separately, because a value that is shown early must be sent in its own shape
         return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 
     @cached_property
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
-        """The factory of the parts of the last answer, and the questions for it.
+        """The function that makes the parts of the last answer for ``iterate``, and the questions to ask.
 
         Raises DefinitionError if the output type has no parts.
         """
@@ -342,18 +346,18 @@ def _text_limit(
 
 
 class AnswerParts:
-    """Makes the parts that ``iterate`` yields from the events of a synthesis."""
+    """Converts the events of a synthesis to the parts of the answer that ``iterate`` yields."""
 
     def __init__(self, chunk_source: Callable[[Invocation], ChunkSource]) -> None:
         self._make_chunk_source = chunk_source
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Begin to collect parts: the invocation asks the last question."""
+        """Start to convert events to parts, when the last question is asked."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: object) -> Iterator[Any]:
-        """Yield the parts that are complete after an event."""
+        """Yield the parts of the answer that an event completes."""
         if type(event) is PartAnswered:
             yield event.value
         elif self._chunks is not None:
@@ -362,7 +366,7 @@ class AnswerParts:
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRun:
-    """One question to a synthesizer, and what its response mode needs to answer it.
+    """The state of one synthesis: the question, the contents, the limits and the functions to ask the model.
 
     Attributes:
         question: The question.
@@ -385,18 +389,21 @@ class SynthesisRun:
     on_last_question: Callable[[Invocation], None]
 
     def ask(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask a question whose answer is not the last one."""
+        """Ask a question before the last one. A stream shows nothing of its answer."""
         invocation = self._invocation(plan, information, variables)
         return (yield from hide_from_stream(self.budget.ask(self.questions.pipeline, invocation)))
 
     def ask_last(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask the last question; its answer is the result of the synthesis."""
+        """Ask the last question of a synthesis, whose answer is the result."""
         invocation = self._invocation(plan, information, variables)
         self.on_last_question(invocation)
         return (yield from self.budget.ask(self.last_questions.pipeline, invocation))
 
     def ask_each(self, plan: MethodPlan, texts: Sequence[str]) -> Flow[list[Answer]]:
-        """Ask the same question about each text, concurrently, and emit PartAnswered in their order."""
+        """Ask the same question about each text, concurrently, and return the answers in order.
+
+        Emits a PartAnswered event for each answer.
+        """
         flows = [self.ask(plan, text) for text in texts]
         running: ConcurrentFlows = yield Run(lambda: self.start_flows(flows))
         answers: list[Answer] = []
@@ -419,7 +426,10 @@ class SynthesisRun:
 
 
 def _run_mode(mode: ResponseMode, synthesis: SynthesisRun) -> Flow[Answer]:
-    """Answer the question in a mode. AiServiceErrors get all attempts of the synthesis."""
+    """Return the answer of a synthesis in a response mode.
+
+    An AiServiceError gets the attempts of all requests of the synthesis.
+    """
     try:
         answer: Answer = yield from _MODES[mode](synthesis)
     except AiServiceError as error:
@@ -437,7 +447,7 @@ def _compact(synthesis: SynthesisRun) -> Flow[Answer]:
 
 
 def _refine_texts(synthesis: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
-    """Get an answer from the first text and refine it with each of the others."""
+    """Ask for an answer from the first text, then ask the model to refine it with each other text."""
     if len(texts) == 1:
         return (yield from synthesis.ask_last(synthesis.last_questions.answer, texts[0]))
     answer = yield from synthesis.ask(synthesis.questions.answer, texts[0])
@@ -492,24 +502,24 @@ class ConcurrentFlows(Protocol):
     """
 
     def result(self, index: int, /) -> Answer | Awaitable[Answer]:
-        """Wait for the answer of one flow. Raises the error of any flow as soon as it is known."""
+        """Wait for the answer of one flow. Raises as soon as any flow fails."""
         ...
 
     def stop(self) -> None:
-        """Start no more flows, and do not wait for the others."""
+        """Start no more flows, and do not wait for the running ones."""
         ...
 
     def join(self) -> Awaitable[None] | None:
-        """Wait until no flow runs any more, whether it succeeds or fails."""
+        """Wait until all running flows have succeeded or failed."""
         ...
 
 
-# Starts flows and returns them running.
+# Starts flows, and returns the object that waits for them.
 StartFlows: TypeAlias = Callable[[Sequence[Flow[Answer]]], ConcurrentFlows]
 
 
 class ThreadedFlows:
-    """Runs flows in threads. A flow that runs cannot be stopped."""
+    """Concurrent flows that run in threads. A flow that is running cannot be stopped."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._pool = ThreadPoolExecutor(min(len(flows), max_concurrency))
@@ -538,7 +548,7 @@ class ThreadedFlows:
 
 
 class TaskFlows:
-    """Runs flows as tasks of the running event loop."""
+    """Concurrent flows that run as tasks of the event loop."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._semaphore = asyncio.Semaphore(max_concurrency)
@@ -551,7 +561,8 @@ class TaskFlows:
         while self._tasks[index] in self._running:
             done, self._running = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                if not task.cancelled():  # cancelled because of the error of another task, which is raised
+                # a cancelled task has no error of its own: the task whose failure cancelled it has
+                if not task.cancelled():
                     task.result()
         return self._tasks[index].result()
 

@@ -35,7 +35,7 @@ class CassetteError(Exception):
 
 
 class CassetteMode(StrEnum):
-    """Selects which requests are recorded.
+    """The mode of a cassette: which requests it records.
 
     Attributes:
         NONE: Record nothing. A request that was not recorded is an error.
@@ -109,7 +109,7 @@ class CassetteChatModel:
             raise CassetteError(_no_reply_message(file.path, file.mode, file.path.exists(), {}, []))
         if len(models) != 1:
             raise _definition_error(
-                f"{file.path} contains the models {', '.join(models)}; pass the model to replay"
+                f"{file.path} has recordings of several models ({', '.join(models)}); pass the one to replay"
             )
         ((name, capabilities),) = models.items()
         return name, Capabilities(**capabilities)
@@ -234,7 +234,7 @@ _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks f
 
 
 def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
-    """Return the recorded error. An error that was retried after a wait can be retried at once."""
+    """Return the recorded error of a model, without the time to wait before the next attempt."""
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), errors.ModelError)
     if fields.get("retryable") and fields.get("retry_after", 0.0) <= _MAX_RETRY_AFTER:
@@ -270,7 +270,7 @@ _FORMAT_VERSION = 1
 
 @dataclass(eq=False)
 class Exchange:
-    """One request and what the model returned, as plain JSON.
+    """A recorded request with the reply or error of the model, as plain JSON.
 
     Attributes:
         request: The request, with the name of the model.
@@ -290,7 +290,9 @@ class Exchange:
 
 
 class CassetteFile:
-    """The exchanges of one cassette file. Safe to use from several threads; the file is written atomically.
+    """The recorded exchanges of one cassette file.
+
+    It is safe to use from several threads, and the file is written atomically.
 
     Attributes:
         path: The path of the file.
@@ -312,12 +314,12 @@ class CassetteFile:
 
     @property
     def only_replays(self) -> bool:
-        """True if no request reaches a model."""
+        """True if the cassette only replays, so no request is sent to a model."""
         return self.mode is CassetteMode.NONE or (self.mode is CassetteMode.ONCE and self._is_loaded)
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded exchanges that were not replayed yet."""
+        """The number of recorded exchanges in the file that were not replayed yet."""
         return len(self._not_replayed)
 
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
@@ -340,7 +342,7 @@ class CassetteFile:
 
     @contextmanager
     def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
-        """Yield an exchange to fill in; then save it, unless it is empty.
+        """Yield an empty exchange for the caller to fill in, and save it at the end of the block.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
         """
@@ -402,7 +404,7 @@ def _no_reply_message(
     request: Mapping[str, object],
     recorded: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Explain why a request has no recorded reply, and how to record it."""
+    """Return a message that explains why a request has no recorded reply, and how to record one."""
     if not is_loaded:
         return (
             f"{path} does not exist, and the mode {mode} records nothing; "

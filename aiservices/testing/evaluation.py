@@ -24,7 +24,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class Case(Generic[E]):
-    """One call to evaluate: its arguments and the expected value.
+    """A test case of an evaluation: the arguments of a call and the expected value.
 
     Attributes:
         arguments: The arguments of the call, by parameter name.
@@ -169,12 +169,15 @@ async def aevaluate(
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """Do the same as ``evaluate`` in the running event loop; blocking functions run in threads."""
+    """Evaluate a method like ``evaluate``, but in the running event loop.
+
+    Blocking functions run in threads.
+    """
     return await arun(_Evaluation(method, cases, scorers, max_concurrency, confidence).flow(arun))
 
 
 class _Evaluation:
-    """One evaluation, as a flow of effects that the blocking or the async driver runs."""
+    """An evaluation as a flow of effects, which the blocking or the async driver runs."""
 
     def __init__(
         self,
@@ -195,7 +198,7 @@ class _Evaluation:
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        """Run all cases and return the report. ``drive`` runs the flow of one case."""
+        """Run all cases and return the report. The function ``drive`` runs the flow of one case."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
         # Each case is one effect, so that the driver runs them in threads or tasks with one limit.
@@ -236,7 +239,7 @@ def _problems(
     max_concurrency: int,
     confidence: float,
 ) -> Iterator[str]:
-    """Find arguments that would fail in every case, such as a scorer function that was not called."""
+    """Yield the problems in the arguments of ``evaluate``, such as a scorer that was not called."""
     if not callable(method):
         yield f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
     if not cases:
@@ -259,7 +262,7 @@ def _problems(
 
 
 def _score(scorer: Scorer[Any], scorer_input: ScorerInput[Any]) -> Flow[MeasuredCall]:
-    """Call a scorer; its error becomes part of the outcome."""
+    """Call a scorer, and return its score or its error."""
     try:
         arguments = scorer.select_arguments(scorer_input)
     except TypeError as error:

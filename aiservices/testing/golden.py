@@ -1,4 +1,4 @@
-"""Golden files: compare what the methods of a service would send with an accepted version."""
+"""Golden files: compare the requests that a service would send with an accepted version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GoldenError(AssertionError):
 
 
 class Golden:
-    """Compares what would be sent with the golden files of one test.
+    """A function that compares the requests of a service with the golden files of one test.
 
     The first comparison uses ``path``; further ones use files numbered from 2. With ``update`` the golden
     files are written instead.
@@ -33,7 +33,7 @@ class Golden:
         self._comparisons = 0
 
     def __call__(self, subject: object, /, *args: object, **kwargs: object) -> None:
-        """Compare what one method would send for these arguments, or what all methods of a service would.
+        """Compare the request of one method, or of all methods of a service, with its golden file.
 
         For a service, each keyword is the name of a method and its value a mapping of arguments, as in
         ``golden(service, ask={"text": "tea"})``. The arguments of other methods are made up. Raises
@@ -90,7 +90,7 @@ def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) ->
 
 
 def call_text(method: Any, /, *args: Any, **kwargs: Any) -> str:
-    """Return what a call would send as text: strategy, messages, schema, tools and options."""
+    """Return the request of a call as text: strategy, messages, schema, tools and options."""
     call = preview(method, *args, **kwargs)
     hidden = ("extra_headers",)  # they may contain credentials
     options = [

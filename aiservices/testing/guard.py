@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 
 class RealModelCallError(RuntimeError):
-    """A test that does not permit it tried to call a real model. No request was sent."""
+    """A test tried to call a real model without permission. No request was sent."""
 
 
 class Permissions(Protocol):
-    """What the running test may call."""
+    """The models and hosts that the running test may call."""
 
     @property
     def all_permitted(self) -> bool:
@@ -39,24 +39,24 @@ class Permissions(Protocol):
 
 
 class RealCallGuard:
-    """Patches the classes that send requests, so that each request is checked first, until ``undo``."""
+    """A guard that patches the classes that send requests, so that each request is checked first."""
 
     def __init__(self, permissions: Permissions) -> None:
         self._permissions = permissions
         self._undo: list[Callable[[], None]] = []
 
     def protect(self, module: ModuleType) -> None:
-        """Patch the classes of a module that is listed in ``PATCHES``."""
+        """Patch the classes of a module that send requests. ``PATCHES`` lists the modules."""
         PATCHES[module.__name__](self, module)
 
     def undo(self) -> None:
-        """Restore all patched methods."""
+        """Restore the original methods of all patched classes."""
         # In reverse order: a method may have been patched twice.
         while self._undo:
             self._undo.pop()()
 
     def patch(self, cls: type, name: str, replacement: Callable[..., Any]) -> None:
-        """Replace a method until ``undo``."""
+        """Replace a method of a class until ``undo`` is called."""
         original = getattr(cls, name)
         setattr(cls, name, wraps(original)(replacement))
         self._undo.append(lambda: setattr(cls, name, original))

@@ -18,7 +18,7 @@ _EXTRA_ITEMS = 5
 
 
 class HypothesisChoices:
-    """Choices that Hypothesis draws inside one of its tests.
+    """Random choices that Hypothesis draws inside one of its tests.
 
     ``draw`` is the function that Hypothesis passes to a composite strategy, or ``st.data().draw``.
     """
@@ -51,7 +51,7 @@ class HypothesisChoices:
 
 
 def strategy_of(output_type: TypeForm[T] | TypeParser[T]) -> st.SearchStrategy[T]:
-    """Return a Hypothesis strategy for the values of a type that a model could answer with.
+    """Return a Hypothesis strategy for the values of a return type.
 
     Each value is read from a JSON text by the parser of the type. Raises UnsupportedTypeError for a type that
     has no parser.

@@ -81,7 +81,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.fixture
 def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
-    """A chat model that answers each request with a made-up value of the expected type."""
+    """A fixture with a chat model that answers each request with a made-up value of the expected type."""
     from .fake import FakeChatModel
 
     return FakeChatModel(_option(request, "--fake-seed"))
@@ -89,7 +89,10 @@ def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compares what ``golden(service)`` or ``golden(service.method, …)`` would send with an accepted file."""
+    """A fixture that compares the requests of a service or method with an accepted file.
+
+    Call ``golden(service)`` or ``golden(service.method, …)``.
+    """
     from .golden import Golden
 
     return Golden(_file_of_test(request, "golden", ".txt"), update=_option(request, "--update-golden"))
@@ -97,7 +100,9 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]:
-    """``cassette(model)`` returns a model that replays what was recorded for the test; --cassettes records.
+    """A fixture whose call ``cassette(model)`` returns a model that replays recorded replies.
+
+    The option --cassettes records them.
 
     Further models of the test use the same file and the ``redact`` of the first one.
     """
@@ -123,7 +128,7 @@ def _option(request: pytest.FixtureRequest, name: str) -> Any:
 
 
 def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> Path:
-    """Return the file of the running test: ``<folder>/<module>/<test><suffix>`` next to its module."""
+    """Return the path of the file of a test: ``<folder>/<module>/<test><suffix>`` next to its module."""
     item = request.node
     cls = "" if item.cls is None else f"{item.cls.__name__}."
     # Parameter ids may contain characters that are not valid in file names.
@@ -132,7 +137,7 @@ def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> P
 
 
 class GuardedRun:
-    """One run of pytest: its permissions (see ``guard.Permissions``) and the guard that enforces them."""
+    """The permissions of one pytest run to call real models, and the guard that enforces them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.real_models = bool(config.getoption("--real-models"))
@@ -144,7 +149,7 @@ class GuardedRun:
         self._finder = ImportWatcher(self.protect)
 
     def start(self) -> None:
-        """Guard the watched modules that are imported already, and those that will be."""
+        """Guard the watched modules, whether they are imported already or later."""
         sys.meta_path.insert(0, self._finder)
         for name in WATCHED:
             if name in sys.modules:
@@ -163,7 +168,7 @@ class GuardedRun:
 
 
 class ImportWatcher(MetaPathFinder):
-    """An import hook that calls ``on_import`` with each watched module after its import.
+    """An import hook that calls a function with each watched module after the import of the module.
 
     Importing the modules to guard them would cost every test run the import of the library.
     """
@@ -191,7 +196,7 @@ class ImportWatcher(MetaPathFinder):
 
 
 class WatchingLoader(Loader):
-    """A loader that calls ``on_import`` after the module was executed.
+    """A module loader that calls a function after it has executed the module.
 
     It forwards all other attributes to the wrapped loader: that of pytest loads other files, too.
     """

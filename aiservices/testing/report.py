@@ -37,7 +37,7 @@ class Interval(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of one case.
+    """The result of one case of an evaluation.
 
     Attributes:
         name: The name of the case, or its number.
@@ -104,12 +104,15 @@ class Report(Generic[T_co]):
 
     @property
     def values(self) -> list[T_co]:
-        """The answers of the calls that succeeded."""
+        """The values of all calls of an evaluation that succeeded."""
         return [outcome.value for outcome in self.outcomes if outcome.error is None]
 
     @property
     def errors(self) -> list[tuple[str, Exception]]:
-        """All errors, each with the name of its case; that of a scorer is ``case, scorer``."""
+        """All errors of an evaluation, each with the name of its case.
+
+        The name for an error of a scorer is ``case, scorer``.
+        """
         failed_calls = [
             (outcome.name, outcome.error) for outcome in self.outcomes if outcome.error is not None
         ]
@@ -122,17 +125,17 @@ class Report(Generic[T_co]):
 
     @property
     def attempts(self) -> int:
-        """The number of requests of all calls, without the judges."""
+        """The number of requests of all evaluated calls, without those of scorers."""
         return sum(outcome.attempts for outcome in self.outcomes)
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all calls, without the judges."""
+        """The tokens of all evaluated calls, without those of scorers."""
         return sum((outcome.usage for outcome in self.outcomes), Usage())
 
     @property
     def judge_usage(self) -> Usage:
-        """The tokens of all scorers that call a model."""
+        """The tokens of all scorers that call a model to judge the answers."""
         return sum((outcome.judge_usage for outcome in self.outcomes), Usage())
 
     @property
@@ -141,7 +144,7 @@ class Report(Generic[T_co]):
         return tuple(self.summary(name) for name in self.scorers)
 
     def summary(self, scorer: str) -> Summary:
-        """Return the summary of the scorer with this name. Raises KeyError if there is none."""
+        """Return the summary of a scorer by its name. Raises KeyError for an unknown name."""
         if scorer not in self.scorers:
             raise KeyError(f"there is no scorer {scorer}; there are {', '.join(self.scorers)}")
         results = [outcome.scores[scorer] for outcome in self.outcomes if outcome.error is None]
@@ -162,7 +165,7 @@ class Report(Generic[T_co]):
         return _text_report(self)
 
     def show(self) -> None:
-        """Print the tables; with colours if rich is installed (the extra ``cli``)."""
+        """Print the tables of the report, with colours if rich is installed (the extra ``cli``)."""
         _print_report(self)
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
@@ -176,7 +179,7 @@ class Report(Generic[T_co]):
 
 
 def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
-    """Return Wilson's score interval of a rate; from 0 to 1 if there are no cases.
+    """Return the Wilson score interval of a rate, or the interval from 0 to 1 if there are no cases.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22 (1927), 209-212. Brown, Cai and DasGupta, "Interval estimation for a
@@ -194,7 +197,7 @@ def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Return Student's t interval of a mean; None for fewer than two values.
+    """Return the Student t interval of a mean, or None if there are fewer than two values.
 
     Student, "The probable error of a mean", Biometrika 6 (1908), 1-25. It assumes that the mean of so many
     cases is approximately normally distributed.
@@ -225,7 +228,7 @@ def t_quantile(probability: float, degrees: int) -> float:
 
 
 def _t_probability(t: float, degrees: int) -> float:
-    """Return the probability of a value below ``t``, which must not be negative.
+    """Return the probability that a value of Student's t distribution is below ``t``, for ``t`` >= 0.
 
     Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 26.7.3 and 26.7.4: finite sums for
     whole degrees of freedom.
@@ -352,13 +355,13 @@ _MAX_LABEL_LENGTH = 22
 
 
 class PlotRow(NamedTuple):
-    """One scorer in the plot; positions are in units of the plot.
+    """The row of one scorer in the plot of a report; positions are in units of the plot.
 
     Attributes:
         label: The shortened name of the scorer.
         y: The vertical position.
         x: The position of the value.
-        low: The position of the lower bound; None without an interval.
+        low: The position of the lower bound; None if there is no interval.
         high: The position of the upper bound.
         description: The value and its interval in words.
         ticks: The position and the label of each mark of the scale.
@@ -417,14 +420,14 @@ def _plot_row(report: Report[object], summary: Summary, number: int) -> PlotRow:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return the marks of a scale: round numbers at equal distances that include both ends."""
+    """Return the tick marks of an axis: round numbers at equal distances, from one end to the other."""
     power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * _TICKS >= high - low)
     return [step * factor for factor in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
 def _scale(report: Report[object], summary: Summary) -> tuple[float, float]:
-    """Return the ends of the scale: 0 and 1, or further apart if a score or a bound lies outside."""
+    """Return the ends of the axis for scores: 0 and 1, or further apart if values lie beyond them."""
     scores = [outcome.scores.get(summary.scorer) for outcome in report.outcomes]
     numbers = [float(score) for score in scores if isinstance(score, (int, float))]
     numbers += [] if summary.interval is None or summary.is_rate else list(summary.interval)

@@ -1,4 +1,4 @@
-"""Scorers: how good an answer is. Also calls a method or a scorer and measures what the call costs."""
+"""Scorers, which rate answers, and the measurement of a call: its outcome, requests, tokens and time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
 class ScorerInput(NamedTuple, Generic[T]):
-    """What a scorer can look at: one case and the value that the method returned for it.
+    """The input of a scorer: one case and the value that the method returned for it.
 
     Attributes:
         arguments: The arguments of the call, by parameter name.
@@ -51,14 +51,17 @@ class ScorerInput(NamedTuple, Generic[T]):
 
     @property
     def named_values(self) -> dict[str, Any]:
-        """Return all that a scorer can take, by parameter name: ``value``, ``expected`` and the arguments."""
+        """Return the arguments that a scorer can take, by name.
+
+        They are ``value``, ``expected`` and the arguments of the case.
+        """
         expected = {} if self.expected is NOT_GIVEN else {"expected": self.expected}
         return {**self.arguments, **expected, "value": self.value}
 
 
 @dataclass(frozen=True)
 class Scorer(Generic[T_contra]):
-    """Gives each answer a score: True or False, or a number (higher is better).
+    """A named function that gives each answer a score: True or False, or a number (higher is better).
 
     Attributes:
         name: The name of the scorer in the report.
@@ -162,7 +165,7 @@ def _name_of(function: Callable[..., object]) -> str:
 
 
 class MeasuredCall(NamedTuple):
-    """The outcome of one call and what it cost.
+    """The outcome of one call, with its requests, tokens and time.
 
     Attributes:
         value: The returned value; None if the call failed.
@@ -207,7 +210,7 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
 
 
 def _consume(returned: Any, shape: ReturnShape) -> Any:
-    """Return the value of what a method returned; read a stream to its end."""
+    """Return the value of a call; a stream is read to its end first."""
     if shape is ReturnShape.STREAM:
         returned = returned.result()
     if shape is ReturnShape.TEXT_STREAM:
@@ -228,7 +231,7 @@ def _without_result(value: object) -> Any:
 
 
 def is_async(method: object) -> bool:
-    """Return True if a call of the method must be awaited or iterated with ``async for``."""
+    """Return True if a call of a method must be awaited or iterated with ``async for``."""
     if is_service_method(method):
         return service_method_of(method).plan.returns.is_async
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)

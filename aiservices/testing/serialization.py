@@ -1,6 +1,6 @@
-"""Requests and replies of models as plain JSON, without secrets. Cassettes and seeds are made from it.
+"""Requests and replies of models as plain JSON, without secrets.
 
-Also writes files atomically.
+Cassettes and the seeds of fake answers are made from this JSON. Also writes files atomically.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ AnyParser: TypeAlias = TypeParser[Any]
 
 
 class Choices(Protocol):
-    """Makes the random choices that a made-up value consists of.
+    """A source of the random choices by which values are made up.
 
     Ranges include both bounds; a bound of None means unbounded.
     """
@@ -45,7 +45,7 @@ class Choices(Protocol):
     def text(self, least: int, most: int | None) -> str: ...
     def matching(self, pattern: str) -> str: ...
     def reject(self) -> None:
-        """Report that the last choices led to no usable value. It may raise to end the attempt."""
+        """Reject the last choices, which did not lead to a valid value. May raise to end the attempt."""
 
 
 # --- Values for a parser ---
@@ -55,7 +55,7 @@ _ATTEMPTS_PER_FORMAT = 3
 
 
 class TextFormats(NamedTuple):
-    """The format of texts about which a schema says nothing.
+    """The formats of texts and keys for which a schema does not name a format.
 
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any text.
@@ -86,12 +86,15 @@ class ValueAndText(NamedTuple):
 
 
 def value_for(parser: TypeParser[T], choices: Choices) -> T:
-    """Return a made-up value that the parser accepts. Raises LookupError if none is found."""
+    """Return a made-up value that the parser accepts. Raises LookupError if no value is found."""
     return cast(T, value_and_text_for(parser, choices).value)
 
 
 def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
-    """Return a made-up value that the parser accepts, with its text. Raises LookupError if none is found."""
+    """Return a made-up value that the parser accepts, with its text.
+
+    Raises LookupError if no value is found after many attempts.
+    """
     plain = _without_encoding(parser)
     formats = _formats_for(parser, plain)
     message = ""
@@ -108,7 +111,10 @@ def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
 
 
 def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
-    """Make up one value. Raises OutputParsingError or ValueError if the parser does not accept it."""
+    """Return one made-up value with its text.
+
+    Raises OutputParsingError or ValueError if the parser does not accept it.
+    """
     json_value = json_value_for(schema_of(plain.node), choices, formats)
     is_plain_text = plain.plain_text and isinstance(json_value, str)
     text = cast(str, json_value) if is_plain_text else dump_json(json_value)
@@ -122,7 +128,7 @@ def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: Tex
 
 
 def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
-    """Return the text formats that the type accepts.
+    """Return formats of made-up texts that a parser accepts.
 
     They are found with seeded choices, so that the result is the same for all ``Choices``.
     """
@@ -147,7 +153,7 @@ def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> b
 
 
 def _without_encoding(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser without its envelope and its strict encoding: its schema describes values better."""
+    """Return a parser without the envelope and strict encoding, which hide the limits in its schema."""
     node = parser.node
     while isinstance(node, (EncodedNode, EnvelopeNode)):
         node = node.inner
@@ -181,7 +187,7 @@ def json_value_for(schema: JsonSchema, choices: Choices, formats: TextFormats = 
 
 
 class _SchemaValues:
-    """Makes up values for one schema and the schemas inside it."""
+    """Makes up JSON values for a schema and its nested schemas."""
 
     def __init__(self, root: JsonSchema, choices: Choices, formats: TextFormats) -> None:
         self._root = root
@@ -208,7 +214,7 @@ class _SchemaValues:
         return self._of_type(self._type(schema, depth), schema, depth)
 
     def _resolve(self, schema: object) -> Any:
-        """Follow ``$ref``."""
+        """Return the schema that ``$ref`` refers to, or the schema itself if it has no ``$ref``."""
         while isinstance(schema, Mapping) and "$ref" in schema:
             referenced: Any = self._root
             for step in schema["$ref"].removeprefix("#").strip("/").split("/"):
@@ -324,7 +330,7 @@ class _SchemaValues:
         return self._choices.number(low, high)
 
     def _height(self, schema: object, enclosing: tuple[int, ...]) -> int:
-        """Return the number of levels of the smallest value of a schema.
+        """Return the depth of nesting of the smallest value that a schema allows.
 
         ``enclosing`` identifies the schemas around this one; one that contains itself has no finite value.
         """
@@ -355,7 +361,7 @@ def _without(schema: JsonSchema, *keywords: str) -> dict[str, Any]:
 
 
 def _merge(one: object, other: JsonSchema) -> Any:
-    """Return one schema that demands what both demand; their properties are united."""
+    """Return a schema that combines the keywords and properties of two schemas."""
     if not isinstance(one, Mapping):
         return other or one
     merged = {**other, **one}
@@ -366,7 +372,7 @@ def _merge(one: object, other: JsonSchema) -> Any:
 
 
 def _bounds(schema: JsonSchema) -> tuple[Any, Any]:
-    """Return the smallest and the largest valid number, or None where there is no bound."""
+    """Return the smallest and the largest number that a schema allows, each None if unbounded."""
     whole = schema.get("type") == "integer"
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
@@ -432,7 +438,7 @@ pebble quartz river saffron timber umbra velvet willow yarrow zephyr""".split()
 
 
 class SeededChoices:
-    """Choices from a seed: small, plain values, and the same ones for a seed in every process."""
+    """Random choices from a seed: small, plain values, the same for a seed in every process."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -470,7 +476,7 @@ class SeededChoices:
         return text_matching(pattern, self._random)
 
     def reject(self) -> None:
-        """Do nothing: the next choices differ."""
+        """Do nothing, because the next choices differ anyway."""
 
 
 # --- Texts for a pattern ---
@@ -488,7 +494,7 @@ _CHARACTERS_OF_CATEGORY = {
 
 
 def text_matching(pattern: str, rng: random.Random) -> str:
-    """Return a short text in which ``re.search`` probably finds the pattern.
+    """Return a short text that probably contains a match of a regular expression.
 
     Lookarounds and conditional groups are ignored, so the caller must check the text. Raises re.error for an
     invalid pattern.
@@ -499,7 +505,7 @@ def text_matching(pattern: str, rng: random.Random) -> str:
 
 
 class _PatternWriter:
-    """Writes a text for the syntax tree of a pattern: pairs of an opcode and its operand."""
+    """Writes a text that matches the syntax tree of a regular expression."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

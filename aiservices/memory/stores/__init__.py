@@ -1,4 +1,4 @@
-"""The protocol of a conversation store, the store in memory, and what all stores share."""
+"""Conversation stores: their protocol, a store that keeps conversations in memory, and shared functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...models.messages import Message, message_from_dict
 
 
 class StoredConversation(NamedTuple):
-    """A conversation as it is stored.
+    """The messages of a conversation in a store, and their version.
 
     Attributes:
         messages: All messages, oldest first.
@@ -26,7 +26,7 @@ class StoredConversation(NamedTuple):
 
 @runtime_checkable
 class ChatMemoryStore(Protocol):
-    """Stores conversations by their ids. Its methods are called from several threads.
+    """A store of conversations by their ids. Its methods must be safe to call from several threads.
 
     ``append`` and ``replace`` write all of the messages or none of them and return the new version. They
     write nothing and raise MemoryConflictError if the version of the conversation is not ``expected``.
@@ -59,7 +59,10 @@ class MemoryConflictError(AiServiceError):
 
 
 def new_version() -> int:
-    """Return a random version, so that a conversation that was deleted and recreated has another one."""
+    """Return a random version number for a conversation.
+
+    A random number differs from the one of a conversation that was deleted and created again.
+    """
     return secrets.randbits(52) + 1
 
 
@@ -76,7 +79,7 @@ _EMPTY = StoredConversation()
 
 
 class InMemoryChatMemoryStore:
-    """Stores conversations in a dict until they are deleted or the process ends."""
+    """A store that keeps conversations in a dict until they are deleted or the process ends."""
 
     blocks = False
 
@@ -103,7 +106,7 @@ class InMemoryChatMemoryStore:
             self._conversations.pop(conversation, None)
 
     def conversations(self) -> tuple[str, ...]:
-        """Return the ids of all conversations, in the order of their creation."""
+        """Return the ids of all stored conversations, in the order of their creation."""
         with self._lock:
             return tuple(self._conversations)
 

@@ -24,7 +24,7 @@ return 1
 
 
 class RedisChatMemoryStore:
-    """Stores conversations in Redis. Needs the extra ``redis``.
+    """A store that keeps conversations in Redis. Needs the extra ``redis``.
 
     Args:
         url: The URL of the server, such as "redis://localhost:6379/0", or a ``redis.Redis`` client.
@@ -58,7 +58,7 @@ class RedisChatMemoryStore:
         self._client.delete(self._key(conversation))
 
     def close(self) -> None:
-        """Close the connections of the client. The next call opens new ones."""
+        """Close the connections to Redis. The next call of the store opens new ones."""
         self._client.close()
 
     def _write(self, operation: str, conversation: str, expected: int, messages: Sequence[Message]) -> int:

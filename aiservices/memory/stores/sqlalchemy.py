@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class SqlAlchemyChatMemoryStore:
-    """Stores conversations in a database. Needs the extra ``sqlalchemy`` and a driver for the database.
+    """A store that keeps conversations in a database that SQLAlchemy supports.
+
+    Needs the extra ``sqlalchemy`` and a driver for the database.
 
     The two tables are created if they do not exist. Ids may have at most 255 characters.
 
@@ -65,7 +67,7 @@ class SqlAlchemyChatMemoryStore:
                 connection.execute(_in_conversation(table.delete(), table, conversation))
 
     def close(self) -> None:
-        """Close the connections of the engine. The next call opens new ones."""
+        """Close the database connections. The next call of the store opens new ones."""
         self._engine.dispose()
 
     def _version(self, connection: Connection, conversation: str) -> int:
@@ -74,7 +76,7 @@ class SqlAlchemyChatMemoryStore:
         return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
-        """Set a new version of the conversation, which locks its row until the transaction ends.
+        """Write a new version number of a conversation, which locks its row until the transaction ends.
 
         Raises MemoryConflictError if its version is not ``expected``.
         """
@@ -111,7 +113,7 @@ _Statement = TypeVar("_Statement", "Select[Any]", "Update", "Delete")
 
 
 def _in_conversation(statement: _Statement, table: Table, conversation: str) -> _Statement:
-    """Restrict a statement to the rows of a conversation."""
+    """Return an SQL statement restricted to the rows of a conversation."""
     return statement.where(table.c.conversation == conversation)
 
 

@@ -30,7 +30,7 @@ _DELETE = "DELETE FROM chat_memory WHERE conversation = ?"
 
 
 class SqliteChatMemoryStore:
-    """Stores conversations in an SQLite file, which is created if it does not exist.
+    """A store that keeps conversations in an SQLite file, which is created if it does not exist.
 
     Threads and processes can share the file. If a process dies during a write, nothing of that write is
     stored. Call ``close`` when the store is not needed any more, or use the store as a context manager.
@@ -72,13 +72,13 @@ class SqliteChatMemoryStore:
             connection.execute(_DELETE, (conversation,))
 
     def conversations(self) -> tuple[str, ...]:
-        """Return the ids of all conversations, in the order of their creation."""
+        """Return the ids of all stored conversations, in the order of their creation."""
         query = "SELECT conversation FROM chat_memory GROUP BY conversation ORDER BY min(number)"
         with self._reading() as connection:
             return tuple(row[0] for row in connection.execute(query))
 
     def close(self) -> None:
-        """Close the file. The next call opens it again."""
+        """Close the SQLite file. The next call of the store opens it again."""
         with self._own_lock():
             if self._connection is not None:
                 self._connection.close()
@@ -102,7 +102,7 @@ class SqliteChatMemoryStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that takes the write lock at once.
+        """Open an SQLite transaction that takes the write lock immediately.
 
         SQLite may refuse to turn a reading transaction into a writing one.
         """
@@ -118,7 +118,7 @@ class SqliteChatMemoryStore:
                 raise
 
     def _own_lock(self) -> threading.Lock:
-        """Return the lock for this process. A forked process makes its own.
+        """Return the thread lock of this process. A forked process creates a new one.
 
         After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
         connection of its parent, so that connection stays referenced and is never finalized.

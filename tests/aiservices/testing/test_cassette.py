@@ -255,7 +255,7 @@ def test_models_that_share_a_file_get_their_own_replies(path: Path) -> None:
     with pytest.raises(DefinitionError) as caught:
         CassetteChatModel(path, mode="none")
     assert str(caught.value) == (
-        f"CassetteChatModel: {path} contains the models one, two; pass the model to replay"
+        f"CassetteChatModel: {path} has recordings of several models (one, two); pass the one to replay"
     )
     again = [
         CassetteChatModel(path, ScriptedChatModel([], name=name), mode="none") for name in ("two", "one")
