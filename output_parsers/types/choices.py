@@ -48,6 +48,7 @@ class ChoiceNode(Node[T]):
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, str):
+            # The exact text of a choice wins over matching by words, which may find another choice in it.
             exact_text = self._by_text(data)
             return self._find(data, cursor) if exact_text is None else exact_text.value
         # members of an enum are also accepted by their values, which prompts may not show
@@ -57,6 +58,7 @@ class ChoiceNode(Node[T]):
                 if choice.label != data and isinstance(choice.value, Enum):
                     cursor.record("member by its value", data, choice.label)
                 return choice.value
+        # For Literal["7"] a model may write the number 7.
         if data is None or (isinstance(data, (int, Decimal)) and not is_non_finite(data)):
             text = dump_json(data)
             for choice in self.choices.choices:
@@ -88,6 +90,7 @@ class ChoiceNode(Node[T]):
 
     def write(self, value: object) -> Json:
         for choice in self.choices.choices:
+            # The types are compared because 1 == True, and Literal[1, True] has both.
             if type(choice.value) is type(value) and choice.value == value:
                 return _json_of(choice)
         raise ValueError(f"expected {self.kind}, found {value!r}")
@@ -121,7 +124,7 @@ class BoolNode(ChoiceNode[bool]):
     def read(self, data: Json, cursor: Cursor) -> bool:
         if isinstance(data, bool):
             return data
-        if isinstance(data, int) and data in (0, 1):
+        if isinstance(data, int) and data in (0, 1):  # as databases and some languages write booleans
             cursor.record("number as boolean", data, bool(data))
             return bool(data)
         return super().read(data, cursor)
@@ -173,6 +176,7 @@ class FlagNode(Node[Flag]):
 
     def _member(self, name: Json, cursor: Cursor) -> Flag:
         """Return the member of a Flag with a given name, ignoring case and punctuation."""
+        # An item of a list is a name and not a sentence, so it is not searched for the name of a member.
         label = normalize(name) if isinstance(name, str) else None
         for choice in self._choices.choices:
             if label is not None and label == normalize(choice.label):
@@ -258,8 +262,9 @@ def _literal(values: tuple[object, ...]) -> Node[object]:
         aliases = ("none",) if value is None else aliases
         standalone: tuple[str, ...] = ()
         if isinstance(value, bool):
-            same = _TRUE if value else _FALSE
-            aliases, standalone = same.aliases, same.standalone_aliases
+            # Literal[True] accepts the same words as bool.
+            bool_choice = _TRUE if value else _FALSE
+            aliases, standalone = bool_choice.aliases, bool_choice.standalone_aliases
         choices.append(Choice(label, value, aliases, standalone_aliases=standalone))
     exact = all(type(value) is str for value in values)  # pydantic accepts true and 1.0 for Literal[1]
     return ChoiceNode("literal", choices, exact=exact)

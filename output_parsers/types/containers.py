@@ -168,7 +168,7 @@ def sequence_node(target: Target, build: Build) -> Node[object] | None:
     """
     origin, args = target.origin, target.args
     if origin is tuple:
-        if not args and target.type is not tuple:
+        if not args and target.type is not tuple:  # tuple[()], the type of the empty tuple
             return TupleNode(())
         if not args or args[-1] is ...:
             return ListNode(_item(target, args, build), tuple, exact=True)

@@ -73,7 +73,7 @@ def pydantic_node(target: Target) -> Node[object] | None:
     except ImportError as error:  # EmailStr without its package
         raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error
     except (PydanticUserError, TypeError, NotImplementedError, AttributeError):
-        return None
+        return None  # pydantic does not know the type; the caller reports it as unsupported
 
 
 def has_before_validator(target: Target) -> bool:
