@@ -191,7 +191,7 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
     raw = {field for info in infos if info.mode != "after" for field in info.fields}
     specs = []
     for name, info in fields.items():
-        if info.init is False:
+        if info.init is False:  # the constructor of the dataclass does not take it
             continue
         alias = info.validation_alias if info.validation_alias is not None else info.alias
         if isinstance(alias, AliasChoices):
@@ -551,6 +551,7 @@ class ObjectNode(Node[object]):
             text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(enclosing)}'
             lines.append((text, " ".join(description.split())))
         short = "{" + ", ".join(text for text, _ in lines) + "}"
+        # a small record without comments needs fewer tokens on one line
         if len(short) <= 100 and not any(description for _, description in lines) and "\n" not in short:
             return short
         rows = [f"{text},  // {comment}" if comment else f"{text}," for text, comment in lines]

@@ -38,7 +38,7 @@ class StringNode(Node[T]):
         self._hint = hint
         self._read = read
         self._schema = schema
-        self.any_text = "uuid" not in schema.values()
+        self.any_text = "uuid" not in schema.values()  # nearly every text is a path or bytes
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self._schema)
@@ -120,6 +120,7 @@ class TextNode(Node[str]):
         if isinstance(data, str):
             return data
         if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
+            # a model may write an identifier or a house number as a number
             cursor.record("number as text", data, str(data))
             return str(data)
         raise cursor.failure("expected text", data)
@@ -154,7 +155,7 @@ class NumberNode(Node[T]):
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
-            if isinstance(data, Decimal):
+            if isinstance(data, Decimal):  # a JSON number such as 1.000 is ambiguous, too
                 self.check_text(data, str(data), cursor)
             return self.convert(data, cursor)
         if isinstance(data, str):
@@ -254,6 +255,7 @@ class FloatNode(NumberNode[float]):
     def convert(self, number: int | Decimal, cursor: Cursor) -> float:
         if is_non_finite(number):
             raise cursor.failure("expected a finite number", number)
+        # float() raises OverflowError for a large int, but returns infinity for a large Decimal
         try:
             value = float(number)
         except OverflowError:
@@ -277,6 +279,7 @@ class FractionNode(NumberNode[Fraction]):
 
     kind = "a fraction"
     json_type = "string"
+    # The digits are limited because int() takes quadratic time.
     _RATIO = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
@@ -295,6 +298,7 @@ class FractionNode(NumberNode[Fraction]):
         return self.read(text, cursor) if self._RATIO.fullmatch(text) else super().read_text(text, cursor)
 
     def convert(self, number: int | Decimal, cursor: Cursor) -> Fraction:
+        # 1e1000000000 is a short text whose numerator would fill the memory
         if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
             raise cursor.failure("expected a fraction of a sensible size", number)
         return Fraction(number)
@@ -415,6 +419,7 @@ class TemporalNode(Node[T]):
     def _read_parts(self, data: dict[str, Json], cursor: Cursor) -> T:
         """Read a date or time from an object such as ``{"year": 1968, "month": 7, "day": 4}``."""
         names = _PARTS.get(self._format)
+        # A date needs all its parts, and a time only the hour and the minute.
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")
         whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in data.values())
         if names is None or not whole or not set(required) <= set(data) <= set(names):
