@@ -1,4 +1,4 @@
-"""Declare an interface with prompts and return types; get an object that calls a language model."""
+"""The public API: declare an interface with prompts, and get an object that calls a language model."""
 
 from __future__ import annotations
 

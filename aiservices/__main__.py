@@ -1,4 +1,4 @@
-"""``python -m aiservices``: the command line."""
+"""Run the command line tool with ``python -m aiservices``."""
 
 from __future__ import annotations
 

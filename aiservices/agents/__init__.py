@@ -1,4 +1,4 @@
-"""Agents: ReActAgent reasons and calls tools until it has an answer, in the terms of AgentScope."""
+"""Agents that reason and call tools until they have an answer, modelled on AgentScope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Msg and Round: what agents and users say, what an agent did before, and how both survive an approval."""
+"""The messages of agents and users, and the rounds that led to the reply of an agent.
+
+When a reply waits for approval, its rounds are stored with the suspended call.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent: a message of the model and the tools that ran for it. ``str`` shows it as text.
+    """One round of an agent: a message of the model and the tool calls that it led to.
 
-    If the reply waited for approval, arguments and results of earlier rounds are plain JSON values, because
-    they were stored as JSON.
+    ``str(round)`` is readable text. If the reply waited for approval, arguments and results of earlier rounds
+    are plain JSON values, because they were stored as JSON.
 
     Attributes:
         message: The message of the model, with its tool calls.
@@ -105,7 +108,7 @@ def _to_chat_message(agent: str, message: object) -> Message:
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge several messages into one user message, in which each text follows the name of its speaker.
+    """Merge several messages into one user message, in which each text follows the name of the speaker.
 
     A memory stores one user message per answer.
     """
@@ -126,9 +129,9 @@ _STATE_KEY = "agent"
 
 
 def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Add the output type and the rounds so far to the state of a reply that waits for approval.
+    """An interceptor that stores the rounds of a reply in its state when the reply waits for approval.
 
-    This is an interceptor.
+    It also stores the output type, because the reply can only be resumed with the same one.
     """
     try:
         return (yield from proceed(invocation))
@@ -143,7 +146,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 
 
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """Return the invocation that continues a reply which waited for approval.
+    """Return the invocation that continues the reply of an agent after an approval.
 
     Raises ValueError if the state is not that of this agent or if the reply had another output type, and the
     errors of ``resumed_invocation``.
@@ -151,7 +154,9 @@ def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals
     invocation = resumed_invocation(plan, state, approvals, budget)
     saved = state.interceptor_data.get(_STATE_KEY)
     if saved is None:
-        raise ValueError(f"the state is that of the service method {state.qualname}, not of an agent")
+        raise ValueError(
+            f"the suspended call belongs to the service method {state.qualname}, not to an agent"
+        )
     if saved["form"] != _output_type_name(plan):
         raise ValueError(
             f"{plan.qualname}: the suspended reply returns {saved['form']}, not {_output_type_name(plan)}; "
@@ -166,7 +171,7 @@ def _output_type_name(plan: CallPlan) -> str:
 
 
 def trace_of(state: CallState) -> tuple[Round, ...]:
-    """Return all rounds of a reply, including those before it waited for approval."""
+    """Return all rounds of an agent's reply, including those before it waited for approval."""
     saved = state.interceptor_data.get(_STATE_KEY, {}).get("trace", ())
     earlier = [_round_from_dict(one) for one in saved]
     runs = deque(state.tool_runs)
@@ -176,7 +181,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
 
 
 def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """Return a round for each request that got a reply."""
+    """Return a Round for each request that the model replied to."""
     return tuple(
         Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
         for attempt in attempts
@@ -185,7 +190,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Remove the runs of the calls in a message from ``runs`` and return them."""
+    """Remove the tool runs that belong to a message from the left of ``runs``, and return them."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 

@@ -1,4 +1,4 @@
-"""ReActAgent: an agent that reasons, calls tools, and ends with a text and optionally a typed value.
+"""An agent that reasons, calls tools, and ends with a text and optionally a typed value.
 
 From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response`` by
 which a model returns the text and the value.
@@ -61,18 +61,18 @@ _DEFAULT_RETRY = Retry()
 
 
 class ReActAgent:
-    """An agent modelled on AgentScope's ReActAgent, built on the tool loop of services.
+    """An agent that reasons and calls tools until it answers, modelled on AgentScope's ReActAgent.
 
     In each round the model reasons and then either calls tools or answers. Raises DefinitionError with all
-    problems.
+    problems of the arguments.
 
     Args:
-        name: The name of the agent, which its messages have.
+        name: The name of the agent, which is also the name in its messages.
         system_message: The system message. It is plain text, not a template.
         model: The model, as in ``create``.
         tools: The tools, as in ``create``.
-        max_rounds: How many rounds a reply may take, including the round with the answer. Without an answer
-            by then a ToolLimitError is raised.
+        max_rounds: How many rounds a reply may take, including the round with the answer. If there is no
+            answer then, a ToolLimitError is raised.
         memory: An interceptor such as a ChatMemory, which makes the agent remember earlier replies. Several
             input messages are then stored as one, in which each text follows the name of its speaker.
         options: The options of requests, as in ``create``.
@@ -80,7 +80,7 @@ class ReActAgent:
         retry: How unreadable answers are requested again, as in ``create``.
         interceptors: As in ``create``. Input guards come before the memory.
         tool_limits: As in ``create``, except that ``max_rounds`` limits the rounds.
-        tool_errors: What the model is told if a tool fails, as in ``create``.
+        tool_errors: Functions that choose the text for the model when a tool fails, as in ``create``.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ReActAgent:
     @overload
     async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Answer like ``reply``, in an event loop. Tools and hooks may be async."""
+        """Answer like ``reply``, in an event loop. Tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type))
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -153,7 +153,7 @@ class ReActAgent:
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: object = None) -> Msg[Any]:
-        """Continue a reply that waited for approval, also in another process.
+        """Continue a reply of the agent that waited for approval, also in another process.
 
         The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
         Hooks also see the calls that are refused.
@@ -180,7 +180,7 @@ class ReActAgent:
     async def aresume(
         self, state: SuspendedCall, approvals: Approvals, output_type: object = None
     ) -> Msg[Any]:
-        """Continue a reply like ``resume``, in an event loop."""
+        """Continue a reply that waited for approval, like ``resume``, in an event loop."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -207,11 +207,12 @@ class ReActAgent:
         hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
     ) -> HookHandle: ...
     def on(self, step: Any, hook: Hook) -> HookHandle:
-        """Call a function before or after each step. ``remove()`` of the returned handle ends that.
+        """Add a hook: a function that is called before or after each step of the agent.
 
         Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
         tool call or the tool run. It may return a replacement, or None to change nothing; a "pre_acting" hook
-        must return None. An exception of a hook ends the reply. Hooks may be async for ``areply``.
+        must return None. An exception of a hook ends the reply. Hooks may be async for ``areply``. Call
+        ``remove()`` of the returned handle to remove the hook.
         """
         return self._hooks.add(step, hook)
 
@@ -222,7 +223,10 @@ class ReActAgent:
         limits: ToolLimits,
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        """Return the models and the tools. Raises DefinitionError with all problems of the settings."""
+        """Return the models and the tools of the agent, and check the other settings.
+
+        Raises DefinitionError with all problems of the settings.
+        """
         problems += self._options.problems(self._qualname)
         if self.max_rounds < 1:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
@@ -251,7 +255,7 @@ class ReActAgent:
         return plan.invocation(request, CallState(self._budget))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
-        """Return the plan for blocking calls. Raises TypeError if a tool or a hook is async."""
+        """Return the plan of a blocking reply. Raise TypeError if a tool or a hook is async."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         names += [f"the hook {name}" for name in self._hooks.async_names]
@@ -262,7 +266,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the plan for async calls with an output type, made once for each type."""
+        """Return the plan of a reply with an output type, which is made once for each type."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -294,7 +298,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """Reword the error for too many tool rounds, which names a setting that agents do not have."""
+        """An interceptor that rewords the error for too many rounds to name ``max_rounds`` of the agent."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -310,7 +314,7 @@ def _order_interceptors(
     interceptors: Sequence[Interceptor],
     problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """Return the interceptors of an agent in their order, outermost first, and add their problems.
+    """Return all interceptors of an agent in order, outermost first, and add problems of the order.
 
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
@@ -329,10 +333,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Replace the call of ``generate_response`` by its text, so that a memory stores the text.
-
-    This is an interceptor.
-    """
+    """An interceptor that replaces the final tool call with its text, so that a memory stores the text."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -353,7 +354,7 @@ _REPLACEMENT_TYPES: dict[Step, type | None] = {
 
 
 class HookHandle:
-    """A hook that was added to an agent. ``remove`` removes it again."""
+    """A handle for a hook of an agent. Its method ``remove`` removes the hook."""
 
     def __init__(self, hooks: list[Hook], hook: Hook) -> None:
         self._hooks = hooks
@@ -389,7 +390,7 @@ class Hooks:
         return map_effects(proceed(invocation), self._perform)
 
     def _perform(self, effect: Effect) -> Flow[Any]:
-        """Perform an effect, and call the hooks of its step if it is one."""
+        """Perform an effect, and call the hooks before and after it if it is a step of the agent."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
             reply = yield effect._replace(request=request)
@@ -406,7 +407,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call the hooks of a step, one after the other, and return the value with their replacements."""
+        """Call the hooks of a step in order, and return the value with their replacements."""
         for hook in tuple(self._by_step[step]):
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
@@ -439,11 +440,14 @@ _DESCRIPTION = "Gives the final answer and ends the task. Call it once, when not
 
 
 class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """The output type has a field ``response``, which is the name of the text of the answer."""
+    """Raised when the output type of an agent has a field called ``response``.
+
+    That is the name of the parameter for the text of the answer.
+    """
 
 
 class GeneratedResponse(NamedTuple):
-    """The arguments of ``generate_response``.
+    """The arguments of the tool ``generate_response``, by which an agent gives its answer.
 
     Attributes:
         response: The text of the answer.
@@ -455,7 +459,7 @@ class GeneratedResponse(NamedTuple):
 
 
 def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
-    """Return the parser of the arguments of ``generate_response`` for an output type.
+    """Return the parser for the arguments of the tool ``generate_response``.
 
     The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
     has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
@@ -473,7 +477,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
 
 
 def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
-    """Return the strategies for an answer of an agent. For a typed value the tool is preferred."""
+    """Return the strategies for the answer of an agent; a tool comes first if there is a typed value."""
     strategies = select_strategies(parser, model.capabilities, None, model.name)
     if parser.schema is not None and model.capabilities.tools:
         by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
@@ -491,7 +495,7 @@ def _make_format(
 
 
 class _GenerateResponseParser(TypeParser[GeneratedResponse]):
-    """Parses the arguments of ``generate_response``."""
+    """Parses the arguments of the tool ``generate_response``."""
 
     def __init__(self, node: _GenerateResponseNode) -> None:
         super().__init__(Target(Any, (Description(_DESCRIPTION),), alias=GENERATE_RESPONSE), node)
@@ -502,7 +506,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
 
 
 class _GenerateResponseNode(Node[GeneratedResponse]):
-    """The node of ``{"response": …, **fields}``, where the fields are those of the output type."""
+    """Reads an object with the key ``response`` and the fields of the output type."""
 
     kind = f"an object with {_RESPONSE!r}"
 
@@ -564,7 +568,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
 
 class _MetadataNode(Node[Any]):
-    """The node of a type without fields: an object with the only field ``metadata``."""
+    """Reads a value of a type without fields from the object ``{"metadata": value}``."""
 
     def __init__(self, record: Node[Any]) -> None:
         self._record = record
@@ -588,14 +592,14 @@ class _MetadataNode(Node[Any]):
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:
-    """Return the key that means ``response``, also in another spelling such as "Response", or None."""
+    """Return the key of the response, also in another spelling such as "Response"; None if missing."""
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)
 
 
 def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
-    """Return the schema that a reference points to; other schemas unchanged."""
+    """Return the JSON Schema that a ``$ref`` points to, or the schema itself if it has no ``$ref``."""
     if "$ref" not in schema:
         return schema
     return definitions.schemas[schema["$ref"].rpartition("/")[2]]

@@ -1,4 +1,4 @@
-"""``log_calls``: a listener that logs one line for each call, without texts of prompts and replies."""
+"""A listener that logs one line for each call, without the texts of prompts and replies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LOGGER = logging.getLogger("aiservices.calls")
 
 
 def log_calls(event: object, /) -> None:
-    """Log calls to the logger "aiservices.calls". Use it as a listener: ``create(…, listeners=[log_calls])``.
+    """Log each call of a service to the logger ``aiservices.calls``.
 
-    Each call is one line: at INFO if it succeeded or waits for approval, at WARNING if it failed. Each
-    request and each tool is one line at DEBUG. A line contains the method, the models, the number of
-    requests, tokens, seconds and the class of an error. It never contains texts, not even error messages,
-    since these may quote a prompt or reply.
+    Use it as a listener: ``create(…, listeners=[log_calls])``. Each call is one line: at INFO if it succeeded
+    or waits for approval, at WARNING if it failed. Each request and each tool is one line at DEBUG. A line
+    contains the method, the models, the number of requests, tokens, seconds and the class of an error. It
+    never contains the text of messages, not even of errors, because an error may quote a prompt or a reply.
     """
     match event:
         # The summary is not free, and INFO is off by default.
@@ -46,7 +46,7 @@ def log_calls(event: object, /) -> None:
 
 
 def _summary(invocation: Invocation) -> str:
-    """Return the end of a line, such as ``2 requests to a, b, 8 + 2 tokens, 0.512 s``."""
+    """Return the end of a log line, such as ``2 requests to a, b, 8 + 2 tokens, 0.512 s``."""
     attempts = invocation.state.attempts
     requests = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
     models = ", ".join(dict.fromkeys(attempt.model for attempt in attempts))

@@ -1,1 +1,1 @@
-"""One call from the request to the typed value: effects, strategies, models, tool rounds, retries."""
+"""The engine of a service call: send requests, run tools, retry, and read the typed answer."""

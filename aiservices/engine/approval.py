@@ -1,4 +1,4 @@
-"""A call that waits for the approval of a tool: its state, which can be stored as JSON and resumed later."""
+"""Suspend a call until its tool calls are approved, and resume it later, also in another process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 
 class SuspendedCall(NamedTuple):
-    """A call that waits for approvals, as a plain value. ``to_json`` and ``from_json`` store it as text.
+    """The state of a service call that waits for the approval of tool calls.
+
+    ``to_json`` and ``from_json`` convert it to and from text.
 
     Attributes:
         qualname: The name of the method, ``Service.method``.
@@ -50,7 +52,10 @@ class SuspendedCall(NamedTuple):
     earlier_messages: tuple[Message, ...] = ()
 
     def to_json(self) -> str:
-        """Return the state as JSON. Raises TypeError for a memory id or user name without a JSON form."""
+        """Return the suspended call as JSON text.
+
+        Raises TypeError if the memory id or the user name cannot be written as JSON.
+        """
         # The JSON keys are a stored format: they stay as they are when fields are renamed.
         return json.dumps(
             {
@@ -73,9 +78,9 @@ class SuspendedCall(NamedTuple):
 
     @staticmethod
     def from_json(text: str) -> SuspendedCall:
-        """Return the state that ``to_json`` wrote, also in an older version with fewer keys.
+        """Parse the JSON text of a suspended call.
 
-        Raises ValueError for other text.
+        Text from an older version, with fewer keys, is accepted. Raises ValueError for other text.
         """
         data = json.loads(text)
         try:
@@ -102,7 +107,7 @@ class SuspendedCall(NamedTuple):
 
 
 class ApprovalRequiredError(AiServiceError):
-    """A tool that needs approval was called. No tool of that round has run.
+    """Raised when the model calls a tool that needs approval. No tool of that round has run.
 
     Attributes:
         calls: The calls that must be approved.
@@ -117,7 +122,7 @@ class ApprovalRequiredError(AiServiceError):
 
 
 def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: int) -> SuspendedCall:
-    """Return the state of a call whose last message calls tools that must be approved.
+    """Return the state of a call that stops because tool calls must be approved.
 
     ``messages_sent`` is how many of its tool messages the request already contains.
     """
@@ -146,7 +151,7 @@ def resumed_invocation(
     model that wrote the calls is not among those of the plan.
     """
     if suspended.qualname != plan.qualname:
-        raise ValueError(f"the state is that of {suspended.qualname}, not of {plan.qualname}")
+        raise ValueError(f"the suspended call belongs to {suspended.qualname}, not to {plan.qualname}")
     last = suspended.tool_messages[-1] if suspended.tool_messages else None
     calls = last.tool_calls if isinstance(last, AiMessage) else ()
     undecided = [call.id for call in calls if call.id in suspended.pending and call.id not in approvals]
@@ -173,7 +178,10 @@ def resumed_invocation(
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the route of the model that wrote the calls: models may format arguments differently."""
+    """Return the route of the model that wrote the pending tool calls; None if it is not known.
+
+    The arguments must be read in the format of that model.
+    """
     if not suspended.model:
         return None
     for route in plan.routes:
@@ -190,7 +198,7 @@ def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
 def _get(data: Mapping[str, object], name: str, kind: type[T]) -> T:
     value = data[name]
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {value!r}")
+        raise TypeError(f"{name} must be {kind.__name__}, found {value!r}")
     return value
 
 

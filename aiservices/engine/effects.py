@@ -1,9 +1,9 @@
-"""Effects, which a flow yields to have something done, and the four drivers that do it.
+"""Effects that generators yield to request input or output, and the four drivers that perform them.
 
-A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``, and is
-sent the outcome, or has the error thrown into it. So everything above the drivers is written once for
-blocking, async and streaming calls. ``run`` and ``arun`` drive a flow to its result; ``stream`` and
-``astream`` also yield the deltas of replies and the events that the flow emits.
+A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``. The
+driver performs the effect, and sends the outcome or throws the error into the generator. So everything above
+the drivers is written once for blocking, async and streaming calls. ``run`` and ``arun`` return the result of
+a flow; ``stream`` and ``astream`` yield the deltas of replies and the events that the flow emits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _END: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Call a function. The outcome is what it returns.
+    """An effect that calls a function. Its outcome is the return value.
 
     Attributes:
         function: Takes no arguments. In async calls it may be async.
@@ -46,14 +46,14 @@ class Run:
 
 
 class CallModel(NamedTuple):
-    """Send a request to a model. The outcome is its ChatReply.
+    """An effect that sends a request to a model. Its outcome is the ChatReply.
 
     Attributes:
         model: The model.
         request: The request.
-        checks: Functions that run beside the request and return True if the reply may be shown. Until all
-            have, a stream holds back what arrives. If one returns False, ReplyBlocked is raised and the
-            request is cancelled; a blocking call has to wait for the reply first.
+        checks: Functions that run at the same time as the request and return True if the reply may be shown.
+            A stream buffers the reply until all checks have returned. If one returns False, ReplyBlocked is
+            raised and the request is cancelled; a blocking call has to wait for the reply first.
     """
 
     model: ChatModel
@@ -62,10 +62,10 @@ class CallModel(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """Perform several effects at the same time. The outcome is the list of their outcomes, in order.
+    """An effect that performs several effects concurrently. Its outcome is the list of their outcomes.
 
     Attributes:
-        effects: The effects.
+        effects: The effects. Their outcomes are in the same order.
         max_concurrency: How many run at the same time; None for all.
     """
 
@@ -75,11 +75,11 @@ class Gather(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Hand an event to listeners and to the consumer of a stream. The outcome is None.
+    """An effect that passes an event to listeners and to the user of a stream. Its outcome is None.
 
     Attributes:
         event: The event.
-        shown: False to hand it to listeners only, because streams report the same in another way.
+        shown: False to pass it to listeners only, because streams report the same in another way.
     """
 
     event: Any
@@ -88,10 +88,10 @@ class Emit:
 
 
 class Sleep(NamedTuple):
-    """Wait. The outcome is None.
+    """An effect that waits some seconds. Its outcome is None.
 
     Attributes:
-        seconds: How long.
+        seconds: The seconds to wait.
     """
 
     seconds: float
@@ -104,7 +104,7 @@ Flow: TypeAlias = Generator[Effect, Outcome, T]
 
 
 class ReplyBlocked(Exception):
-    """A check does not allow the reply to be shown.
+    """Raised when a check does not allow the reply of a model to be shown.
 
     Attributes:
         reply: The whole reply; None if the request was cancelled before it was complete.
@@ -116,7 +116,7 @@ class ReplyBlocked(Exception):
 
 
 def run(flow: Flow[T]) -> T:
-    """Drive a flow to its result in this thread."""
+    """Perform the effects that a flow yields in this thread, and return the result of the flow."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -132,7 +132,7 @@ def run(flow: Flow[T]) -> T:
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Drive a flow to its result in the running event loop."""
+    """Perform the effects that a flow yields in the running event loop, and return its result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -148,7 +148,7 @@ async def arun(flow: Flow[T]) -> T:
 
 
 def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
-    """Drive a flow and yield its events: each delta of a reply, and what it emits."""
+    """Perform the effects of a flow, and yield the deltas of replies and the emitted events."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     with closing(flow):
@@ -174,7 +174,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
 
 
 async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
-    """Drive a flow in the running event loop and yield its events, like ``stream``."""
+    """Perform the effects of a flow in the running event loop, and yield deltas and events."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     with closing(flow):
@@ -205,9 +205,10 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a flow whose effects pass through ``perform``, itself a flow, which returns their outcomes.
+    """Run a flow and pass each effect that it yields to ``perform``, which returns the outcome.
 
-    Errors that ``perform`` raises are thrown into the inner flow.
+    ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
+    inner flow.
     """
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -227,7 +228,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def without_streaming(effect: Effect) -> Flow[Outcome]:
-    """Perform an effect so that streams show no deltas of its reply."""
+    """Perform an effect without showing the deltas of its reply in streams."""
     if isinstance(effect, CallModel):
         (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
         return reply
@@ -235,7 +236,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a flow whose replies are not streamed, so that nothing is shown until it has succeeded."""
+    """Run a flow without streaming its replies, so that nothing is shown before it succeeds."""
     return map_effects(flow, without_streaming)
 
 
@@ -274,7 +275,7 @@ def _perform(effect: Effect) -> Outcome:
 
 
 async def _aperform(effect: Effect) -> Outcome:
-    import asyncio  # a third of the cost of importing this package, and blocking calls do without
+    import asyncio  # a third of the cost of importing this package, and blocking calls do not need it
 
     match effect:
         case CallModel(model, request, checks):
@@ -306,7 +307,10 @@ async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcom
 
 
 def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield the deltas of a reply and return the whole. Raises ModelTimeoutError after the deadline."""
+    """Yield the deltas of a streamed reply and return the whole reply.
+
+    Raises ModelTimeoutError after the deadline of the request.
+    """
     reply = None
     request = effect.request
     deltas = effect.model.stream(request)
@@ -324,7 +328,10 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
 
 
 async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the deltas of a reply; the last has the whole. Raises ModelTimeoutError at the deadline."""
+    """Yield the deltas of a streamed reply. The last delta contains the whole reply.
+
+    Raises ModelTimeoutError at the deadline of the request.
+    """
     deltas = effect.model.astream(effect.request)
     try:
         while (delta := await _before_deadline(anext(deltas, None), effect)) is not None:
@@ -336,7 +343,7 @@ async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
 
 
 async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
-    """Await something for the request. Raises ModelTimeoutError at its deadline."""
+    """Return the result of an awaitable. Raise ModelTimeoutError at the deadline of the request."""
     if effect.request.deadline is None:
         return await awaitable
     import asyncio
@@ -346,7 +353,7 @@ async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
         async with timeout:
             return await awaitable
     except TimeoutError as error:
-        if not timeout.expired():  # it is an error of the model
+        if not timeout.expired():  # the model raised the TimeoutError, not this deadline
             raise
         raise _timeout(effect) from error
 
@@ -363,10 +370,10 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield the deltas of a reply once all checks have passed; until then a thread reads and buffers them.
+    """Yield the deltas of a reply after all checks have passed.
 
-    Raises ReplyBlocked as soon as a check fails. If the thread is still reading then, it closes the stream
-    after the next delta.
+    Until then a thread reads and buffers the deltas. Raises ReplyBlocked when a check fails. If the thread is
+    still reading then, it closes the stream after the next delta.
     """
     from queue import SimpleQueue  # few streams have checks
 
@@ -399,7 +406,7 @@ def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]
 
 
 async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the deltas of a reply once all checks have passed, like ``_checked_deltas``."""
+    """Yield the deltas of a reply after all checks have passed, in the running event loop."""
     import asyncio
 
     deltas = _adeltas(effect)
@@ -426,7 +433,7 @@ async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None
 async def _checked_reply(
     reply: Coroutine[Any, Any, ChatReply], passes: Callable[[], Awaitable[bool]]
 ) -> ChatReply:
-    """Return the reply if the checks pass, else cancel the request and raise ReplyBlocked."""
+    """Return the reply of a model if all checks pass; else cancel the request and raise ReplyBlocked."""
     async with _task(reply) as reading:
         if not await passes():
             raise ReplyBlocked(_reply_so_far(reading))
@@ -438,7 +445,7 @@ async def _apass(checks: tuple[Run, ...]) -> bool:
 
 
 def _start_thread(work: Callable[[], T]) -> Future[T]:
-    """Run a function in a daemon thread, so that the program does not wait for it at its end."""
+    """Run a function in a daemon thread and return its Future. The program can end while it runs."""
     from concurrent.futures import Future
 
     future: Future[T] = Future()
@@ -455,7 +462,7 @@ def _start_thread(work: Callable[[], T]) -> Future[T]:
 
 @asynccontextmanager
 async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Run a coroutine in a task that is cancelled at the end of the block."""
+    """Run a coroutine in a task that is cancelled at the end of the ``async with`` block."""
     import asyncio
 
     task = asyncio.ensure_future(work)
@@ -468,6 +475,6 @@ async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
 
 
 def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
-    """Return the reply if it has arrived in full, else None."""
+    """Return the reply of a model if it is already complete, else None."""
     failed = not reading.done() or reading.cancelled() or reading.exception() is not None
     return None if failed else reading.result()

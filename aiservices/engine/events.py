@@ -1,4 +1,7 @@
-"""The events of a call, which listeners receive; streams also yield those of tools."""
+"""The events of a service call, which listeners receive.
+
+Streams yield AttemptStarted, ToolStarted and ToolFinished, too.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .results import Answer
 
 
 class CallStarted(NamedTuple):
-    """A call began.
+    """A method of a service was called.
 
     Attributes:
         invocation: The call with its arguments and messages.
@@ -24,7 +27,9 @@ class CallStarted(NamedTuple):
 
 
 class AttemptStarted(NamedTuple):
-    """A request is sent to a model. From the second one on, a stream starts over: discard what it showed.
+    """A request is about to be sent to a model.
+
+    If it is not the first of the call, a stream starts over: discard the snapshots of the earlier answer.
 
     Attributes:
         number: The number of the request in this call, from 1.
@@ -38,12 +43,12 @@ class AttemptStarted(NamedTuple):
 
     @property
     def strategy(self) -> Strategy:
-        """How structured output is requested."""
+        """The strategy by which structured output is requested."""
         return self.output_format.strategy
 
 
 class ReplyReceived(NamedTuple):
-    """A model answered a request.
+    """A model replied to a request.
 
     Attributes:
         model: The name of the model.
@@ -57,7 +62,7 @@ class ReplyReceived(NamedTuple):
 
 
 class ReplyFailed(NamedTuple):
-    """A request failed, or its reply was abandoned before its end.
+    """A request to a model failed, or the stream of its reply was abandoned.
 
     Attributes:
         model: The name of the model.
@@ -81,17 +86,17 @@ class ToolStarted(NamedTuple):
 
 
 class ToolFinished(NamedTuple):
-    """A tool call is done, or has failed.
+    """A tool call succeeded or failed.
 
     Attributes:
-        run: The call and what came of it.
+        run: The call with its result or error.
     """
 
     run: ToolRun
 
 
 class AnswerRejected(NamedTuple):
-    """An answer could not be read as the type of the method; the model is asked again.
+    """An answer did not fit the return type of the method, and the model is asked again.
 
     Attributes:
         error: The problems of the answer.
@@ -101,7 +106,7 @@ class AnswerRejected(NamedTuple):
 
 
 class CallCompleted(NamedTuple):
-    """A call succeeded.
+    """A call of a service method succeeded.
 
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.
@@ -113,7 +118,7 @@ class CallCompleted(NamedTuple):
 
 
 class CallFailed(NamedTuple):
-    """A call ended with an error, or was cancelled.
+    """A call of a service method raised an error or was cancelled.
 
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.

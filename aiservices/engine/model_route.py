@@ -1,9 +1,9 @@
-"""Which model is asked next, with which strategy, and when.
+"""Choose the next model and strategy of a call, and the wait before a retry.
 
 A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
-refused. A ModelFailover goes through the routes of one call: a strategy that the provider refuses is followed
-by the next simpler one, a model that fails by the next model, and all of them after a pause by those that may
-recover.
+refused. A ModelFailover goes through the routes of one call. If the provider refuses a strategy, it tries the
+next simpler one. If a model fails, it tries the next model. If all models have failed, it waits, and tries
+those again that may recover.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not 
 _SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
 _UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
 _TOO_LONG = ("context_length", "context length", "context window")
-# Words of an error that show that the provider refuses the strategy, and not something else in the request.
+# If the error of a provider contains one of these words, it refuses the strategy, not another part of the
+# request.
 _STRATEGY_WORDS = {
     Strategy.JSON_SCHEMA: (
         "response_format",
@@ -50,12 +51,12 @@ _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
 
 
 class StrategyOption(NamedTuple):
-    """A strategy that a model and a type allow.
+    """A strategy for structured output that is possible for one model and one type.
 
     Attributes:
         strategy: The strategy.
         strict: True to have the provider enforce the schema.
-        reason: What makes the strategy possible.
+        reason: Why the strategy is possible.
     """
 
     strategy: Strategy
@@ -68,7 +69,10 @@ class StrategyOption(NamedTuple):
 
 
 class StrategyFallbacks:
-    """The strategy options of one type for one model, in order. Output formats are made when first used."""
+    """The strategies for structured output that a call tries in order, for one type and one model.
+
+    The output format of a strategy is made when it is first used.
+    """
 
     def __init__(
         self,
@@ -80,7 +84,10 @@ class StrategyFallbacks:
         self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
     def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return the output format of an option. ``refusal`` is the reason why a better one is not used."""
+        """Return the output format of a strategy option, which is made at the first call.
+
+        ``refusal`` is the reason why a better option is not used; "" if this is the best one.
+        """
         output_format = self._formats.get((option, refusal))
         if output_format is None:
             reasons = (refusal, option.reason) if refusal else (option.reason,)
@@ -88,23 +95,23 @@ class StrategyFallbacks:
         return output_format
 
     def answer_tools(self) -> set[str]:
-        """Return the names that the tool which gives the answer may have."""
+        """Return the names of the tools by which a model may give its answer."""
         formats = [self.output_format(option) for option in self.options]
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Make the first output format now, so that the first call does not have to."""
+        """Make the first output format in advance, so that the first call does not have to."""
         self.output_format(self.options[0])
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return the fallbacks of a method that can be requested in one way only."""
+    """Return strategy fallbacks that contain only one output format."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 class UnsupportedFeature(NamedTuple):
-    """Strategy options that a provider refused.
+    """Strategies for structured output that a provider refused, and its reason.
 
     Attributes:
         options: The names of the options that are skipped from now on.
@@ -118,11 +125,11 @@ class UnsupportedFeature(NamedTuple):
 
 
 class ModelRoute:
-    """A model with the strategies for one type, and what its provider is known not to support.
+    """A model with the strategies for structured output of one type.
 
-    A refusal is remembered once a simpler strategy was accepted, since only then it is known that the
-    strategy was the reason: for all services that use the model at its address, or for this route if the
-    provider refused only this schema.
+    The route remembers which strategies the provider refused. It does so once a simpler strategy was
+    accepted, because only then it is known that the strategy was the reason. All services that use the model
+    at its address share that knowledge, unless the provider refused only this schema.
     """
 
     def __init__(self, model: ChatModel, strategies: StrategyFallbacks) -> None:
@@ -134,12 +141,12 @@ class ModelRoute:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the model can do, without strict tools once the provider has refused them."""
+        """The capabilities of the model, without strict tools once the provider has refused them."""
         capabilities = self.model.capabilities
         return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
     def give_up_strict_tools(self, error: ModelError) -> bool:
-        """Stop sending strict tools if that is what the error refuses. Return True if so."""
+        """Stop sending strict tools if the error of the provider refuses them. Return True if so."""
         text = _provider_text(error)
         refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
         if not refused or self._strict_tools_refused or not self.model.capabilities.strict_schema:
@@ -148,7 +155,10 @@ class ModelRoute:
         return True
 
     def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
-        """Return the first option that is not known to be refused, and why a better one is."""
+        """Return the best strategy option that the provider is not known to refuse.
+
+        The second item is the reason why a better option is refused; "" if there is none.
+        """
         options = self.strategies.options
         if not self._unsupported and not self._unsupported_schema:
             return options[0], ""
@@ -159,13 +169,16 @@ class ModelRoute:
         return chosen, reasons[-1] if reasons else ""
 
     def output_format(self, model_name: str | None = None) -> OutputFormat:
-        """Return the output format that a request would have now."""
+        """Return the output format that the next request to the model would use."""
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
         self, refused: StrategyOption, error: ModelError
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """Return the option to try after the provider refused one; None if the error has another reason."""
+        """Return the strategy option to try after the provider refused one.
+
+        Returns None if the error has another reason, or if there is no simpler option.
+        """
         if not _refuses_strategy(error, refused.strategy):
             return None
         options, output_format = self.strategies.options, self.strategies.output_format
@@ -185,28 +198,28 @@ class ModelRoute:
         return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
-        """Remember what the provider refused, so that later calls skip it."""
+        """Store what the provider refused, so that later calls skip these strategy options."""
         for refusal in refusals:
             unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
             options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
 
     def _refused_options(self, model_name: str | None) -> dict[str, str]:
-        """Return the reasons for the options that are known to be refused, by name."""
+        """Return the strategy options that are known to be refused, by name, with the reasons."""
         name, oldest = model_name or "", time.monotonic() - _MEMORY_SECONDS
         refused = {**self._unsupported.get(name, {}), **self._unsupported_schema.get(name, {})}
         return {option: reason for option, (reason, when) in refused.items() if when > oldest}
 
 
 class ModelState:
-    """How far one call has come with one model.
+    """The progress of one call with one model: failures, strategy, and time of the next retry.
 
     Attributes:
         route: The model with its strategies.
         model_name: Another name that the options give to the model; None to use its own.
         name: The full name under which the model is asked.
         option: The strategy option of the last request.
-        failures: How many requests have failed, refused strategies aside.
+        failures: How many requests have failed, without those whose strategy was refused.
         ready_at: When the model may be asked, by ``time.monotonic()``; infinity if never again.
     """
 
@@ -223,7 +236,7 @@ class ModelState:
         self._refusals: list[UnsupportedFeature] = []
 
     def choose_format(self) -> OutputFormat:
-        """Return the output format for the next request."""
+        """Return the output format for the next request to this model."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
             reason = self._refusals[-1].reason
@@ -232,7 +245,7 @@ class ModelState:
         return self.route.strategies.output_format(self.option, reason)
 
     def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
-        """Switch to a simpler strategy if the provider refused the last one. Return True if so."""
+        """Switch to a simpler strategy if the provider refused the last one. Return True if switched."""
         if offers_tools and self.route.give_up_strict_tools(error):
             return True
         fallback = self.route.fallback_after(self.option, error)
@@ -243,20 +256,20 @@ class ModelState:
         return True
 
     def remember_refusals(self) -> None:
-        """Remember what was refused before a request succeeded, so that later calls skip it."""
+        """After a request has succeeded, store the strategies that were refused before it."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
 
 
 class ModelFailover:
-    """The order in which one call asks its models.
+    """Chooses the model for each request of one call, and another model after a failure.
 
     ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
-    those that may recover are asked again in their order, each when its pause is over.
+    those that may recover are asked again in their order, each after its wait.
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Start with the first route. ``model_name`` renames only its model, not those of other providers."""
+        """Start with the first model. ``model_name`` renames only this model, not those of other routes."""
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []
@@ -265,7 +278,7 @@ class ModelFailover:
         self.current = self._models[0]
 
     def address(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with the model name under which the current model is asked."""
+        """Return the request with the name of the current model in its options."""
         name = self.current.model_name
         if request.options.model == name:
             return request
@@ -274,7 +287,10 @@ class ModelFailover:
     def after_failure(
         self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False
     ) -> float | None:
-        """Choose what to ask after a failed request; return the seconds to wait, or None to give up."""
+        """Choose the next model after a failed request, and return the seconds to wait before it.
+
+        Returns None if no model can be asked again.
+        """
         failed = self.current
         if failed.use_simpler_strategy(error, offers_tools=offers_tools):
             return 0.0 if may_retry else None
@@ -296,7 +312,7 @@ class ModelFailover:
         return wait
 
     def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
-        """Return the seconds before the same model may be asked again; None if that is useless."""
+        """Return the seconds before the same model may be asked again; None if a retry is useless."""
         if not error.retryable:
             return None
         if error.retry_after is not None:
@@ -311,7 +327,10 @@ class ModelFailover:
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:
-    """Return the known refusals of a model at its address, or of this object if it has no address."""
+    """Return the strategies that a model is known to refuse, shared by all models at its address.
+
+    A model without an address does not share them.
+    """
     endpoint = getattr(model, "endpoint", None)
     if isinstance(endpoint, str):
         return _BY_ADDRESS.setdefault((model.name, endpoint), {})
@@ -322,12 +341,16 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
 
 
 def _provider_text(error: ModelError) -> str:
-    """Return the provider's own words, without the model name and address that our message adds."""
+    """Return the text of an error as the provider wrote it, in lower case.
+
+    The message of the exception also contains the model name and the address, which could contain the words
+    that are searched.
+    """
     return (error.body or str(error)).lower()
 
 
 def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
-    """Return True if the provider refused how structured output was requested."""
+    """Return True if the error of the provider says that it does not support the strategy."""
     if error.status not in _UNSUPPORTED_STATUS:
         return False
     text = _provider_text(error)
@@ -337,7 +360,7 @@ def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
 
 
 def _refuses_schema(error: ModelError) -> bool:
-    """Return True if the provider refused this one schema, and not schemas in general."""
+    """Return True if the provider refused this one schema, and not JSON Schema in general."""
     text = _provider_text(error)
     return "invalid schema" in text or "invalid_json_schema" in text or "invalid_function_parameters" in text
 

@@ -1,8 +1,8 @@
-"""How a type is requested from a model and how the reply is read, for each strategy.
+"""Output formats: how each strategy requests a typed value from a model and reads the reply.
 
-An OutputFormat is one type in one strategy: what is added to a request (a schema, a tool, JSON mode,
-instructions in the prompt), and the function that reads the reply to it. Both are made together, so that what
-is read is always what was requested.
+An OutputFormat is for one type and one strategy. It contains what is added to a request (a schema, a tool,
+JSON mode, or instructions in the prompt) and the function that reads the reply. Both are made together, so
+that the reply is always read in the format that was requested.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ INSTRUCTIONS_MARK = f"\ue000{os.urandom(8).hex()}\ue001"
 
 
 class FewShotExample(NamedTuple):
-    """An example for the model.
+    """A few-shot example: a user message and the answer to it.
 
     Attributes:
         text: The text of the user message.
@@ -59,7 +59,7 @@ class FewShotExample(NamedTuple):
 
 
 class ObjectSchema(NamedTuple):
-    """A type as a JSON object.
+    """The JSON Schema of an object that the model has to write, with the parser of the object.
 
     Attributes:
         parser: Reads the object.
@@ -73,7 +73,7 @@ class ObjectSchema(NamedTuple):
 
 
 class OutputFormat(NamedTuple):
-    """How one type is requested from a model, and how the reply is read.
+    """How a value of one type is requested from a model, and how the reply is read.
 
     Attributes:
         strategy: The strategy that this format implements.
@@ -100,7 +100,7 @@ class OutputFormat(NamedTuple):
     def prepare(
         self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
     ) -> ChatRequest:
-        """Return the request with everything that this format adds to it.
+        """Return the request with the schema, tools, examples and instructions of this output format.
 
         Instructions replace their mark in the prompt; without one they follow the last user message. Examples
         follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
@@ -119,7 +119,7 @@ class OutputFormat(NamedTuple):
         )
 
     def text_extractor(self) -> Callable[[ReplyDelta], str]:
-        """Return a function that takes the text for ``parser`` out of each delta of one reply."""
+        """Return a function that extracts the text of the answer from each delta of one reply."""
         if self.tooling is None:
             return lambda delta: delta.text
         name, indexes = self.tooling.choice, list[int]()
@@ -174,27 +174,27 @@ class OutputFormat(NamedTuple):
 
 
 def text_format(parser: OutputParser[Any], reason: str) -> OutputFormat:
-    """Return the format of a type that is plain text: the reply itself is read."""
+    """Return the output format for plain text, which reads the answer from the text of the reply."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.TEXT, (reason,), typed, _text_reader(parser), instructions=instructions)
 
 
 def reply_format(read: Callable[[ChatReply], object]) -> OutputFormat:
-    """Return the format of a method that returns the reply itself, or a part of it."""
+    """Return the output format of a method that returns the reply itself, or a part of it."""
     reason = "the method returns the reply itself"
     return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
 
 
 def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the format that sends a JSON Schema to the provider."""
+    """Return the output format that sends a JSON Schema to the provider."""
     response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=schema.strict)
     read = _text_reader(schema.parser)
     return OutputFormat(Strategy.JSON_SCHEMA, reasons, schema.parser, read, response_format)
 
 
 def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the format that has the model call a tool whose parameters are the schema."""
+    """Return the output format in which the model calls a tool whose arguments are the answer."""
     description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
         _schema_name(name), shorten(description, _LONGEST_DESCRIPTION), schema.schema, strict=schema.strict
@@ -205,7 +205,7 @@ def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> Ou
 
 
 def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the format that constrains decoding by the schema and hints at it in the prompt."""
+    """Return the output format that constrains decoding by a schema and describes it in the prompt."""
     reasons = (*reasons, "the prompt has a hint, because the model does not see the schema")
     parser = schema.parser
     response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=True)
@@ -214,13 +214,13 @@ def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) ->
 
 
 def json_mode_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the format that asks for JSON and describes it in the prompt."""
+    """Return the output format that uses JSON mode and describes the type in the prompt."""
     mode = JsonObjectFormat()
     return OutputFormat(Strategy.JSON_MODE, reasons, parser, _text_reader(parser), mode, None, _hint(parser))
 
 
 def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the format that only describes the type in the prompt."""
+    """Return the output format that only describes the type in the prompt."""
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
@@ -233,9 +233,9 @@ def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[obj
 
 
 def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[object]]:
-    """Return a function that reads the arguments of a call of the tool ``name``.
+    """Return a function that reads the answer from a call of the tool ``name``.
 
-    Several calls with the same value are accepted, and so is text instead of a call; both are recorded as
+    Several calls with the same value are accepted, and so is text instead of a call. Both are recorded as
     coercions.
     """
 
@@ -272,7 +272,7 @@ def _with_coercion(reading: Reading[object], rule: str) -> Reading[object]:
 # Cached, because the models prepare equal tooling only once.
 @lru_cache(maxsize=256)
 def _combine(tools: Tooling | None, answer_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
-    """Offer the tools of a method beside the tool that gives its answer."""
+    """Return the tools of a method together with the tool by which the model gives its answer."""
     if tools is None or answer_tool is None:
         return tools or answer_tool
     return Tooling((*tools.tools, *answer_tool.tools), "auto" if accepts_text else "required")

@@ -1,4 +1,4 @@
-"""The pipeline of a service: interceptors and listeners around the core of each call."""
+"""The pipeline of a service: the interceptors and listeners that run around each call."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class Interceptor(Protocol):
-    """Code that runs around a call: ``answer = yield from proceed(invocation)``.
+    """A generator function that runs around a call: ``answer = yield from proceed(invocation)``.
 
-    It is a generator function, so that it works in blocking, async and streaming calls. It may change the
-    invocation before it proceeds, change or refuse the answer, proceed again, or not proceed at all. It
-    yields effects (CallModel, Run, Gather, Emit, Sleep) to have something done, and does no input or output
-    itself.
+    Because it is a generator, it works in blocking, async and streaming calls. It may change the invocation
+    before it proceeds, change or refuse the answer, proceed again, or not proceed at all. It does no input or
+    output itself, but yields effects (CallModel, Run, Gather, Emit, Sleep).
 
     These attributes are optional:
 
     - ``blocks_streaming``: True if it may change or refuse an answer; streams then show nothing before it has
       decided.
-    - ``position_name``: What it is, so that ``create`` can refuse orders that give wrong results: "input
-      guard", "memory", "memory as sent", "retrieval", "output guard", "answer check" or "retry".
+    - ``position_name``: The kind of interceptor, so that ``create`` can refuse orders that give wrong
+      results: "input guard", "memory", "memory as sent", "retrieval", "output guard", "answer check" or
+      "retry".
     - ``async_parts``: The names of parts that must be awaited; ``create`` refuses them in blocking services.
     """
 
@@ -60,7 +60,12 @@ class Pipeline:
         self._proceed = proceed
 
     def flow(self, invocation: Invocation) -> Flow[Answer]:
-        """Run one call as a flow. An AiServiceError that it raises has all attempts on it."""
+        """Return the flow of one call, which runs inside all interceptors and reports to the listeners.
+
+        The interceptors of the service are nested in their order, the first one outermost. The global ones
+        are outside of them, the last one added outermost. An AiServiceError that the flow raises has all
+        attempts of the call in ``attempts``.
+        """
         proceed = self._proceed
         for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrap(interceptor, proceed)
@@ -82,7 +87,10 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
 
 
 def _read_answer(invocation: Invocation) -> Flow[Answer]:
-    """Get a reply and read it, inside all interceptors. Raises ServiceOutputError for an unreadable reply."""
+    """Run the tool loop and read the answer from its last reply. This runs inside all interceptors.
+
+    Raises ServiceOutputError if the reply cannot be read.
+    """
     state = invocation.state
     reply, output_format, tool_run = yield from run_tool_loop(invocation)
     strategy, reasons, messages = output_format.strategy, output_format.reasons, tuple(state.tool_messages)
@@ -103,7 +111,7 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
 
 
 def _checked_tool_result(run: ToolRun, invocation: Invocation) -> Any:
-    """Return the result of a tool that is the answer. Raises ToolError if it is not of the method's type."""
+    """Return the result of a tool as the answer. Raise ToolError if the method has another return type."""
     plan = invocation.plan
     parser = plan.output_format.parser
     try:
@@ -118,7 +126,7 @@ def _checked_tool_result(run: ToolRun, invocation: Invocation) -> Any:
 
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:
-    """Run a flow and pass its events to the listeners, in order, before anything else sees them."""
+    """Run the flow of a call and pass its events to the listeners, in order."""
     yield from _notify_all(CallStarted(invocation), listeners)
 
     def perform(effect: Effect) -> Flow[Any]:

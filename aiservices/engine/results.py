@@ -1,4 +1,4 @@
-"""The result of a call: the value with the reply, the attempts and everything else that led to it."""
+"""The results of a call: a Result for the caller, and an Answer for interceptors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[T_co]):
-    """A value with a record of the call that produced it.
+    """The typed value of a call with the reply, the attempts, the tool runs and other details.
 
     Attributes:
         value: The typed value.
         reply: The reply from which it was read.
         strategy: How structured output was requested.
-        coercions: How the text of the reply deviates from the exact form of the value; empty for a clean
-            reply.
+        coercions: How the text of the reply differs from the exact form of the value; empty for exact JSON.
         attempts: All requests of the call, in order; the last one succeeded.
         seconds: Wall time of the whole call.
         reasons: Why the strategy was chosen, including what the provider refused.
         tool_runs: The tool calls that were executed, in order.
-        sources: What retrieval gave the model to read.
+        sources: The texts that retrieval added to the prompt.
     """
 
     value: T_co
@@ -49,7 +48,7 @@ class Result(Generic[T_co]):
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Why the model stopped."""
+        """The reason why the model stopped writing."""
         return self.reply.finish_reason
 
     @property
@@ -65,17 +64,17 @@ class Result(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What interceptors receive for a call: the typed value and where it came from.
+    """The typed value of a call with its reply and messages, as interceptors receive it.
 
     Attributes:
         value: The typed value.
         reply: The reply from which it was read.
-        coercions: How the text of the reply deviates from the exact form of the value.
+        coercions: How the text of the reply differs from the exact form of the value.
         strategy: How structured output was requested.
         reasons: Why the strategy was chosen.
         messages: The messages that followed the request: tool calls, their results, and the reply.
         tool_runs: The tool calls that were executed.
-        sources: What an interceptor gave the model to read.
+        sources: The texts that an interceptor added to the prompt.
     """
 
     value: Any
@@ -88,7 +87,7 @@ class Answer:
     sources: tuple[Any, ...] = ()
 
     def result(self, attempts: list[Attempt], seconds: float) -> Result[Any]:
-        """Return the Result of the call that took these attempts and seconds."""
+        """Convert the answer to a Result with the attempts and the duration of the call."""
         return Result(
             self.value,
             self.reply,

@@ -1,4 +1,4 @@
-"""Request an answer again when it cannot be read: the whole answer, or only the fields that are wrong."""
+"""Ask the model again when its answer cannot be read, for the whole answer or only the wrong fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Mode = Literal["whole", "fields"]
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An interceptor that asks again when an answer cannot be read as the type of the method.
+    """An interceptor that asks the model again when its answer does not fit the return type.
 
     The model sees its answer and what is wrong with it. ``create(retry=…)`` adds it as the innermost
     interceptor. With ``mode="fields"`` the ``reply`` of the Result is the last reply, which may contain only
@@ -95,7 +95,7 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
-    """Return the last answer as messages, followed by ``text``."""
+    """Return messages with the last answer of the model, followed by ``text``, which says what is wrong."""
     reply = invocation.state.attempts[-1].reply
     if reply is None or not (reply.text or reply.message.tool_calls):
         return (UserMessage(text),)
@@ -106,14 +106,14 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add a note if a limit of the budget other than ``max_attempts`` prevents another request."""
+    """Add a note to the error if a limit of the budget, except ``max_attempts``, prevents a retry."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.add_note(f"not asked again: {exceeded}")
 
 
 class _FieldRepairError(ServiceOutputError):
-    """An answer does not fit even with its repaired fields.
+    """Raised when an answer does not fit the return type even with its repaired fields.
 
     Attributes:
         parser: Reads the whole answer.
@@ -132,7 +132,10 @@ class _FieldRepairError(ServiceOutputError):
 
 
 class FieldRepair:
-    """The invalid fields of an answer; ``invocation`` requests only these fields."""
+    """A request for only the invalid fields of an answer, which are then put into the answer.
+
+    ``invocation`` is the call that requests them.
+    """
 
     def __init__(
         self, patch: Patch[Any], error: ServiceOutputError, invocation: Invocation, proceed: Proceed
@@ -143,9 +146,10 @@ class FieldRepair:
         self.invocation = invocation
 
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
-        """Request the fields and return the whole answer with them.
+        """Request the invalid fields and return the whole answer with the new values.
 
-        Raises _FieldRepairError if they cannot be read or do not fit either; the answer then stays as it was.
+        Raises _FieldRepairError if the new values cannot be read or do not fit; the answer then stays
+        unchanged.
         """
         rejected, attempts, parser = self._error, invocation.state.attempts, self._patch.whole
         qualname = invocation.plan.qualname
@@ -168,9 +172,10 @@ class FieldRepair:
 def plan_field_repair(
     original: Invocation, tool_messages: Sequence[Message], error: ServiceOutputError, proceed: Proceed
 ) -> FieldRepair | None:
-    """Plan the repair of the wrong fields of an answer; None if the whole must be written again.
+    """Plan a request for only the invalid fields of an answer.
 
-    ``tool_messages`` are those since the request of ``original``.
+    Returns None if the whole answer must be written again. ``tool_messages`` are the tool messages since the
+    request of ``original``.
     """
     from output_parsers.strict.patch import patch_for
 

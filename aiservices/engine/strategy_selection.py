@@ -1,4 +1,4 @@
-"""Which strategies a model and a type allow, the most reliable first."""
+"""Select the strategies for structured output that are possible for a type and a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .output_format import (
 
 
 class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
-    """A strategy was requested that does not fit the type or the model."""
+    """Raised when the requested strategy is impossible for the type or the model."""
 
 
 def select_strategies(
@@ -36,7 +36,7 @@ def select_strategies(
     partial_values: bool = False,
     is_streamed: bool = True,
 ) -> StrategyFallbacks:
-    """Return the strategies for a type and a model, the most reliable first.
+    """Return the strategies for structured output of a type by a model, the most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats.
@@ -149,20 +149,20 @@ class _FormatFactory:
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:
-        """The parser itself if its schema is an object, else one that reads the value inside an object."""
+        """The parser itself if its schema is an object, else a parser for ``{"value": …}``."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The schema for constrained decoding, and what was changed for it."""
+        """The schema for constrained decoding, and a description of each change that it needed."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema
 
     @cached_property
     def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The schema for strict mode, and what was changed for it."""
+        """The schema for strict mode, and a description of each change that it needed."""
         from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 

@@ -1,4 +1,4 @@
-"""Streams of a value while the model writes it: snapshots and events, text chunks, or list items."""
+"""Stream an answer while the model writes it: as snapshots, events, chunks of text, or list items."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING = object()
 
 
 class FieldCompleted(NamedTuple):
-    """A field of the value is complete, or an item if the value is a list.
+    """The event that a field of a streamed value, or an item of a streamed list, is complete.
 
     Attributes:
         name: The name of the field, or the index of the item.
@@ -40,17 +40,17 @@ class FieldCompleted(NamedTuple):
 
 
 class Completed(NamedTuple, Generic[T]):
-    """The answer is complete and accepted: the last event of a stream.
+    """The last event of a stream: the answer is complete and accepted.
 
     Attributes:
-        result: The value with the account of the call.
+        result: The value with the details of the call.
     """
 
     result: Result[T]
 
 
 class Accepted(NamedTuple):
-    """The last event of the flow behind a stream: an answer that no interceptor will change any more.
+    """An internal event: the answer has passed all interceptors and does not change any more.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.
@@ -65,7 +65,7 @@ StreamEvent: TypeAlias = (
 
 
 class StreamState(Generic[T]):
-    """What is known of a streamed value so far, from the events of its call."""
+    """The state of a stream: the partial value, and at the end the result or the error."""
 
     def __init__(self, make_result: Callable[[Any], Result[T]]) -> None:
         self._make_result = make_result
@@ -78,7 +78,7 @@ class StreamState(Generic[T]):
         self.result: Result[T] | None = None
 
     def update(self, event: object) -> bool:
-        """Process an event. Return True if there is a new snapshot to show."""
+        """Process an event of the call. Return True if a new snapshot is available."""
         if type(event) is ReplyDelta:
             text = self._text_of(event)
             if not text or self._reader is None:
@@ -102,7 +102,7 @@ class StreamState(Generic[T]):
         self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
-        """Return the current value, which may be partial."""
+        """Return a snapshot of the streamed value, which may be partial."""
         from output_parsers.streaming import Snapshot
 
         if self.result is not None:
@@ -115,7 +115,7 @@ class StreamState(Generic[T]):
         return snapshot
 
     def user_events(self, event: Any) -> Iterator[StreamEvent[T]]:
-        """Yield what the consumer of ``events()`` sees of an event of the call."""
+        """Process an event of the call, and yield the events that the user of the stream receives."""
         has_grown = self.update(event)
         if self.result is None or type(event) is not Accepted:
             yield event
@@ -125,7 +125,7 @@ class StreamState(Generic[T]):
             yield Completed(self.result)
 
     def _completed_fields(self) -> Iterator[FieldCompleted]:
-        """Yield the fields or items that were completed since the last time."""
+        """Yield an event for each field or item that was completed since the last call."""
         value: Any = self.snapshot().value
         if _is_list(value):
             while self._reported_items < len(value) and _is_complete(value, self._reported_items):
@@ -143,7 +143,7 @@ class StreamState(Generic[T]):
             raise self.error
 
     def final_result(self) -> Result[T]:
-        """Return the result once there are no more events. Raises RuntimeError for a stream closed early."""
+        """Return the result after the last event. Raise RuntimeError if the stream was closed early."""
         self.check()
         if self.result is None:
             raise RuntimeError("the stream was closed before the answer was complete: there is no result")
@@ -186,13 +186,13 @@ def _field_value(value: Any, name: str) -> Any:
 
 
 class Stream(Generic[T_co]):
-    """A value that a model is writing. Iterate over it for snapshots; ``result()`` waits for the whole value.
+    """An iterable of snapshots of the value that a model is writing. ``result()`` waits for the end.
 
-    The request is sent when the first snapshot, event or result is asked for. A snapshot never contains half
-    a number, and the last one is the complete value. If the answer has to be requested again, snapshots start
+    The request is sent when the first snapshot, event or result is read. A snapshot never contains half a
+    number, and the last one is the complete value. If the answer has to be requested again, snapshots start
     over; ``events()`` reports that. Leaving the ``with`` block, or ``close()``, cancels the request.
 
-    Errors are those of a blocking call, raised when the next snapshot, event or the result is asked for.
+    Reading the next snapshot, event or the result raises the errors of a blocking call.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Stream(Generic[T_co]):
                 yield self._state.snapshot()
 
     def events(self) -> Iterator[StreamEvent[T_co]]:
-        """Yield what happens: attempts, deltas of the reply, tool calls, and each field when it is complete.
+        """Yield events: attempts, deltas of the reply, tool calls, and each completed field.
 
         Events that interceptors emit are passed on. The last event is Completed, with the result.
         """
@@ -236,7 +236,7 @@ class Stream(Generic[T_co]):
         self.close()
 
     def _remaining_events(self) -> Iterator[object]:
-        """Yield the events that are left. A consumer that stops early leaves the rest to the next one."""
+        """Yield the events that were not read yet. A loop that stops early leaves the rest to the next."""
         self._state.check()
         try:
             for event in self._events:  # noqa: UP028  # "yield from" would close the events with this generator
@@ -247,10 +247,9 @@ class Stream(Generic[T_co]):
 
 
 class AsyncStream(Generic[T_co]):
-    """A value that a model is writing, for event loops: ``async for snapshot in stream``, ``await
-    stream.result()``.
+    """An async iterable of snapshots of the value that a model is writing.
 
-    It behaves like Stream.
+    It behaves like Stream: ``async for snapshot in stream``, ``await stream.result()``.
     """
 
     def __init__(
@@ -265,7 +264,7 @@ class AsyncStream(Generic[T_co]):
                 yield self._state.snapshot()
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
-        """Yield what happens, like ``Stream.events``."""
+        """Yield the same events as ``Stream.events``."""
         async for event in self._remaining_events():
             for user_event in self._state.user_events(event):
                 yield user_event
@@ -305,15 +304,15 @@ _END = object()
 
 
 class ChunkSource(Protocol):
-    """Turns the events of a call into the chunks that its iterator yields."""
+    """Converts the events of a call to the chunks that an iterator yields to the user."""
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the chunks that an event completes."""
+        """Yield the chunks of text or the items that an event completes."""
         ...
 
 
 class TextChunks:
-    """The text of a reply in chunks, for ``Iterator[str]``."""
+    """Yields the text of a reply in chunks, for methods that return ``Iterator[str]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._state = invocation.state
@@ -326,13 +325,13 @@ class TextChunks:
             yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
-        """Return False if the answer was held back, or is the result of a tool."""
+        """Return True if the text of the answer was already yielded in chunks."""
         is_tool_result = bool(answer.messages) and isinstance(answer.messages[-1], ToolMessage)
         return self._state.text_shown and not is_tool_result
 
 
 class ItemStream:
-    """The items of a list, each as soon as it is complete, for ``Iterator[Item]``."""
+    """Yields the items of a list, each when it is complete, for methods that return ``Iterator[Item]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -342,7 +341,10 @@ class ItemStream:
         self._item_count = 0
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the items that an event completes. Raises _ItemError after those before an invalid item."""
+        """Yield the items that an event completes.
+
+        An invalid item raises _ItemError after the items before it were yielded.
+        """
         if type(event) is AttemptStarted:
             output_format = event.output_format
             parser = output_format.parser if output_format.is_streamed else None
@@ -385,10 +387,10 @@ class ItemStream:
 
 
 class _ItemError(Exception):
-    """An item of a stream cannot be read.
+    """Raised when an item of a streamed list cannot be read.
 
-    The iterators throw ``error`` into the flow, at the place where it receives the reply, so that the
-    pipeline can request the answer again.
+    The iterators throw ``error`` into the flow where it waits for the reply, so that the pipeline can request
+    the answer again.
     """
 
     def __init__(self, error: ServiceOutputError) -> None:
@@ -397,7 +399,7 @@ class _ItemError(Exception):
 
 
 def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, None]:
-    """Yield the chunks of a call."""
+    """Run the flow of a call and yield the chunks that ``source`` makes of its events."""
     with closing(stream(flow)) as events:
         event = next(events, _END)
         while event is not _END:
@@ -409,7 +411,7 @@ def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, No
 
 
 async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[object, None]:
-    """Yield the chunks of an async call."""
+    """Run the flow of a call in the running event loop and yield the chunks of its events."""
     async with aclosing(astream(flow)) as events:
         event = await anext(events, _END)
         while event is not _END:
@@ -422,6 +424,6 @@ async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[obje
 
 
 def _called_tool(delta: ReplyDelta) -> str:
-    """Return the name of a tool that a delta calls, or ""."""
+    """Return the name of the first tool that a delta of a reply calls, or ""."""
     calls = delta.tool_calls or (delta.reply.message.tool_calls if delta.reply is not None else ())
     return next((call.name for call in calls), "")

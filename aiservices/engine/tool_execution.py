@@ -1,4 +1,4 @@
-"""One tool call: read its arguments, run the function, and write the outcome as text for the model."""
+"""Run one tool call: parse its arguments, call the function, and write the result as text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def tool_effect(
     errors: ToolErrors,
     timeout: float | None,
 ) -> Run:
-    """Return the effect that runs a tool call; its outcome is a ToolRun.
+    """Return an effect that runs a tool call. Its outcome is a ToolRun.
 
     Args:
         call: The call as the model wrote it.
         tools: The tools by name.
         parsers: The parsers of their arguments, by name.
         injected: Values for parameters that the model does not see, by name.
-        errors: What the model is told when the call fails.
+        errors: Functions that choose the text for the model when the call fails.
         timeout: Seconds after which the call fails.
 
     Raises:
@@ -62,7 +62,7 @@ def tool_effect(
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
-    """Cut the text of a result to ``max_characters`` and tell the model that there was more."""
+    """Cut the text of a tool result to ``max_characters``, and add a note that the rest is missing."""
     length = len(run.text)
     if max_characters is None or length <= max_characters:
         return run
@@ -85,7 +85,10 @@ def _failed(
 
 
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
-    """Let a function of ToolErrors choose the text for the model. Raises AiServiceError if it raises."""
+    """Return the failed tool run with the text that a function of ToolErrors chooses for the model.
+
+    Raises AiServiceError if the function raises.
+    """
     try:
         text = formatter(run)
         if not isinstance(text, str):
@@ -151,8 +154,11 @@ def _run(
 
 
 def _from_cancellation(error: BaseException) -> Exception:
-    """Return an error for a tool that cancelled itself, which must not cancel the call. Re-raise others."""
-    import asyncio  # blocking calls do without
+    """Convert the CancelledError of a tool to an ordinary error, so that it does not cancel the call.
+
+    Other errors are raised again.
+    """
+    import asyncio  # blocking calls do not need it
 
     if not isinstance(error, asyncio.CancelledError):
         raise error
@@ -162,7 +168,10 @@ def _from_cancellation(error: BaseException) -> Exception:
 
 
 def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
-    """Call a function. Raises TimeoutError if it takes too long; it then continues in its thread."""
+    """Call a function in a thread. Raise TimeoutError after ``timeout`` seconds.
+
+    Python cannot stop a thread, so the function then continues to run.
+    """
     outcome: list[Any] = []
 
     def run() -> None:
@@ -183,7 +192,10 @@ def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
 
 
 def _error_text(tool: Tool, error: Exception) -> str:
-    """Return what the model may know of an error: other exceptions may contain secrets."""
+    """Return the text that tells the model of a failed tool, without the details of unknown errors.
+
+    The text of other exceptions than ToolException may contain secrets.
+    """
     if isinstance(error, ToolException):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -192,7 +204,10 @@ def _error_text(tool: Tool, error: Exception) -> str:
 
 
 def _result_text(result: object) -> str:
-    """Return a result as text for the model: text as it is, None as "Done.", everything else as JSON."""
+    """Convert the result of a tool to text for the model.
+
+    Text stays unchanged, None becomes "Done.", and everything else becomes JSON.
+    """
     if result is None:
         return "Done."
     if isinstance(result, Result):  # the tool is a method of another service

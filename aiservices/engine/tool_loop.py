@@ -1,4 +1,4 @@
-"""The core of a call: request the model, run the tools that it calls, and repeat until it answers."""
+"""The tool loop of a call: send a request, run the tools that the model calls, and repeat."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from .tool_execution import limit_text, tool_effect
 
 
 class ModelResponse(NamedTuple):
-    """A reply and the output format used to read it."""
+    """The reply of a model, and the output format used to read it."""
 
     reply: ChatReply
     output_format: OutputFormat
 
 
 class ToolLoopResult(NamedTuple):
-    """How the rounds of tools ended.
+    """The outcome of the tool loop: the last reply, or a tool result that is the answer.
 
     Attributes:
         reply: The last reply.
@@ -60,10 +60,10 @@ class ToolLoopResult(NamedTuple):
 
 
 def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
-    """Request the model until it calls no more tools. Each round is recorded in the state of the call.
+    """Send requests and run the tools that the model calls, until it calls no more tools.
 
-    Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and what ``request_model`` raises.
-    The messages of a round that fails are removed from the state.
+    Each round is recorded in the state of the call; the messages of a round that fails are removed again.
+    Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and the errors of ``request_model``.
     """
     if invocation.toolbox is None:
         response = yield from request_model(invocation, invocation.request, None)
@@ -89,9 +89,8 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
             state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
             message = _with_unique_ids(response.reply.message, messages)
             messages.append(message)
-            if (
-                invocation.approvals
-            ):  # they decided about the pending calls, not about later ones with equal ids
+            # Approvals decide about the pending calls, not about later calls with the same ids.
+            if invocation.approvals:
                 invocation = replace(invocation, approvals={})
         message_index = len(messages) - 1
         try:
@@ -102,16 +101,15 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
         tool_run = _immediate_result(runs, toolbox)
         if tool_run is not None:
             last_reply = state.attempts[-1].reply if state.attempts else None
-            reply = last_reply or ChatReply(
-                message, FinishReason.TOOL_CALLS
-            )  # a resumed call has no attempts
+            # A resumed call has no attempts, and so no reply.
+            reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
             return ToolLoopResult(reply, state.output_format or invocation.plan.output_format, tool_run)
 
 
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
 ) -> Flow[ModelResponse]:
-    """Send a request until it succeeds: with a simpler strategy, with the next model, or after a pause.
+    """Send a request; if it fails, try a simpler strategy, the next model, or the same model later.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
     if no model can be asked any more, and BudgetExceededError if the budget forbids another request.
@@ -175,7 +173,7 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:
-    """Return an error if a request failed because the call ran out of time."""
+    """Return a BudgetExceededError if a request failed because the call ran out of time, else None."""
     left = state.seconds_left
     return None if left is None or left > 0 else state.exceeded()
 
@@ -198,9 +196,10 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
 
 
 def _final_reply(response: ModelResponse) -> ChatReply | None:
-    """Return the reply that has the answer; None if the model called other tools than the one that gives it.
+    """Return the reply if it contains the answer; None if it only calls tools of the method.
 
-    Calls beside the answer are removed: they are not run, and the attempt still has them.
+    Tool calls beside the answer are removed from the reply. They are not run, but the attempt still contains
+    them.
     """
     reply, tooling = response.reply, response.output_format.tooling
     calls = reply.message.tool_calls
@@ -217,7 +216,10 @@ def _final_reply(response: ModelResponse) -> ChatReply | None:
 
 
 def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
-    """Give each call an id of its own: some servers send none, or the same ones in every reply."""
+    """Return the message with a unique id for each tool call.
+
+    Some servers send no ids, or the same ids in every reply.
+    """
     used, calls = set(), []
     for earlier_message in earlier:
         if isinstance(earlier_message, ToolMessage):
@@ -236,7 +238,7 @@ def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessag
 def _run_round(
     message: AiMessage, toolbox: Toolbox, invocation: Invocation, messages_sent: int
 ) -> Flow[list[ToolRun]]:
-    """Run the tools that a message calls at the same time, and record the results."""
+    """Run the tool calls of one message concurrently, and record their results in the state."""
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
     state.tool_calls += len(calls)
@@ -294,7 +296,7 @@ def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Ru
     tool = toolbox.tools.get(call.name)
     timeout = None if tool is None else _tool_timeout(tool, toolbox.limits, invocation)
     errors = invocation.plan.tool_errors
-    # What tools may get beside what the model writes, by parameter name.
+    # The values that a tool may get in addition to the arguments that the model writes.
     injected = {**invocation.arguments, **invocation.tool_context}
     return tool_effect(call, toolbox.tools, parsers, injected, errors, timeout)
 
@@ -308,7 +310,10 @@ def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> flo
 
 
 def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Add the tools that providers have for this call. Raises DefinitionError for invalid tools."""
+    """Return the toolbox with the tools that tool providers add for this call.
+
+    Raises DefinitionError for invalid tools.
+    """
     if not toolbox.providers:
         return toolbox
     plan, sources = invocation.plan, []
@@ -337,7 +342,7 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
 
 
 def _immediate_result(runs: Sequence[ToolRun], toolbox: Toolbox) -> ToolRun | None:
-    """Return the run whose result is the answer; None if the model goes on."""
+    """Return the tool run whose result is the answer; None if the results go back to the model."""
     behaviors = []
     for run in runs:
         if run.error is not None or run.name not in toolbox.tools:

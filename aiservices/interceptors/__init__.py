@@ -1,10 +1,20 @@
-"""What authors of interceptors need: the invocation, the effects that a flow may yield, and the answer."""
+"""The public types for writing interceptors: the invocation, the effects and the answer."""
 
 from __future__ import annotations
 
-from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, Sleep
+from ..engine.effects import (
+    CallModel,
+    Effect,
+    Emit,
+    Flow,
+    Gather,
+    ReplyBlocked,
+    Run,
+    Sleep,
+    map_effects,
+)
 from ..engine.pipeline import Interceptor, Proceed
-from ..engine.plan import CallState, Invocation
+from ..engine.plan import CallState, Invocation, RequestHook
 from ..engine.results import Answer
 
 __all__ = [
@@ -18,6 +28,9 @@ __all__ = [
     "Interceptor",
     "Invocation",
     "Proceed",
+    "ReplyBlocked",
+    "RequestHook",
     "Run",
     "Sleep",
+    "map_effects",
 ]

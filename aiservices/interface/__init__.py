@@ -1,1 +1,1 @@
-"""What users write: decorators, templates, parameters and their roles."""
+"""Read what users declare in an interface: decorators, templates, and parameters with their roles."""

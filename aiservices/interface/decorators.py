@@ -1,6 +1,6 @@
 """Decorators for interfaces and their methods, and the roles of parameters.
 
-They only record what was written. ``service.compile`` reads it when a service is created.
+The decorators only store their arguments. ``service.compile`` reads them when a service is created.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__aiservices_declaration__"
 _PROMPT_ATTRIBUTE = "__aiservices_prompt__"
-# Declarations of classes are stored outside of them: an attribute would become a member of a Protocol, and
-# isinstance would then require it of a fake in a user's test.
+# Declarations of classes are not stored as attributes. An attribute would become a member of a Protocol, and
+# isinstance would then require it of the fakes in users' tests.
 _INTERFACES: WeakKeyDictionary[type, Declaration] = WeakKeyDictionary()
 
 
 class MemoryId:
-    """The parameter is the id of the conversation: ``Annotated[str, MemoryId]``."""
+    """Marks a parameter as the id of the conversation: ``Annotated[str, MemoryId]``."""
 
 
 class UserName:
-    """The parameter is the name of the user: ``Annotated[str, UserName]``."""
+    """Marks a parameter as the name of the user: ``Annotated[str, UserName]``."""
 
 
 class History:
-    """The parameter has earlier messages: ``Annotated[list[Message], History]``."""
+    """Marks a parameter as the earlier messages: ``Annotated[list[Message], History]``."""
 
 
 class ToolContext:
-    """The parameter is for tools, retrievers and listeners; the model never sees it."""
+    """Marks a parameter for tools, retrievers and listeners, which the model never sees."""
 
 
 class TemplateSource(NamedTuple):
-    """A prompt template as it was written.
+    """The text or the file of a prompt template, before it is compiled.
 
     Attributes:
         text: The template itself; None if it is in a file.
@@ -60,7 +60,7 @@ class TemplateSource(NamedTuple):
 
 
 class ExampleSource(NamedTuple):
-    """A few-shot example as it was written: the arguments of a call, and its result."""
+    """The arguments of ``@example``: the arguments of a call, and its result."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -146,7 +146,9 @@ def options(
     extra_body: Mapping[str, object] | None = None,
     extra_headers: Mapping[str, str] | None = None,
 ) -> Callable[[Decorated], Decorated]:
-    """Set options for one method, or for all methods of an interface. See ``ChatOptions`` for most of them.
+    """Set options of the requests for one method, or for all methods of an interface.
+
+    See ``ChatOptions`` for the options that are not listed here.
 
     Args:
         model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
@@ -154,7 +156,7 @@ def options(
         tools: The tools that the model may call, instead of those of the service.
         timeout: Seconds for each request.
     """
-    chosen = ChatOptions(
+    chat_options = ChatOptions(
         temperature=temperature,
         top_p=top_p,
         max_tokens=max_tokens,
@@ -165,8 +167,8 @@ def options(
         extra_body=extra_body,
         extra_headers=extra_headers,
     )
-    given = None if tools is None else tuple(tools)
-    return _declare(options=chosen, model=model, strategy=strategy, tools=given)
+    tool_sources = None if tools is None else tuple(tools)
+    return _declare(options=chat_options, model=model, strategy=strategy, tools=tool_sources)
 
 
 def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F]:
@@ -182,9 +184,10 @@ def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F
     """
 
     def decorate(function: F) -> F:
-        known = declaration_of(function)
+        declaration = declaration_of(function)
         source = ExampleSource(args, kwargs, returns)
-        _keep(dataclasses.replace(known, examples=(source, *known.examples)), function)
+        # Decorators run from the bottom up, so this example is written before those that are already stored.
+        _store(dataclasses.replace(declaration, examples=(source, *declaration.examples)), function)
         return function
 
     return decorate
@@ -193,7 +196,7 @@ def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F
 def structured_prompt(
     template: str | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[C], C]:
-    """Declare the template by which objects of a class are written into a prompt.
+    """Declare the template that converts objects of a class to prompt text.
 
     The class is a dataclass or a pydantic model, and the template uses its fields::
 
@@ -213,17 +216,21 @@ def structured_prompt(
 
 def structured_prompt_of(cls: object) -> TemplateSource | None:
     """Return the template of a structured prompt class; None for other objects."""
-    found = getattr(cls, _PROMPT_ATTRIBUTE, None)
-    return found if isinstance(found, TemplateSource) else None
+    source = getattr(cls, _PROMPT_ATTRIBUTE, None)
+    return source if isinstance(source, TemplateSource) else None
 
 
 def declaration_of(decorated: object) -> Declaration:
-    """Return what was declared on a function, a class or its nearest base; empty if nothing was."""
+    """Return the declaration of a function or class; an empty one if it has no decorators.
+
+    A class without decorators has the declaration of its nearest decorated base.
+    """
     if isinstance(decorated, type):
-        found = next((_INTERFACES[cls] for cls in decorated.__mro__ if cls in _INTERFACES), None)
+        declaration = next((_INTERFACES[cls] for cls in decorated.__mro__ if cls in _INTERFACES), None)
     else:
-        found = getattr(decorated, _ATTRIBUTE, None)
-    return found if isinstance(found, Declaration) else Declaration()
+        declaration = getattr(decorated, _ATTRIBUTE, None)
+    # Anything may be called like the attribute, for example on a proxy that has all attributes.
+    return declaration if isinstance(declaration, Declaration) else Declaration()
 
 
 def _source(decorator: str, template: str | None, from_file: str | Path | None) -> TemplateSource:
@@ -236,24 +243,24 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
     return TemplateSource(template)
 
 
-def _keep(declaration: Declaration, decorated: object) -> None:
+def _store(declaration: Declaration, decorated: object) -> None:
     if isinstance(decorated, type):
         _INTERFACES[decorated] = declaration
     else:
         setattr(decorated, _ATTRIBUTE, declaration)
 
 
-def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
-    frame = sys._getframe(2)
+def _declare(**settings: Any) -> Callable[[Decorated], Decorated]:
+    frame = sys._getframe(2)  # of the module, class or function that contains the decorator
 
     def decorate(decorated: Decorated) -> Decorated:
-        known = declaration_of(decorated)
-        around = enclosing_names(frame, decorated)
-        news = {name: value for name, value in said.items() if value is not None}
-        if "options" in news:
-            news["options"] = news["options"].with_defaults(known.options)
-        merged = dataclasses.replace(known, namespace={**known.namespace, **around}, **news)
-        _keep(merged, decorated)
+        earlier = declaration_of(decorated)
+        local_names = enclosing_names(frame, decorated)
+        changes = {name: value for name, value in settings.items() if value is not None}
+        if "options" in changes:
+            changes["options"] = changes["options"].with_defaults(earlier.options)
+        merged = dataclasses.replace(earlier, namespace={**earlier.namespace, **local_names}, **changes)
+        _store(merged, decorated)
         return decorated
 
     return cast(Callable[[Decorated], Decorated], decorate)

@@ -1,4 +1,4 @@
-"""The parameters of methods and tools, and the roles that take them out of the prompt."""
+"""The parameters of methods and tools, and the roles of those that are not for the prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """The role of a parameter that is not data for the templates."""
+    """The role of a parameter that is not data for prompt templates, such as the memory id."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -43,15 +43,18 @@ _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
 class RoleError(TypeError):  # callers turn it into DefinitionProblems, which add the location
-    """A parameter has two roles, or a role has two parameters; each of ``args`` is one problem."""
+    """Raised when a parameter has two roles, or two parameters have the same role.
+
+    Each of ``args`` is the text of one problem.
+    """
 
 
 class Parameter(NamedTuple):
-    """A parameter of a method, without ``self``.
+    """A parameter of a service method, with its role and its types.
 
     Attributes:
         name: The name.
-        role: The role; None for data that templates show.
+        role: The role; None for data that templates can use.
         types: The classes that the annotation names, the members of unions included.
     """
 
@@ -63,7 +66,7 @@ class Parameter(NamedTuple):
 def method_parameters(
     signature: inspect.Signature, hints: Mapping[str, TypeExpression]
 ) -> tuple[Parameter, ...]:
-    """Return the parameters of a method except the first. Raises RoleError."""
+    """Return the parameters of a method without ``self``. Raise RoleError if their roles conflict."""
     problems = []
     parameters = []
     for name in list(signature.parameters)[1:]:
@@ -97,7 +100,7 @@ def _roles(hint: object) -> list[Role]:
 
 
 def _parts(hint: object) -> Iterator[TypeExpression]:
-    """Yield the types in a hint. Those with type arguments are followed by these."""
+    """Yield the types in a type hint; a generic type is followed by its type arguments."""
     for target in _members(hint):
         if target.origin is Union:
             continue
@@ -118,7 +121,7 @@ def _media_problems(name: str, hint: object, kind: object) -> Iterator[str]:
 
 
 def _members(hint: object) -> tuple[Target, ...]:
-    """Return a type without aliases and Annotated, and the members if it is a union."""
+    """Return the type without aliases and Annotated, followed by its members if it is a union."""
     target = Target.of(hint)
     if target.origin is not Union:
         return (target,)
@@ -135,10 +138,8 @@ def _types(hint: object) -> tuple[Any, ...]:
 
 
 _INJECTED = (ToolContext, MemoryId, UserName)
-_CALL_ONLY = (
-    History,
-    ChatOptions,
-)  # these belong to the call: neither the model nor the call gives them to a tool
+# These belong to the call of the method. Neither the model nor the engine passes them to a tool.
+_CALL_ONLY = (History, ChatOptions)
 _SECTIONS = re.compile(
     r"^[ \t]*(?:(?:Args|Arguments|Parameters|Returns|Raises|Yields)[ \t]*(?::|\n[ \t]*---)"
     r"|:(?:param|returns?)\b)",
@@ -150,11 +151,11 @@ _PARAMETER = re.compile(
 
 
 class ToolDefinitionError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """A function cannot be a tool."""
+    """Raised when a function cannot be used as a tool."""
 
 
 def unwrapped(function: Any) -> Any:
-    """Return the function itself, without partials and decorators around it."""
+    """Return the innermost function, without the partials and decorators that wrap it."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
         if inner is function:
@@ -164,27 +165,27 @@ def unwrapped(function: Any) -> Any:
 
 def function_name(function: object) -> str:
     """Return the name of a function, or of the class of a callable object."""
-    said = getattr(function, "__name__", "__call__")
-    return said if said != "__call__" else type(getattr(function, "__self__", function)).__name__
+    name: str = getattr(function, "__name__", "__call__")
+    return name if name != "__call__" else type(getattr(function, "__self__", function)).__name__
 
 
 def is_async(function: object) -> bool:
-    """Return True if a function, a partial of one or a callable object certainly returns an awaitable."""
+    """Return True if a function, a partial or a callable object is certainly async."""
     called = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def summary_of(docs: str) -> str:
-    """Return a docstring without its sections about parameters and the result."""
+    """Return a docstring without its sections about parameters, results and errors."""
     return _SECTIONS.split(docs, maxsplit=1)[0].strip()
 
 
 def tool_parameters(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
 ) -> tuple[dict[str, TypeExpression], dict[str, type]]:
-    """Return the parameters of a tool: the types of those that the model writes, and the roles of the others.
+    """Return the types of the tool parameters that the model writes, and the roles of the others.
 
-    Raises ToolDefinitionError.
+    Raises ToolDefinitionError if a parameter cannot be passed by a model.
     """
     hints = _hints(inner, name, namespace)
     bound = function.keywords if isinstance(function, partial) else {}
@@ -232,7 +233,7 @@ def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict
 
 
 def _marks(hint: object) -> Iterator[type]:
-    """Yield the class of a type and the classes of its Annotated metadata, also for members of a union."""
+    """Yield the class of a type hint and the classes of its Annotated metadata, also inside unions."""
     target = Target.of(hint)
     yield from (mark if isinstance(mark, type) else type(mark) for mark in target.metadata)
     if target.origin is Union:
@@ -243,7 +244,7 @@ def _marks(hint: object) -> Iterator[type]:
 
 
 def _described(hint: object, parameter: inspect.Parameter, documented: str | None) -> Any:
-    """Return the type of an argument with its description; with a default it may be left out."""
+    """Return the type of a tool argument with its description; NotRequired if it has a default."""
     description = Target.of(hint).description or documented
     default = parameter.default
     if default is parameter.empty:

@@ -1,4 +1,4 @@
-"""Methods without a body, which ``create`` implements, and the names that their annotations may use."""
+"""Find the methods without a body, and the local names that their annotations use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _BODIES = (
 
 
 def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
-    """Yield each attribute of an interface with the class that defines it. Overridden ones are left out."""
+    """Yield the name, the defining class and the value of each attribute of an interface.
+
+    Overridden attributes and special methods are left out.
+    """
     seen: set[str] = set()
     for cls in interface.__mro__:
         if cls in (object, Protocol, Generic) or cls.__module__ in ("typing", "typing_extensions"):
@@ -53,12 +56,12 @@ def attributes_without_value(interface: type) -> Iterator[str]:
 
 
 def is_stub(function: object) -> bool:
-    """Return True if a body is only ``...``, ``pass``, a docstring or ``raise NotImplementedError``."""
+    """Return True if a function body is ``...``, ``pass``, a docstring or ``raise NotImplementedError``."""
     if not isinstance(function, FunctionType):
         return False
     code = function.__code__
-    allowed = [None, ..., function.__doc__, *_messages(code)]
-    if any(not any(constant is known for known in allowed) for constant in code.co_consts):
+    stub_constants = [None, ..., function.__doc__, *_messages(code)]
+    if any(not any(constant is one for one in stub_constants) for constant in code.co_consts):
         return False
     if code.co_names not in ((), ("NotImplementedError",)):
         return False
@@ -67,14 +70,20 @@ def is_stub(function: object) -> bool:
 
 
 def _messages(code: CodeType) -> list[Any]:
-    """Return the string constants of a body that raises. In other bodies a string may be a return value."""
+    """Return the string constants of a function that raises NotImplementedError.
+
+    They are the message of the error. In other functions a string may be a return value.
+    """
     raises = "NotImplementedError" in code.co_names
     return [constant for constant in code.co_consts if raises and isinstance(constant, str)]
 
 
 @cache
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
-    """Return the bytecode of all stub bodies. It does not depend on the parameters of a function."""
+    """Return the bytecode of all bodies that count as empty.
+
+    It does not depend on the parameters of a function.
+    """
     define = "async def stub():" if asynchronous else "def stub():"
     bodies = [f"'doc'\n {body}" for body in (*_BODIES, "")] if documented else _BODIES
     codes = set()
@@ -86,10 +95,10 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
 
 
 def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
-    """Return the names from the scopes around functions that their string annotations mention.
+    """Return the local names that the string annotations of functions use, from the enclosing scopes.
 
-    A frame only counts if its code contains one of the functions: variables of other callers must never be
-    taken for types. No frame is kept alive.
+    A frame only counts if its code contains one of the functions, because variables of other callers must
+    never be used as types. No reference to a frame is stored.
     """
     functions = [thing for thing in objects if isinstance(thing, FunctionType)]
     wanted: list[object] = [function for function in functions if _mentioned(function)]
@@ -110,14 +119,17 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 
 
 def _scopes(function: FunctionType) -> list[tuple[str, int]]:
-    """Return the qualified names of the functions and the class body around a function, with its globals."""
+    """Return the qualified names of the functions and the class that enclose a function.
+
+    Each is paired with the id of the globals, because other modules may contain the same names.
+    """
     parts = function.__qualname__.split(".")
     functions = [".".join(parts[:index]) for index, part in enumerate(parts) if part == "<locals>"]
     return [(name, id(function.__globals__)) for name in (*functions, ".".join(parts[:-1]))]
 
 
 def _mentioned(thing: object) -> set[str]:
-    """Return the names in annotations that are strings or contain some."""
+    """Return the names that occur in the string annotations of a function or class."""
     if not isinstance(thing, (type, FunctionType)):
         return set()
     annotations = get_annotations(thing, format=Format.FORWARDREF)

@@ -1,7 +1,7 @@
-"""Prompt templates: compiled when a service is created, and filled with the arguments of each call.
+"""Prompt templates, which are compiled with the service and filled with the arguments of each call.
 
-The second half of the file says how values are written into a prompt, and keeps the positions of images and
-other media, which are not text.
+The second half of the file converts values to prompt text, and marks the positions of images and other media
+in a prompt.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _RECORD_PROMPTS: WeakKeyDictionary[type, Prompt] = WeakKeyDictionary()
 
 
 class TemplateError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
-    """A template cannot be compiled. The message says where in the template and why."""
+    """Raised when a template cannot be compiled. The message says where in the template and why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prompt:
-    """A compiled template.
+    """A compiled prompt template.
 
     Attributes:
         source: The text of the template.
-        variables: The names that it uses, those that are always known included.
+        variables: The names that the template uses, including predefined ones such as ``current_date``.
     """
 
     source: str
@@ -61,9 +61,10 @@ class Prompt:
     _render: Callable[[Mapping[str, Any]], str]
 
     def render(self, values: Mapping[str, object], qualname: str) -> str:
-        """Return the text with the values filled in. Values are data: ``{{`` in them has no meaning.
+        """Fill the values into the template and return the text.
 
-        Raises DefinitionError if the template uses something that a value does not have.
+        Values are data: ``{{`` in them has no meaning. Raises DefinitionError if the template uses an
+        attribute that a value does not have.
         """
         clock = self.variables & _CLOCK.keys()
         if clock:
@@ -103,7 +104,7 @@ def record_prompt(cls: type) -> Prompt | None:
 
 
 def field_names(cls: Any) -> list[str]:
-    """Return the names that the template of a structured prompt class may use."""
+    """Return the field names of a structured prompt class, which its template may use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):
@@ -112,7 +113,7 @@ def field_names(cls: Any) -> list[str]:
 
 
 def render_argument(value: object) -> str:
-    """Return an argument as prompt text: a structured prompt by its template, all else as a value."""
+    """Convert an argument to prompt text. A structured prompt is rendered by its template."""
     prompt = None
     if not isinstance(value, str):
         prompt = _RECORD_PROMPTS.get(type(value)) or record_prompt(type(value))
@@ -157,12 +158,15 @@ def _compile(text: str) -> Prompt:
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return the used names to which Jinja gives a meaning, so that it does not count them as variables."""
+    """Return the used names that Jinja itself defines, which it does not report as variables."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
 def _error_position(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
-    """Return line and column, from 1, of a tag that cannot be parsed. Jinja itself only knows the line."""
+    """Return the line and column, from 1, of a template tag that cannot be parsed.
+
+    Jinja itself only reports the line.
+    """
     from jinja2 import TemplateSyntaxError
 
     offset = re.search(r" at (\d+)$", error.message or "")
@@ -184,9 +188,9 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 def render_value(value: object) -> str:
-    """Return a value as prompt text.
+    """Convert a value to prompt text.
 
-    - Text as it is; None as ``none``; booleans as ``true`` and ``false``.
+    - Text unchanged; None as ``none``; booleans as ``true`` and ``false``.
     - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
     - Lists, tuples and sets of such values separated by commas; sets sorted.
     - Records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as text by
@@ -250,7 +254,7 @@ def _to_json(value: object) -> str:
 
 
 def _to_plain(value: object) -> Any:
-    """Return a value made of what JSON can express; everything else becomes text by ``render_value``."""
+    """Convert a value to plain JSON data. What JSON cannot express becomes text."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value
     fields = None if isinstance(value, type) else _record_fields(value)
@@ -267,7 +271,7 @@ _MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
 
 
 class _Mark(str):
-    """Takes the place of one image, sound or file in a prompt. Templates can use its attributes."""
+    """A placeholder for one image, sound or file in a prompt, with the attributes of the media."""
 
     media: Media
 
@@ -276,7 +280,7 @@ class _Mark(str):
 
 
 class _Marks(Sequence[Any]):
-    """Takes the place of a list of media in a prompt."""
+    """A placeholder for a list of images, sounds or files in a prompt."""
 
     def __init__(self, marks: Iterable[Any]) -> None:
         self._marks = tuple(marks)
@@ -292,13 +296,13 @@ class _Marks(Sequence[Any]):
 
 
 class MediaMarks:
-    """Replaces media by marks while a template is rendered, and puts them back at the same positions."""
+    """Replaces media with marks while a template is rendered, and then puts the media back."""
 
     def __init__(self) -> None:
         self.media: list[Media] = []
 
     def mark(self, value: object, location: str) -> Any:
-        """Return a mark for media, marks for a list of them, and "" for None.
+        """Return a mark for an image or other media, several marks for a list, and "" for None.
 
         Raises TypeError for other values.
         """
@@ -315,9 +319,9 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Split a rendered text at its marks, with the media in between; None if it has no mark.
+        """Split a rendered text at its marks, and insert the media there.
 
-        Media without a mark are at the end.
+        Media without a mark are added at the end. Returns None if the text has no mark.
         """
         pieces = _MARK.split(text)
         if len(pieces) == 1:

@@ -1,6 +1,6 @@
-"""The public import path of ``mount``: a web page on which the methods of services can be called by hand.
+"""A web page on which the methods of services can be called by hand.
 
-Needs the extra ``fastapi``.
+The code is in ``aiservices.integrations.playground``. It needs the extra ``fastapi``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""``create``: from an interface to an object whose methods call a model."""
+"""Build services: compile an interface, bind arguments to prompts, and implement the methods."""

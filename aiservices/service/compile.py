@@ -57,7 +57,7 @@ _REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
 
 
 class ReturnShape(Enum):
-    """How a value is handed to the caller."""
+    """The shape in which a method returns its value: alone, in a Result, or as a stream."""
 
     VALUE = "value"
     RESULT = "result"
@@ -67,13 +67,13 @@ class ReturnShape(Enum):
 
 
 class ReturnType(NamedTuple):
-    """A return annotation.
+    """The parsed return annotation of a service method.
 
     Attributes:
         output_type: The type of the value; for items, the type of one item.
-        shape: How the value is handed over.
+        shape: The shape in which the value is returned.
         is_async: True if it is awaited or iterated with ``async for``.
-        keeps_errors: True if an item that does not fit is handed over as an ItemError.
+        keeps_errors: True if an item that does not fit is yielded as an ItemError.
     """
 
     output_type: TypeExpression
@@ -83,16 +83,16 @@ class ReturnType(NamedTuple):
 
 
 class ReturnTypeError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """A return annotation that cannot work."""
+    """Raised when a service method cannot have this return annotation."""
 
 
 class MethodPlan(NamedTuple):
-    """Everything about one method of a service that is the same for all calls.
+    """The models, prompt and return type of one method, which are the same for all calls.
 
     Attributes:
-        call: What the engine needs.
+        call: The plan for the engine.
         prompt: How arguments become messages.
-        returns: How the value is handed to the caller.
+        returns: How the value is returned to the caller.
     """
 
     call: CallPlan
@@ -102,9 +102,9 @@ class MethodPlan(NamedTuple):
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
     ) -> Invocation:
-        """Bind the arguments of a call and render its messages.
+        """Bind the arguments of a call to the parameters of the method, and render the messages.
 
-        Raises TypeError if the arguments do not fit the signature, as any call does.
+        Raises TypeError if the arguments do not fit the signature.
         """
         call, prompt = self.call, self.prompt
         try:
@@ -153,7 +153,10 @@ class Settings(NamedTuple):
 
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
-    """Return the plans of all methods without a body, by name. Raises DefinitionError with all problems."""
+    """Compile an interface, and return the plans of all methods without a body, by name.
+
+    Raises DefinitionError with all problems of the interface.
+    """
     cls = get_origin(interface) or interface
     name = type_name(interface)
     if not isinstance(cls, type) or cls is UnionType:
@@ -196,9 +199,10 @@ def plan_method(
     type_arguments: Mapping[Any, object],
     model: ChatModel | None,
 ) -> MethodPlan:
-    """Return the plan of one method. Raises DefinitionError with all of its problems.
+    """Return the plan of one method of an interface.
 
-    ``type_arguments`` fills in the type variables of a generic interface.
+    ``type_arguments`` are the types for the type variables of a generic interface. Raises DefinitionError
+    with all problems of the method.
     """
     problems: list[DefinitionProblem] = []
     declared = declaration_of(function)
@@ -260,7 +264,7 @@ def plan_method(
 def _with_declaration(
     settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
 ) -> Settings:
-    """Add what decorators of the interface say, which takes precedence over the arguments of ``create``."""
+    """Return the settings of ``create``, overridden by the decorators of the interface."""
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
@@ -277,7 +281,10 @@ def _with_declaration(
 
 
 def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
-    """Return what keeps ``create`` from making an object: it passes no arguments and sets no attributes."""
+    """Return the reasons why ``create`` cannot instantiate the interface.
+
+    It passes no arguments to ``__init__`` and sets no attributes.
+    """
     message = "an attribute without a value, which a service cannot set; give it a value or remove it"
     problems = [
         DefinitionProblem(f"{cls.__name__}.{attribute}", message)
@@ -296,7 +303,7 @@ def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
 
 @dataclass(slots=True)
 class _ModelFinder:
-    """Finds each model once, when a method needs it. Adds unknown models to ``problems``."""
+    """Finds the models that the methods of a service use. Adds a problem for each unknown model."""
 
     service_model: ChatModel | str | None
     service: str
@@ -304,7 +311,7 @@ class _ModelFinder:
     models: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
-        """Return the model of a method: its own, or that of the service."""
+        """Return the model of a method, or that of the service if the method has none."""
         if method_model is None:
             model, location = self.service_model, self.service
         else:
@@ -331,7 +338,10 @@ def _parse_strategy(
 
 
 def _needs_implementation(attribute: object, qualname: str, problems: list[DefinitionProblem]) -> bool:
-    """Return True for a method without a body. Adds a problem for unsupported attributes."""
+    """Return True if an attribute of an interface is a method without a body.
+
+    Adds a problem for attributes that cannot be implemented.
+    """
     if is_stub(attribute):
         return True
     inner = getattr(attribute, "fget", None) or getattr(attribute, "__func__", None)
@@ -389,7 +399,10 @@ def _find_parser(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return the parser of the answer; None if the method returns the reply itself, or nothing parses it."""
+    """Return the parser for the return type of a method.
+
+    Returns None if the method returns the reply itself, and adds a problem if no parser supports the type.
+    """
     output_type: Any = returns.output_type
     if isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return None
@@ -416,7 +429,7 @@ def _make_routes(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[ModelRoute, ...]:
-    """Return the models that may be asked, each with its strategies for the return type."""
+    """Return a route for each model of a method, with the strategies for the return type."""
     members = () if model is None else members_of(model)
     if parser is None:
         read = _REPLY_TYPES.get(returns.output_type)
@@ -453,9 +466,9 @@ def _tool_name_problems(
 
 
 def parse_return_type(hint: object, *, is_async: bool) -> ReturnType:
-    """Parse a return annotation; ``is_async`` says that the method is a coroutine function.
+    """Parse the return annotation of a service method.
 
-    Raises ReturnTypeError, which says what to write instead.
+    ``is_async`` is True for coroutine functions. Raises ReturnTypeError, which says what to write instead.
     """
     origin = get_origin(hint) or hint
     misplaced = _misplaced_type(get_args(hint), outer=origin)
@@ -491,7 +504,7 @@ def _type_argument(hint: object, origin: type) -> Any:
 
 
 def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
-    """Return a type inside another one that no model can be asked to write; None if there is none."""
+    """Return the first type, such as Stream, that is not allowed inside another type; None if all are."""
     for arg in args:
         cls = get_origin(arg) or arg
         if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):

@@ -1,4 +1,4 @@
-"""``create``: from an interface to an object whose methods call a model.
+"""The function ``create``, which implements an interface by calling a language model.
 
 The engine and the parsers are imported when ``create`` is called, so that a program that only declares
 interfaces, or prints its help, starts quickly.
@@ -35,19 +35,19 @@ class ServiceSettings(TypedDict, total=False):
     Attributes:
         options: Options of the requests, such as the temperature. Methods may override them with
             ``@options``.
-        strategy: How structured output is requested; by default the most reliable way that the model
+        strategy: How structured output is requested; by default the most reliable strategy that the model
             supports.
-        system_message: A template, or a function of arguments of the call, for methods without one of their
-            own.
-        parsers: Factories that are asked for a parser before the built-in ones.
+        system_message: A template, or a function of arguments of the call. Methods with a system message of
+            their own do not use it.
+        parsers: Factories that make parsers for types before the built-in ones.
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
-        tool_limits: How much the model may do with the tools in one call.
-        tool_errors: What the model is told when a tool call fails.
+        tool_limits: The limits of tool use in one call.
+        tool_errors: Functions that choose the text for the model when a tool call fails.
         interceptors: Run around each call, the first one outermost.
         listeners: Functions that receive each event of a call.
         transform: A function that changes each request just before it is sent.
         budget: The limits of each call; by default 3 attempts.
-        retry: Asks again when an answer cannot be read; None never does.
+        retry: Asks the model again when an answer cannot be read; None raises the error at once.
         localns: Names for string annotations that are not found in the module of the interface.
     """
 
@@ -83,7 +83,7 @@ def create(
 def create(interface: Any, model: ChatModel | str | None = None, **settings: Unpack[ServiceSettings]) -> Any:
     """Return an object that implements an interface by calling a model.
 
-    Methods with a body are kept as they are. The whole interface is checked before anything is sent::
+    Methods with a body stay unchanged. The whole interface is checked before anything is sent::
 
         class Judge(Protocol):
             @user_message("Is this review positive? {{text}}")
@@ -105,8 +105,8 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     """
     unknown = [name for name in settings if name not in ServiceSettings.__annotations__]
     if unknown:
-        known = ", ".join(ServiceSettings.__annotations__)
-        raise TypeError(f"create() got an unexpected keyword argument {unknown[0]!r}; it takes: {known}")
+        accepted = ", ".join(ServiceSettings.__annotations__)
+        raise TypeError(f"create() got an unexpected keyword argument {unknown[0]!r}; it takes: {accepted}")
     # Late, for a quick start: these modules import the engine and the parsers.
     from output_parsers.parser.registry import DEFAULT_REGISTRY
     from output_parsers.types.target import type_name

@@ -1,4 +1,4 @@
-"""The methods of a service: how a call starts, and how its value is handed over. Also ``resume``."""
+"""Implement the methods of a service: start calls, return their values, and resume suspended calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def resume(
     /,
     **tool_context: object,
 ) -> R:
-    """Continue a call that waits for approval; returns what ``method`` returns.
+    """Continue a call that waits for approval, and return what ``method`` returns.
 
     The budget starts over, and models are asked from the first one on.
 
@@ -66,7 +66,7 @@ def resume(
 
 
 class ServiceMethod(NamedTuple):
-    """The plan of a service method, its budget, and how a call starts.
+    """A method of a service: its plan, its budget, and the function that starts a call.
 
     Attributes:
         plan: The plan of the method.
@@ -80,24 +80,33 @@ class ServiceMethod(NamedTuple):
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return what is behind a method of a service. Raises TypeError for other objects."""
-    found = getattr(method, _METHOD, None)
-    if not isinstance(found, ServiceMethod):
+    """Return the plan, budget and start function of a service method.
+
+    Raises TypeError for other objects.
+    """
+    service_method = getattr(method, _METHOD, None)
+    if not isinstance(service_method, ServiceMethod):
         raise TypeError(f"{method!r} is not a method of a service made by create")
-    return found
+    return service_method
 
 
 def plan_of(method: object) -> MethodPlan:
-    """Return the plan of a method of a service. Raises TypeError for other objects."""
+    """Return the plan of a service method. Raise TypeError for other objects."""
     return service_method_of(method).plan
 
 
 def is_service_method(method: object) -> bool:
-    """Return True for a method that ``create`` implemented."""
+    """Return True if an object is a method that ``create`` implemented."""
     return isinstance(getattr(method, _METHOD, None), ServiceMethod)
 
 
 def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget) -> type[Any]:
+    """Return a subclass of an interface whose planned methods call a model.
+
+    Each planned method replaces the method without a body of the same name. All share one pipeline and the
+    limits of each call.
+    """
+
     def body(namespace: dict[str, Any]) -> None:
         namespace["__module__"] = cls.__module__
         namespace["__doc__"] = cls.__doc__
@@ -110,7 +119,7 @@ def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, bu
 
 
 def _init_without_arguments(self: object) -> None:
-    """Replace the __init__ of Protocol, which refuses to make objects."""
+    """Do nothing. Replaces the ``__init__`` of Protocol, which can refuse to make objects."""
 
 
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
@@ -130,7 +139,7 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
 
 
 def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
-    """Return the function that runs an invocation and hands over the value in the shape of the method."""
+    """Return a function that runs an invocation and returns the value in the shape of the method."""
     flow = pipeline.flow
     match plan.returns.shape, plan.returns.is_async:
         case ReturnShape.VALUE, False:
@@ -158,14 +167,14 @@ def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocatio
 
 
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
-    """Return an answer as a Result, with the account of its call."""
+    """Convert an answer to a Result with the attempts and the duration of its call."""
     return answer.result(invocation.state.attempts, invocation.state.seconds)
 
 
 def start_stream(
     pipeline: Pipeline, invocation: Invocation, *, is_async: bool
 ) -> Stream[Any] | AsyncStream[Any]:
-    """Return the stream of a call. Nothing is sent before the stream is read."""
+    """Return a Stream or an AsyncStream for a call. No request is sent before the stream is read."""
     flow = streaming_flow(pipeline, invocation)
 
     def make_result(answer: Answer) -> Result[Any]:
@@ -175,9 +184,9 @@ def start_stream(
 
 
 def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
-    """Run a call and emit its answer as the last event, since a stream passes on only events.
+    """Run a call and emit its answer as the last event, because a stream only receives events.
 
-    If an interceptor may still change or refuse the answer, nothing is shown before it has decided.
+    If an interceptor may change or refuse the answer, the stream yields nothing before it has decided.
     """
     flow = pipeline.flow(invocation)
     answer = yield from hold_back(flow) if pipeline.blocks_streaming else flow
@@ -186,8 +195,8 @@ def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
 
 _BEFORE_MEMORY = "memory stores an answer before it was accepted"
 _AS_USER_MESSAGE = "memory stores the problems of an answer as if the user had written them"
-# Why the first of two interceptors must not be outside of the second. They name themselves by
-# ``position_name``; those that do not may be anywhere.
+# Why the first of two interceptors must not be around the second. Interceptors are identified by their
+# ``position_name``; those without one may be anywhere.
 _WRONG_ORDERS = {
     ("memory", "input guard"): "memory stores what the guards remove, and the model sees it in later calls",
     ("memory as sent", "input guard"): "a call that waits for approval stores what the guards remove",
@@ -205,7 +214,10 @@ _WRONG_ORDERS = {
 def interceptor_order_problems(
     location: str, interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield the pairs of interceptors that give wrong results in this order (outermost first)."""
+    """Yield a problem for each pair of interceptors that gives wrong results in this order.
+
+    ``interceptors`` are in their order of nesting, outermost first.
+    """
     positions = [getattr(one, "position_name", None) for one in interceptors]
     for inner_index, inner in enumerate(positions):
         if inner == "input guard" and "retrieval" in positions[:inner_index]:
@@ -226,7 +238,7 @@ def async_in_blocking_problems(
     interceptors: Iterable[Interceptor],
     listeners: Iterable[Listener],
 ) -> Iterator[DefinitionProblem]:
-    """Yield what must be awaited but belongs to blocking methods, which cannot await it."""
+    """Yield a problem for each async interceptor part or listener of a service with blocking methods."""
     blocking = ", ".join(name for name, plan in plans.items() if not plan.returns.is_async)
     if not blocking:
         return
@@ -238,7 +250,7 @@ def async_in_blocking_problems(
 
 
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
-    """Yield async functions among those that are called without being awaited in all kinds of calls."""
+    """Yield a problem for each async function in a setting whose functions are never awaited."""
     for name, function in functions.items():
         if is_async(function):
             message = f"{name} is an async function, and nothing awaits it; make it a plain function"

@@ -1,4 +1,4 @@
-"""``preview``: what a call would send, without sending it."""
+"""The function ``preview``, which returns the request of a call without sending it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROLE_NAMES: dict[type, str] = {
 
 
 class Preview(NamedTuple):
-    """What one call would send. ``str(preview)`` is readable text.
+    """The first request that a call would send. ``str(preview)`` is readable text.
 
     Attributes:
         method: The name of the method, ``Service.method``.
@@ -63,7 +63,9 @@ class Preview(NamedTuple):
 
 
 def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> Preview:
-    """Return what ``method`` of a service would send with these arguments. It needs no key and sends nothing.
+    """Return the first request that a service method would send, without sending it.
+
+    No API key is needed.
 
     Raises TypeError if ``method`` is not a method of a service, or if the arguments do not fit it.
     """
@@ -98,7 +100,7 @@ def _content_lines(message: Message) -> list[str]:
 
 
 def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the schema of the answer, or of the tool that gives it, and whether the provider enforces it."""
+    """Return the JSON Schema of the answer, and True if the provider enforces it."""
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):
         return response_format.schema, response_format.strict

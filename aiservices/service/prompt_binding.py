@@ -1,4 +1,4 @@
-"""How the arguments of a call become its messages, and the checks of templates against parameters."""
+"""Convert the arguments of a call to messages, and check templates against the parameters."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that t
 
 
 class PlannedExample(NamedTuple):
-    """An example before its prompt is rendered.
+    """A few-shot example before its prompt is rendered.
 
     Attributes:
-        values: The values for the template.
+        values: The values for the template of the prompt.
         value: The answer.
     """
 
@@ -45,7 +45,7 @@ class PlannedExample(NamedTuple):
 
 
 class PromptPlan(NamedTuple):
-    """How the arguments of one method become messages; made once, when the service is created.
+    """The plan by which the arguments of one method become messages.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -77,34 +77,39 @@ class PromptPlan(NamedTuple):
         values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
         if self.it_parameter is not None:
             values["it"] = arguments[self.it_parameter]
-        given = arguments.get(self.message_parameter or "")
+        message_argument = arguments.get(self.message_parameter or "")
         user_name = arguments[names[Role.USER_NAME]] if Role.USER_NAME in names else None
         contents: tuple[Any, ...] = ()
-        if isinstance(given, UserMessage):
-            user_name, contents = user_name or given.name, given.contents
+        if isinstance(message_argument, UserMessage):
+            user_name, contents = user_name or message_argument.name, message_argument.contents
         if Role.MEDIA in names:
             question = self._with_media(values, user_name, contents)
         else:
             question = UserMessage(self.user_text(values), user_name, contents)
         if self.system is None and Role.HISTORY not in names:
             return (question,)
-        return (*self._opening(values, arguments), question)
+        return (*self._earlier_messages(values, arguments), question)
 
     def user_text(self, values: Mapping[str, object]) -> str:
-        """Return the text of the user message."""
+        """Return the text of the user message of a call."""
         if self.user is not None:
             return self.user.render(values, self.qualname)
         if self.message_parameter is None:
             return ""
-        given = values[self.message_parameter]
-        return given.text if isinstance(given, UserMessage) else render_argument(given)
+        argument = values[self.message_parameter]
+        return argument.text if isinstance(argument, UserMessage) else render_argument(argument)
 
     def rendered_examples(self) -> tuple[FewShotExample, ...]:
-        """Return the examples as the model sees them. Their templates may use the current date."""
+        """Return the few-shot examples with rendered prompts.
+
+        They are rendered for each call, because the template may use the current date.
+        """
         return tuple([FewShotExample(self.user_text(one.values), one.value) for one in self.examples])
 
-    def _opening(self, values: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Return the system message and the history."""
+    def _earlier_messages(
+        self, values: Mapping[str, Any], arguments: Mapping[str, Any]
+    ) -> tuple[Message, ...]:
+        """Return the messages before the user message: the system message and the history."""
         system: tuple[Message, ...] = ()
         if self.system is not None:
             if isinstance(self.system, Prompt):
@@ -133,7 +138,10 @@ class PromptPlan(NamedTuple):
     def _with_media(
         self, values: dict[str, Any], user_name: str | None, contents: tuple[Any, ...]
     ) -> UserMessage:
-        """Return the user message with its media where the template names them, else after the text."""
+        """Return the user message with its images and other media.
+
+        They are where the template names them, or after the text.
+        """
         marks = MediaMarks()
         for parameter in self.parameters:
             if parameter.role is not Role.MEDIA:
@@ -167,7 +175,7 @@ def plan_prompt(
 ) -> PromptPlan | None:
     """Compile the templates of a method and check them against its parameters.
 
-    Adds what is wrong to ``problems``; returns None if anything is.
+    Adds each error to ``problems``, and returns None if there are any.
     """
     problem_count = len(problems)
     user = _compile(user_source, "prompt", qualname, problems) if user_source else None
@@ -175,11 +183,13 @@ def plan_prompt(
     _check_parameters(parameters, qualname, problems)
     if len(problems) > problem_count:
         return None
-    shown = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
+    template_names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     media = [p.name for p in parameters if p.role is Role.MEDIA]
     it_candidates = data or media
-    used |= _check_template(user, shown + media, it_candidates, parameters, "prompt", qualname, problems)
+    used |= _check_template(
+        user, template_names + media, it_candidates, parameters, "prompt", qualname, problems
+    )
     user_messages = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
     message_parameter = None
     if user is None:
@@ -191,7 +201,7 @@ def plan_prompt(
             f"it has a prompt, and the parameter {user_messages[0]} is the user message too; keep one of them"
         )
         problems.append(DefinitionProblem(qualname, message))
-    it_parameter = it_candidates[0] if len(it_candidates) == 1 and "it" not in shown else None
+    it_parameter = it_candidates[0] if len(it_candidates) == 1 and "it" not in template_names else None
     if "it" in used and it_parameter is not None:
         used |= {it_parameter}
     if len(problems) == problem_count:
@@ -227,7 +237,7 @@ def plan_examples(
     parser: OutputParser[Any] | None,
     problems: list[DefinitionProblem],
 ) -> tuple[PlannedExample, ...]:
-    """Check the few-shot examples of a method. Adds what is wrong with them to ``problems``."""
+    """Return the few-shot examples of a method, and add a problem for each invalid one."""
     examples = []
     for number, source in enumerate(sources, 1):
         location = prompt.qualname if len(sources) == 1 else f"{prompt.qualname}, example {number}"
@@ -245,12 +255,12 @@ def plan_examples(
 
 
 def _compile(
-    source: TemplateSource, what: str, qualname: str, problems: list[DefinitionProblem]
+    source: TemplateSource, title: str, qualname: str, problems: list[DefinitionProblem]
 ) -> Prompt | None:
     try:
         return compile_prompt(source)
     except TemplateError as error:
-        problems.append(DefinitionProblem(qualname, f"{what}: {error}"))
+        problems.append(DefinitionProblem(qualname, f"{title}: {error}"))
         return None
 
 
@@ -260,47 +270,50 @@ def _plan_system(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
-    """Return the system message and the names of the parameters that it uses."""
-    shown = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
+    """Return the template or function of the system message, and the parameter names that it uses."""
+    names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     if source is None:
         return None, frozenset()
     if isinstance(source, TemplateSource):
         prompt = _compile(source, "system message", qualname, problems)
-        used = _check_template(prompt, shown, data, parameters, "system message", qualname, problems)
+        used = _check_template(prompt, names, data, parameters, "system message", qualname, problems)
         return prompt, used
-    shown += [p.name for p in parameters if p.role is Role.MEDIA]  # a function may look at media
-    names = list(inspect.signature(source).parameters)
+    names += [p.name for p in parameters if p.role is Role.MEDIA]  # a function may look at media
+    function_parameters = list(inspect.signature(source).parameters)
     problems.extend(
         DefinitionProblem(
             qualname,
-            f"the function for the system message takes {name}, {_not_a_parameter(name, shown, parameters)}",
+            f"the function for the system message takes {name}, {_not_a_parameter(name, names, parameters)}",
         )
-        for name in names
-        if name not in shown
+        for name in function_parameters
+        if name not in names
     )
     function = source
 
     def system(values: Mapping[str, object]) -> str:
-        return function(**{name: values[name] for name in names})
+        return function(**{name: values[name] for name in function_parameters})
 
-    return system, frozenset(names)
+    return system, frozenset(function_parameters)
 
 
 def _check_template(
     prompt: Prompt | None,
-    shown: list[str],
+    names: list[str],
     it_candidates: list[str],
     parameters: Sequence[Parameter],
-    what: str,
+    title: str,
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> frozenset[str | None]:
-    """Return the names that a template uses; add a problem for each that is not a parameter."""
+    """Return the names that a template uses, and add a problem for each that is not a parameter.
+
+    ``names`` are the parameters that the template may use, and ``title`` names the template in problems.
+    """
     if prompt is None:
         return frozenset()
-    hidden = {p.name: p.role for p in parameters if p.role not in _TEMPLATE_ROLES and p.name not in shown}
-    for name in sorted(prompt.variables - ALWAYS_KNOWN - set(shown)):
+    hidden = {p.name: p.role for p in parameters if p.role not in _TEMPLATE_ROLES and p.name not in names}
+    for name in sorted(prompt.variables - ALWAYS_KNOWN - set(names)):
         if name == "it":
             if len(it_candidates) == 1:
                 continue
@@ -309,23 +322,23 @@ def _check_template(
             role = hidden[name]
             detail = f", but a {role.value if role is not None else ''} parameter is not for the prompt"
         else:
-            detail = f", {_not_a_parameter(name, shown, parameters)}"
-        problems.append(DefinitionProblem(qualname, f"the {what} uses {{{{{name}}}}}{detail}"))
+            detail = f", {_not_a_parameter(name, names, parameters)}"
+        problems.append(DefinitionProblem(qualname, f"the {title} uses {{{{{name}}}}}{detail}"))
     return frozenset(prompt.variables)
 
 
-def _not_a_parameter(name: str, shown: list[str], parameters: Sequence[Parameter]) -> str:
+def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter]) -> str:
     no_parameters = "" if parameters else "; is self missing?"
-    return f"but the parameters are: {_names_with_hint(shown, name)}{no_parameters}"
+    return f"but the parameters are: {_names_with_hint(names, name)}{no_parameters}"
 
 
-def _names_with_hint(known: Sequence[str], name: str) -> str:
-    """Return the known names, and which of them was probably meant."""
+def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
+    """Return a list of valid names as text, and suggest the one closest to an unknown name."""
     from difflib import get_close_matches  # only error messages need it
 
-    close = get_close_matches(name, known, 1)
+    close = get_close_matches(unknown_name, names, 1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    return f"{', '.join(known) or 'none'}{hint}"
+    return f"{', '.join(names) or 'none'}{hint}"
 
 
 def _message_parameter(
@@ -335,7 +348,7 @@ def _message_parameter(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> str | None:
-    """Return the parameter that is the user message; None if media are the whole message."""
+    """Return the name of the parameter that is the user message; None if the message is only media."""
     if user_messages:
         return user_messages[0]
     if len(unused) == 1:
@@ -364,7 +377,7 @@ def _check_parameters(
 
 
 def _check_structured_prompt(cls: type, qualname: str, problems: list[DefinitionProblem]) -> None:
-    """Check the template of a structured prompt class together with the method that takes it."""
+    """Check that the template of a structured prompt class uses only fields of the class."""
     location = f"{qualname}, structured prompt {cls.__name__}"
     try:
         prompt = record_prompt(cls)
@@ -380,9 +393,10 @@ def _check_structured_prompt(cls: type, qualname: str, problems: list[Definition
 
 
 def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, Any]:
-    """Bind the arguments of an example. Raises TypeError if they do not fit or the prompt needs more.
+    """Bind the arguments of a few-shot example to the parameters of its method.
 
-    An example may name arguments with a role that templates show, and leaves out all others with a role.
+    An example contains no arguments for parameters with a role, except those that templates can use. Raises
+    TypeError if the arguments do not fit, or if the prompt uses one that is missing.
     """
     with_role = {p.name: p.role for p in prompt.parameters if p.role not in (None, Role.USER_MESSAGE)}
     accepted = [
@@ -394,16 +408,16 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
     bound = prompt.signature.replace(parameters=accepted).bind(*source.args, **source.kwargs)
     bound.apply_defaults()
     arguments = {**dict.fromkeys(with_role), **bound.arguments}
-    shown = () if prompt.user is None else prompt.user.variables
+    used = () if prompt.user is None else prompt.user.variables
     with_any_role = [p.name for p in prompt.parameters if p.role]
-    missing = [name for name in with_any_role if arguments.get(name) is None and name in shown]
+    missing = [name for name in with_any_role if arguments.get(name) is None and name in used]
     if missing:
-        raise TypeError(f"the prompt shows {', '.join(missing)}, which the example does not give")
+        raise TypeError(f"the prompt uses {', '.join(missing)}, which the example does not contain")
     return arguments
 
 
 def _check_example_value(value: object, parser: OutputParser[Any] | None) -> None:
-    """Raise ValueError if a model that wrote this value would not be read as having written it."""
+    """Raise ValueError if the value of an example could not be the answer of a model."""
     if parser is None:
         raise ValueError("the method returns the reply itself, for which there are no examples")
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)

@@ -1,4 +1,4 @@
-"""``structured``: typed answers without an interface, like LangChain's ``with_structured_output``."""
+"""Typed answers without an interface, like ``with_structured_output`` of LangChain."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 @dataclass(frozen=True, slots=True)
 class Structured(Generic[T]):
-    """An answer with the reply from which it was read, for ``structured(…, include_raw=True)``.
+    """A typed answer together with the reply of the model, for ``structured(…, include_raw=True)``.
 
     Attributes:
         reply: The reply of the model.
         value: The typed value; None if the reply could not be read.
-        error: Why it could not be read, with all attempts; None if it was.
+        error: Why the reply could not be read, with all attempts; None if it could.
     """
 
     reply: ChatReply
@@ -52,9 +52,10 @@ class Structured(Generic[T]):
 
 
 class StructuredModel(Generic[T, V]):
-    """A model that answers each message with a value of one type. ``structured`` makes it.
+    """A model that answers with values of one type. The function ``structured`` makes it.
 
-    The methods raise what the methods of a service raise; DefinitionError for invalid messages or options.
+    The methods raise the same errors as the methods of a service, and DefinitionError for invalid messages or
+    options.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class StructuredModel(Generic[T, V]):
         self._include_raw = include_raw
 
     def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Return the answer to a text or to messages."""
+        """Send a text or messages to the model and return the typed answer."""
         try:
             return self._success(run(self._pipeline.flow(self._invocation(messages, options, self._plan))))
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
 
     async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Return the answer to a text or to messages, awaited."""
+        """Send a text or messages to the model and return the typed answer, in an event loop."""
         try:
             flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
             return self._success(await arun(flow))
@@ -82,12 +83,12 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
-        """Return the value as a stream."""
+        """Send a text or messages to the model and return the answer as a Stream."""
         invocation = self._invocation(messages, options, self._streaming_plan)
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
     def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
-        """Return the value as an async stream."""
+        """Send a text or messages to the model and return the answer as an AsyncStream."""
         invocation = self._invocation(messages, options, self._streaming_plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
@@ -116,14 +117,14 @@ class StructuredModel(Generic[T, V]):
 
 
 class StructuredSettings(TypedDict, total=False):
-    """The keyword arguments of ``structured``, beside ``include_raw``.
+    """The keyword arguments of ``structured``, except ``include_raw``.
 
     Attributes:
         strategy: How structured output is requested: a Strategy, or "json_schema", "function_calling" or
-            "json_mode"; by default the most reliable way that the model supports.
+            "json_mode"; by default the most reliable strategy that the model supports.
         options: Options of the requests.
         budget: The limits of each call; by default 3 attempts.
-        retry: Asks again when an answer cannot be read; None never does.
+        retry: Asks the model again when an answer cannot be read; None raises the error at once.
         interceptors: Run around each call, the first one outermost.
     """
 
@@ -173,7 +174,9 @@ def structured(
     include_raw: bool = False,
     **settings: Unpack[StructuredSettings],
 ) -> Any:
-    """Return a model that answers with values of one type::
+    """Return a model that answers with values of one type.
+
+    For example::
 
         people = structured("openai:gpt-5-mini", Person)
         people.invoke("John Doe was born on the fourth of July 1968.")
@@ -190,8 +193,8 @@ def structured(
     """
     unknown = [name for name in settings if name not in StructuredSettings.__annotations__]
     if unknown:
-        known = ", ".join(["include_raw", *StructuredSettings.__annotations__])
-        raise TypeError(f"structured() got an unexpected keyword argument {unknown[0]!r}; it takes: {known}")
+        names = ", ".join(["include_raw", *StructuredSettings.__annotations__])
+        raise TypeError(f"structured() got an unexpected keyword argument {unknown[0]!r}; it takes: {names}")
     qualname, options = "structured", settings.get("options", _NO_OPTIONS)
     problems = options.problems(qualname)
     strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
@@ -211,18 +214,21 @@ def structured(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The models that may be asked, and the type that they are asked for."""
+    """The models to ask, with the parser of the answer and the requested strategy."""
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]
     strategy: Strategy | None
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return the models in order; ``partial_values`` for streams, which show the value as it grows."""
+        """Return a route for each model, in order.
+
+        ``partial_values`` is True for streams, which show the value while it is written.
+        """
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Return the models with their first output format made; add what is wrong to ``problems``."""
+        """Return a route for each model with its first output format, and add a problem for each failure."""
         routes = []
         for member in self.members:
             try:
@@ -274,6 +280,6 @@ def _parse_strategy(
     try:
         return _LANGCHAIN_NAMES.get(name) or Strategy(name)
     except (ValueError, TypeError):  # TypeError: the value has no hash
-        known = ", ".join([*Strategy, *_LANGCHAIN_NAMES])
-        problems.append(DefinitionProblem(qualname, f"the strategy {name!r} is unknown; use one of: {known}"))
+        names = ", ".join([*Strategy, *_LANGCHAIN_NAMES])
+        problems.append(DefinitionProblem(qualname, f"the strategy {name!r} is unknown; use one of: {names}"))
         return None

@@ -1,4 +1,4 @@
-"""Typed answers without an interface: a model that answers each message with a value of one type."""
+"""Typed answers without an interface: a model that answers every message with a value of one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions as tools: what the model is told about them, and how its arguments reach them."""
+"""Convert functions to tools that a model may call, with a description and an argument parser."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _DECLARATION = "__aiservices_tool__"
 
 
 class ReturnBehavior(StrEnum):
-    """Where the result of a tool goes.
+    """The destination of a tool result: the model, or the caller of the method.
 
     Attributes:
-        TO_LLM: To the model, which goes on with it.
-        IMMEDIATE: It is the answer of the method, unless a tool called in the same round returns to the
-            model.
-        IMMEDIATE_IF_LAST: It is the answer of the method if it is the last call of its round.
+        TO_LLM: The result goes to the model, which continues.
+        IMMEDIATE: The result is the answer of the method, unless a tool called in the same round returns to
+            the model.
+        IMMEDIATE_IF_LAST: The result is the answer of the method if it is the last call of its round.
     """
 
     TO_LLM = "to_llm"
@@ -52,7 +52,7 @@ class ToolException(Exception):
 
 
 class ToolDeclaration(NamedTuple):
-    """The arguments of ``@tool``."""
+    """The arguments of ``@tool``, which are stored on the function."""
 
     name: str | None = None
     description: str | None = None
@@ -67,13 +67,13 @@ class Tool:
 
     Attributes:
         name: The name by which the model calls it.
-        description: What the model is told about it.
+        description: The description for the model.
         function: The function itself.
         arguments: Parses the arguments that the model writes into a dict by parameter name.
         injected: The parameters that the model never sees, each with its role.
         asynchronous: True if the function is a coroutine function.
-        return_behavior: Where the result goes.
-        timeout: Seconds after which a call fails; None for the timeout of ToolLimits.
+        return_behavior: The destination of the result.
+        timeout: Seconds after which a call fails; if None, the timeout of ToolLimits applies.
         needs_approval: True if each call must be approved before it runs.
     """
 
@@ -90,13 +90,13 @@ class Tool:
 
 
 class ToolRun(NamedTuple):
-    """One call of a tool and what came of it.
+    """One executed tool call with its arguments, its result or error, and its duration.
 
     Attributes:
         call: The call as the model wrote it.
         arguments: The arguments by parameter name; None if they could not be read.
         result: The result; None if the call failed.
-        text: What the model is told.
+        text: The text that the model receives.
         error: Why the call failed; None if it succeeded.
         seconds: Wall time of the function.
         cut: How many characters of the result were left out of ``text`` because of the limit.
@@ -117,7 +117,7 @@ class ToolRun(NamedTuple):
 
     @property
     def message(self) -> ToolMessage:
-        """What the model is told, as a message."""
+        """The message that sends the result to the model."""
         return ToolMessage(self.call.id, self.call.name, self.text)
 
 
@@ -125,16 +125,16 @@ ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
 
 
 class ToolErrors(NamedTuple):
-    """What the model is told when a tool call fails.
+    """Functions that choose the text for the model when a tool call fails.
 
-    Each function returns the text for the model, or raises to end the call of the method; what it raises
+    Each function returns the text, or raises an exception to end the call of the method. The exception
     becomes the cause of a ToolError, unless it is an AiServiceError. The functions are not awaited.
 
     Attributes:
         unknown: For a tool that does not exist.
         arguments: For arguments that cannot be read.
-        execution: For a tool that raised. By default the model sees the text of a ToolException, and of other
-            exceptions only that the tool failed.
+        execution: For a tool that raised an exception. By default the model receives the text of a
+            ToolException; for other exceptions it only learns that the tool failed.
     """
 
     unknown: ErrorFormatter = lambda run: run.text
@@ -144,7 +144,7 @@ class ToolErrors(NamedTuple):
 
 @runtime_checkable
 class ToolProvider(Protocol):
-    """An object that chooses the tools of each call."""
+    """An object that provides the tools for each call of a method."""
 
     def tools(self, invocation: object) -> Iterable[ToolSource]:
         """Return the tools for a call; ``invocation`` is an ``aiservices.interceptors.Invocation``."""
@@ -176,16 +176,18 @@ def tool(
     timeout: float | None = None,
     needs_approval: bool = False,
 ) -> Any:
-    """Mark a function or method as a tool and return it unchanged. Plain functions work as tools without it.
+    """Mark a function or method as a tool and return it unchanged.
 
-    A bound method cannot be marked itself, so a partial of it is returned.
+    Plain functions are accepted as tools without this decorator. A bound method cannot be marked itself, so a
+    partial of it is returned.
 
     Args:
         function: The function or method.
         name: The name that the model sees; by default the function's name.
-        description: What the model is told; by default the first paragraph of the docstring. Parameters are
-            described by their types, defaults, ``Description``, ``Field`` or a docstring line ``name: text``.
-        return_behavior: Where the result goes.
+        description: The description for the model; by default the docstring without its sections. Parameters
+            are described by their types, defaults, ``Description``, ``Field`` or a docstring line
+            ``name: text``.
+        return_behavior: The destination of the result.
         timeout: Seconds after which a call fails.
         needs_approval: True to wait for an approval before each call.
     """
@@ -205,10 +207,10 @@ def tool(
 
 
 def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) -> list[Tool]:
-    """Return the tools of a function or an object.
+    """Return the tools that a function or an object provides.
 
-    ``namespace`` holds local names that string annotations may use. Raises ToolDefinitionError if there are
-    no tools, or if one cannot be called by a model.
+    ``namespace`` contains local names that string annotations may use. Raises ToolDefinitionError if there
+    are no tools, or if a model cannot call one.
     """
     if isinstance(source, Tool):
         return [source]
@@ -266,7 +268,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
 
 @lru_cache(maxsize=1024)
 def _cached_parameters(function: FunctionType, bound: bool, name: str, docs: str) -> Parameters:
-    """Return the parameters of a function without a closure, which are the same in every call."""
+    """Return the parameters of a tool, cached by its function, which must not have a closure."""
     called = MethodType(function, function) if bound else function  # only the missing "self" matters
     return _parameters(called, called, name, docs, {})
 

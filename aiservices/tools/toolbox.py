@@ -1,4 +1,4 @@
-"""The tools of a method, and the form in which each model gets them."""
+"""The tools of a method, their limits, and the specifications of tools that a model receives."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # accepted by every provider
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """How much a model may do with its tools in one call.
+    """The limits of tool use in one call: rounds, calls, concurrency, time and text.
 
     Attributes:
         max_rounds: How many times the model may call tools and continue.
         max_calls: How many calls it may make in all rounds.
         max_concurrency: How many calls of one round run at the same time.
-        timeout: Seconds for each call of a tool that has no timeout of its own; None for no limit.
-        max_characters: How many characters of a result the model sees; it is told that there were more. The
-            ToolRun has the whole result. None for no limit.
+        timeout: Seconds for each call of a tool that has no timeout of its own. None sets no limit.
+        max_characters: How many characters of a result the model receives, with a note that the rest is
+            missing. The ToolRun contains the whole result. None sets no limit.
     """
 
     max_rounds: int = 10
@@ -52,10 +52,10 @@ class ToolLimits:
 
 
 class OfferedTools(NamedTuple):
-    """The tools in the form that one model supports.
+    """The tool specifications for one model, and the parsers of the arguments.
 
     Attributes:
-        tooling: What is sent with the request.
+        tooling: The specifications that are sent with the request.
         parsers: The parser of the arguments of each tool, by name.
     """
 
@@ -65,7 +65,7 @@ class OfferedTools(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Toolbox:
-    """The tools of one method.
+    """The tools that one method offers to the model, and their limits.
 
     Attributes:
         tools: The tools by name.
@@ -79,11 +79,11 @@ class Toolbox:
     _offered: dict[Capabilities, OfferedTools] = field(default_factory=dict, init=False, repr=False)
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
-        """Return a toolbox with more tools. Raises ToolDefinitionError for invalid and duplicate names."""
+        """Return a toolbox with more tools. Raise ToolDefinitionError for invalid or duplicate names."""
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
-        """Return the tools in the form for a model with these capabilities; None if there are none."""
+        """Return the tool specifications for a model with these capabilities; None without tools."""
         if not self.tools:
             return None
         if capabilities not in self._offered:
@@ -102,9 +102,9 @@ def plan_toolbox(
     problems: list[DefinitionProblem],
     namespace: Mapping[str, object] | None = None,
 ) -> Toolbox | None:
-    """Return the toolbox of a method; None if it has no tools. Adds what is wrong to ``problems``.
+    """Return the toolbox of a method, and add a problem for each invalid tool.
 
-    ``namespace`` holds local names that string annotations may use.
+    Returns None if there are no tools. ``namespace`` contains local names that string annotations may use.
     """
     if not sources:
         return None
@@ -134,7 +134,10 @@ def plan_toolbox(
 def make_toolbox(
     sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, object] | None = None
 ) -> Toolbox:
-    """Return the toolbox for functions, objects and providers. Raises ToolDefinitionError."""
+    """Make a toolbox of functions, objects and tool providers.
+
+    Raises ToolDefinitionError if a model cannot call one of the tools.
+    """
     providers = tuple(source for source in sources if _is_provider(source))
     others = [source for source in sources if not _is_provider(source)]
     tools = [tool for source in others for tool in tools_of(source, namespace)]
@@ -144,7 +147,7 @@ def make_toolbox(
 def tool_problems(
     tool: Tool, parameter_names: Collection[str], *, is_async: bool, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield the reasons why a method with these parameters cannot call a tool."""
+    """Yield a problem for each reason why a method cannot use a tool."""
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     missing = [name for name in tool.injected if name not in parameter_names]
@@ -184,7 +187,7 @@ def _offer(tools: Iterable[Tool], capabilities: Capabilities) -> OfferedTools:
 def _specify(
     name: str, description: str, arguments: TypeParser[dict[str, Any]], profile: str | None
 ) -> tuple[ToolSpecification, TypeParser[dict[str, Any]]]:
-    """Return what a model is told about a tool, strict if possible, and the parser of the arguments."""
+    """Return the specification of a tool, strict if possible, and the parser of its arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
         from output_parsers.strict import encode_parser  # not every model has a strict mode

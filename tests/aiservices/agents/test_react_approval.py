@@ -271,7 +271,7 @@ def test_resume_refuses_another_output_type() -> None:
 
 def test_the_state_of_another_agent_is_refused() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.")).state
-    with pytest.raises(ValueError, match=r"^the state is that of Friday\.reply, not of Bob\.reply$"):
+    with pytest.raises(ValueError, match=r"^the suspended call belongs to Friday\.reply, not to Bob\.reply$"):
         ReActAgent("Bob", "", ScriptedChatModel([])).resume(state, {state.pending[0]: True})
 
 
@@ -281,9 +281,11 @@ def test_the_state_of_a_service_is_refused() -> None:
 
     service = create(Friday, ScriptedChatModel([PAY]), tools=[Desk()])
     state = paused(lambda: service.reply("It is broken.")).state
-    with pytest.raises(ValueError, match=r"^the state is that of the service method") as caught:
+    with pytest.raises(ValueError, match=r"^the suspended call belongs to the service method") as caught:
         agent().resume(state, {state.pending[0]: True})
-    assert str(caught.value) == "the state is that of the service method Friday.reply, not of an agent"
+    assert (
+        str(caught.value) == "the suspended call belongs to the service method Friday.reply, not to an agent"
+    )
 
 
 def test_a_missing_decision_is_an_error() -> None:

@@ -359,9 +359,9 @@ def test_a_call_that_goes_on_has_the_budget_of_a_call_and_no_more() -> None:
 def test_the_state_of_another_method_is_refused() -> None:
     service = asks(scripted(tool_calls_reply(SEND)))
     state = paused(lambda: service.ask("pay")).state
-    with pytest.raises(ValueError, match="state") as caught:
+    with pytest.raises(ValueError, match="suspended call") as caught:
         resume(service.told, state, {"c1": True})
-    assert str(caught.value) == "the state is that of Asks.ask, not of Asks.told"
+    assert str(caught.value) == "the suspended call belongs to Asks.ask, not to Asks.told"
 
 
 @pytest.mark.parametrize(
