@@ -167,13 +167,13 @@ class TupleCodec(Codec):
             if isinstance(codec, NullableCodec) and members.get(key) is None:
                 # the schema asks for null here; a missing key has the same meaning
                 if key not in members:
-                    child.unencoded("it is left out", ABSENT)
+                    child.unencoded("it is missing", ABSENT)
                 has_gap = True
             elif key not in members:
                 child.fail(f"the required key {key!r} is missing", ABSENT)
                 items.append(None)
             elif has_gap:
-                child.fail("an item before it is left out", members[key])
+                child.fail("an earlier item is missing", members[key])
             else:
                 items.append(codec.decode(members[key], child))
         return items + self._decode_rest(members, cursor, has_gap=has_gap)
@@ -184,11 +184,11 @@ class TupleCodec(Codec):
             return []
         child = cursor.encoded_child("rest")
         if "rest" not in members:
-            child.unencoded("it is left out", ABSENT)
+            child.unencoded("it is missing", ABSENT)
             return []
         items = child.parse_json_string(members["rest"], "[")
         if not isinstance(items, list) or (has_gap and items):
-            message = "an item before it is left out" if has_gap else "expected an array"
+            message = "an earlier item is missing" if has_gap else "expected an array"
             child.fail(message, members["rest"])
             return []
         first = len(self.items)
@@ -394,7 +394,7 @@ class ObjectCodec(Codec):
             if key in value:
                 encoded[key] = codec.encode(value[key], cursor.child(key))
             elif absence is Absence.NEVER:
-                raise EncodingError(cursor.child(key).path, "it is required, and left out")
+                raise EncodingError(cursor.child(key).path, "the required property is missing")
             elif absence is not Absence.MISSING:
                 encoded[key] = None
         others = {key: item for key, item in value.items() if key not in self.fields}
@@ -487,11 +487,11 @@ class ObjectCodec(Codec):
             if key in present or field.absence is Absence.MISSING:
                 continue
             if field.absence is Absence.NEVER:
-                cursor.child(key).mismatch("it is required, and left out", ABSENT)
+                cursor.child(key).mismatch("the required property is missing", ABSENT)
             else:
-                cursor.child(key).unencoded("it is left out", ABSENT)
+                cursor.child(key).unencoded("it is missing", ABSENT)
         for name in self._pairs_by_name.keys() - lists.keys():
-            cursor.encoded_child(name).unencoded("it is left out", ABSENT)
+            cursor.encoded_child(name).unencoded("it is missing", ABSENT)
 
     def _decode_other(self, key: str, item: Json, cursor: DecodeCursor) -> Json:
         """Decode the value of a property that is not declared in the schema."""

@@ -175,7 +175,7 @@ class JsonTextCodec(Codec):
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
         if not self._accepts(value):
-            message = f"expected the text of another kind of value, found {describe_value(value)}"
+            message = f"{self._expected_types()}, found {describe_value(value)}"
             raise EncodingError(cursor.path, message)
         return dump_json(value)
 
@@ -192,7 +192,7 @@ class JsonTextCodec(Codec):
                 return value
             return self._keep_plain(message, value, cursor)
         if not self._accepts(inner):
-            cursor.fail("expected the text of another kind of value", inner)
+            cursor.fail(self._expected_types(), inner)
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
@@ -202,6 +202,9 @@ class JsonTextCodec(Codec):
         else:
             cursor.fail(message, value, DeviationKind.UNKNOWN_FORM)
         return value
+
+    def _expected_types(self) -> str:
+        return f"expected JSON text of one of these types: {', '.join(sorted(self.kinds_inside or KINDS))}"
 
     def _accepts(self, value: Json) -> bool:
         return self.kinds_inside is None or kind_of(value) in self.kinds_inside
@@ -235,10 +238,10 @@ class NeverCodec(Codec):
         return {"type": "null"}  # sent for the items of a list that must be empty
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        raise EncodingError(cursor.path, f"expected nothing here, found {describe_value(value)}")
+        raise EncodingError(cursor.path, f"no value is allowed here, found {describe_value(value)}")
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
-        cursor.mismatch("expected nothing here", value, changes_shape=True)
+        cursor.mismatch("no value is allowed here", value, changes_shape=True)
         return value
 
 
@@ -292,7 +295,7 @@ class WrapperCodec(Codec):
         return self.inner.decode(members[self.key], cursor.encoded_child(self.key))
 
     def _decode_without_wrapper(self, value: Json, cursor: DecodeCursor) -> Json:
-        cursor.unencoded(f"expected an object with {self.key!r} alone", value)
+        cursor.unencoded(f"expected an object with only the key {self.key!r}", value)
         return self.inner.decode(value, cursor)
 
 

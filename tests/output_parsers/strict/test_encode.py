@@ -144,7 +144,7 @@ def test_a_tuple_may_have_optional_and_further_items() -> None:
     check_round_trip(schema, [1, "x", True], {"item_0": 1, "item_1": "x", "rest": [True]})
     with pytest.raises(EncodingError) as caught:
         encode(schema, OPENAI).decode({"item_0": 1, "item_1": None, "rest": [True]})
-    assert str(caught.value) == "$.rest: an item before it is left out, found an array of 1"
+    assert str(caught.value) == "$.rest: an earlier item is missing, found an array of 1"
 
 
 def test_any_json_is_sent_as_its_text() -> None:

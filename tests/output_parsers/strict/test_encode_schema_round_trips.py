@@ -228,7 +228,7 @@ def values_for(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.S
 # Rules that a schema cannot express: keys of pairs are unique, and optional items of a tuple come last.
 INEXPRESSIBLE = {
     "the key appears twice",
-    "an item before it is left out",
+    "an earlier item is missing",
     "no item of this name is expected",  # the same, where a branch of a union has fewer items
 }
 JSON_TEXT = "written as JSON text in this string"
