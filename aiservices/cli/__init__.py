@@ -1,4 +1,4 @@
-"""The command line ``aiservices``: show, call, check and serve services without writing a program."""
+"""The ``aiservices`` command line, with commands to show, call, check and serve services."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import sys
 
 __all__ = ["main"]
 
-_NEEDED = ("typer", "rich")
+_REQUIRED_PACKAGES = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line with the arguments of the process, and end it with the exit code.
+    """Run the command line with the arguments of the process, and end the process with its exit code.
 
     Needs the extra ``cli``; without it the exit code is 2, and standard error says what to install.
     """
     try:
         from .main import application
     except ModuleNotFoundError as error:
-        if error.name not in _NEEDED:
+        if error.name not in _REQUIRED_PACKAGES:
             raise
         print(
             f"aiservices: the command line needs {error.name}, which is not installed: "

@@ -1,4 +1,4 @@
-"""The command ``call``: call a method of a service and print its answer, a stream as it arrives."""
+"""The command ``call``, which calls a method of a service and prints the answer."""
 
 from __future__ import annotations
 
@@ -32,20 +32,24 @@ _NO_DETAILS = (
 )
 
 
-def call(target_name: str, model: str | None, typed: Sequence[str], *, verbose: bool, as_json: bool) -> None:
-    """Call the method of a target with typed arguments and print its answer.
+def call(
+    target_name: str, model: str | None, argument_texts: Sequence[str], *, verbose: bool, as_json: bool
+) -> None:
+    """Call a method with arguments from the command line, and print its answer.
 
-    With ``verbose`` print the details of the call, too. Raises UsageError, DefinitionError, and the errors of
-    the call.
+    With ``verbose`` it prints the details of the call, too. Raises UsageError, DefinitionError, and the
+    errors of the call.
     """
     target = find_target(target_name)
     details = _CallDetails()
     service = make_service(target, model_from_option(model), [details])
     names = selected_methods(target, service)
     if len(names) > 1:
-        raise UsageError(f"name a method, as {target_name}.METHOD: {', '.join(names)}")
+        raise UsageError(
+            f"{target_name} has several methods; name one as {target_name}.METHOD: {', '.join(names)}"
+        )
     method = contract_of(target.interface_of(service)).methods[names[0]]
-    args, kwargs = method.bind_arguments(read_arguments(typed, method))
+    args, kwargs = method.bind_arguments(read_arguments(argument_texts, method))
     # One event loop for the call and its stream: connections belong to the loop that opened them.
     with asyncio.Runner() as runner:
         printer = _AnswerPrinter(method, details, runner, verbose, as_json)
@@ -57,8 +61,8 @@ def call(target_name: str, model: str | None, typed: Sequence[str], *, verbose: 
 class _CallDetails:
     """A listener that stores the result of the call, with its attempts and tokens.
 
-    It hears nothing of a service that the program created: then only a method that returns a Result or a
-    Stream has details.
+    It receives no events of a service that the user's program created. Then only methods that return a Result
+    or a Stream have details.
     """
 
     def __init__(self) -> None:
@@ -73,7 +77,7 @@ class _CallDetails:
 
 
 class _AnswerPrinter(NamedTuple):
-    """Prints the answer of one method.
+    """Prints the answer of one method call.
 
     Attributes:
         method: The method, with the codec of its values.
@@ -90,7 +94,7 @@ class _AnswerPrinter(NamedTuple):
     as_json: bool
 
     def print_answer(self, returned: Any) -> None:
-        """Print what the method returned, according to its shape."""
+        """Print the return value of a method, which may be a value, a stream or an iterator."""
         shape, is_async = self.method.returns.shape, self.method.returns.is_async
         if shape is ReturnShape.ITEMS:
             for item in self._iterate(returned):
@@ -119,7 +123,7 @@ class _AnswerPrinter(NamedTuple):
             self._print_value(value)
 
     def print_details(self) -> None:
-        """Print attempts, tokens, coercions and tool runs to standard error."""
+        """Print the details of the call, such as attempts and tokens, to standard error."""
         details = self.details.as_json()
         print_text(_NO_DETAILS if details is None else _details_text(details), file=sys.stderr)
 
@@ -147,7 +151,7 @@ class _AnswerPrinter(NamedTuple):
 
 
 def iterate(runner: asyncio.Runner, items: AsyncIterable[T]) -> Iterator[T]:
-    """Iterate over an async iterable from blocking code."""
+    """Yield the items of an async iterable in blocking code."""
     iterator = aiter(items)
     while True:
         try:
@@ -162,7 +166,7 @@ async def _next(iterator: AsyncIterator[T]) -> T:
 
 
 def show_live(snapshots: Iterable[Any]) -> None:
-    """Show a value on the terminal while it is streamed, and erase it at the end."""
+    """Show a streamed value on the terminal while it grows, and erase it at the end."""
     console = stdout_console()
     if not console.is_terminal:
         for _ in snapshots:
@@ -179,7 +183,10 @@ def show_live(snapshots: Iterable[Any]) -> None:
 
 
 def _details_json(result: Result[Any]) -> dict[str, Any]:
-    """Return attempts, tokens, coercions and tool runs as JSON data, in the form that the HTTP API uses."""
+    """Return the details of a call as JSON data, in the same format as the HTTP API.
+
+    The details are attempts, tokens, coercions and tool runs.
+    """
     # The text stands in for the value, which is printed already and may have any type.
     text_result = Result(
         result.reply.text,
@@ -198,7 +205,7 @@ def _details_json(result: Result[Any]) -> dict[str, Any]:
 
 
 def _details_text(details: dict[str, Any]) -> str:
-    """Return the details as lines: the strategy, each attempt, coercions, tool runs, and the sum."""
+    """Return the details of a call as text, with one line for each attempt, coercion and tool run."""
     lines = [f"strategy: {details['strategy']} ({'; '.join(details['reasons'])})"]
     for number, attempt in enumerate(details["attempts"], 1):
         error = f", {attempt['error']}" if attempt["error"] else ""

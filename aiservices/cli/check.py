@@ -1,4 +1,4 @@
-"""The command ``check``: find problems in services, and types that strict mode does not support."""
+"""The command ``check``, which finds problems in services and types that strict mode does not support."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .services import (
 
 
 class CheckedMethod(NamedTuple):
-    """The result for one method, or for a whole service if it cannot be created.
+    """The result of checking one method, or a whole service if the service cannot be created.
 
     Attributes:
         service: The service as ``module:name``.
@@ -64,32 +64,32 @@ class CheckedMethod(NamedTuple):
 
 
 def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
-    """Print the problems of the services of modules, and return True if there are none.
+    """Check services, print their problems, and return True if there are none.
 
     With ``strict`` a type that cannot use strict mode is a problem, too. Raises UsageError for an unknown
     profile, and if there is no service.
     """
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile}{suggestion(profile, list(PROFILES))}")
-    checked: list[CheckedMethod] = []
+    results: list[CheckedMethod] = []
     skipped: list[str] = []
     for text in targets:
         for target in _find_services(text, skipped):
-            checked += _check(target, profile)
-    if not checked:
-        others = f"; skipped, because they have no prompts: {', '.join(skipped)}" if skipped else ""
+            results += _check(target, profile)
+    if not results:
+        others = f"; skipped because of missing prompts: {', '.join(skipped)}" if skipped else ""
         raise UsageError(f"there is no service in {', '.join(targets)}{others}")
     # Without --strict a lost strict mode is only a note: the value is still validated when it is read.
-    passes = not any(one.problems or (strict and not one.is_strict) for one in checked)
+    passes = not any(result.problems or (strict and not result.is_strict) for result in results)
     if as_json:
-        print(json.dumps(_as_dict(checked, skipped, profile, passes=passes), indent=2))
+        print(json.dumps(_as_dict(results, skipped, profile, passes=passes), indent=2))
     else:
-        _print(checked, skipped, profile)
+        _print(results, skipped, profile)
     return passes
 
 
 def _find_services(text: str, skipped: list[str]) -> Iterator[ServiceTarget]:
-    """Yield the service of a target, or all services of a module.
+    """Yield the service that a target names, or all services if the target is a module.
 
     A Protocol without prompts may have another purpose: in a whole module it is added to ``skipped``.
     """
@@ -128,58 +128,59 @@ def _check(target: ServiceTarget, profile: str) -> Iterator[CheckedMethod]:
         yield CheckedMethod(service_name, qualname, returns, (), tuple(strict_mode_notes(plan, profile)))
 
 
-def _print(checked: Sequence[CheckedMethod], skipped: Sequence[str], profile: str) -> None:
+def _print(results: Sequence[CheckedMethod], skipped: Sequence[str], profile: str) -> None:
     print_table(
-        ("method", "answer", "verdict"), [(one.qualname, one.returns, one.verdict) for one in checked]
+        ("method", "answer", "verdict"),
+        [(result.qualname, result.returns, result.verdict) for result in results],
     )
-    for one in checked:
-        for message in (*one.problems, *one.notes):
-            print(f"\n{one.qualname}: {message}", end="")
-    if any(one.problems or one.notes for one in checked):
+    for result in results:
+        for message in (*result.problems, *result.notes):
+            print(f"\n{result.qualname}: {message}", end="")
+    if any(result.problems or result.notes for result in results):
         print()
     counts = (
-        count_text(len({one.service for one in checked}), "service"),
-        count_text(len(checked), "method"),
-        count_text(sum(len(one.problems) for one in checked), "problem"),
+        count_text(len({result.service for result in results}), "service"),
+        count_text(len(results), "method"),
+        count_text(sum(len(result.problems) for result in results), "problem"),
     )
-    not_strict = sum(not one.is_strict for one in checked)
+    not_strict = sum(not result.is_strict for result in results)
     print(f"\n{', '.join(counts)}; without strict mode for {profile}: {not_strict}")
     for name in skipped:
         print(f"skipped: {name} has no prompts; check it by its name")
 
 
 def _as_dict(
-    checked: Sequence[CheckedMethod], skipped: Sequence[str], profile: str, *, passes: bool
+    results: Sequence[CheckedMethod], skipped: Sequence[str], profile: str, *, passes: bool
 ) -> dict[str, object]:
     return {
         "passes": passes,
         "profile": profile,
         "methods": [
             {
-                "service": one.service,
-                "method": one.qualname,
-                "returns": one.returns,
-                "problems": one.problems,
-                "strict": one.is_strict,
-                "notes": [note._asdict() for note in one.notes],
+                "service": result.service,
+                "method": result.qualname,
+                "returns": result.returns,
+                "problems": result.problems,
+                "strict": result.is_strict,
+                "notes": [note._asdict() for note in result.notes],
             }
-            for one in checked
+            for result in results
         ],
         "skipped": list(skipped),
     }
 
 
-# --- What strict mode does not support ---
+# --- Features that strict mode does not support ---
 
 
 class StrictModeNote(NamedTuple):
-    """Something in a type that strict mode does not support, and what is done about it.
+    """A feature of a type that strict mode does not support, and what the library does about it.
 
     Attributes:
         about: "answer", or "tool NAME".
         path: The field inside the type.
-        feature: What is not supported.
-        action: What is done about it.
+        feature: The feature that is not supported.
+        action: What the library does about it.
         strict: False if strict mode has to be given up because of it.
     """
 
@@ -194,10 +195,10 @@ class StrictModeNote(NamedTuple):
 
 
 def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
-    """Yield what strict mode does not support in the answer and the tools of a method.
+    """Yield notes on the types of a method's answer and tools that strict mode does not support.
 
-    The default profile is that of the model, if the model has a strict mode. A type that only a custom parser
-    can read has no notes.
+    The default profile is that of the model, if the model has a strict mode. There are no notes on a type
+    that only a custom parser can read.
     """
     capabilities = plan.call.model.capabilities
     if profile is None and not capabilities.strict_schema:
@@ -226,18 +227,24 @@ def _findings(tp: object, profile: str) -> list[Finding]:
 
 
 def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
-    """Return the findings for a streamed value: an encoded value cannot be decoded before its end."""
-    if not findings or not all(one.lossless for one in findings) or _keeps_its_shape(tp, profile):
+    """Return the strict mode findings for a type whose values are streamed.
+
+    A value that is encoded for strict mode cannot be decoded before its end.
+    """
+    if not findings or not all(finding.lossless for finding in findings) or _keeps_its_shape(tp, profile):
         return findings
-    encoded = [one for one in findings if one.action != ENFORCED_LATER]
+    encoded = [finding for finding in findings if finding.action != ENFORCED_LATER]
     return [
-        Finding(one.path, f"{one.feature}, in a value that is streamed", GIVEN_UP, False)
-        for one in encoded or findings
+        Finding(finding.path, f"{finding.feature}, in a value that is streamed", GIVEN_UP, False)
+        for finding in encoded or findings
     ]
 
 
 def _keeps_its_shape(tp: Any, profile: str) -> bool:
-    """Return True if the strict schema has the shape of the type. A root that is not an object is wrapped."""
+    """Return True if values in strict mode have the same JSON form as values of the type.
+
+    A root that is not an object is wrapped in one first.
+    """
     parser = parser_for(tp)
     is_object = (parser.schema or {}).get("type") == "object"
     if not is_object and isinstance(parser, TypeParser):

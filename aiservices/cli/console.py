@@ -1,4 +1,4 @@
-"""Output to the terminal: texts, headings, tables and signatures."""
+"""Print texts, headings, tables and signatures on the terminal."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _PIPE_WIDTH = 500  # columns if the output is not a terminal, so that rich wraps
 
 
 def stdout_console() -> Console:
-    """Return the console of standard output. It has no colours outside of terminals and with NO_COLOR set."""
+    """Return a rich console for standard output. It uses colours only on a terminal without NO_COLOR."""
     console = Console(highlight=False, markup=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
 
 
 def print_heading(text: str) -> None:
-    """Print a bold line."""
+    """Print a text as a bold line."""
     stdout_console().print(Text(text, "bold"), soft_wrap=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under the names of their columns."""
+    """Print rows as a table under the names of their columns."""
     rich_table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         rich_table.add_column(name, overflow="fold")
@@ -46,10 +46,10 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def print_text(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:
-    """Write a text and flush it.
+    """Print a text and flush the output.
 
-    On a terminal, control characters except newline and tab are replaced by visible symbols: a model could
-    otherwise send escape sequences to the terminal.
+    On a terminal, control characters except newline and tab are replaced with visible symbols. Otherwise a
+    model could send escape sequences to the terminal.
     """
     stream = file or sys.stdout
     visible = _CONTROL_CHARACTERS.sub(_symbol, text) if stream.isatty() else text
@@ -65,7 +65,7 @@ _STARS: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Para
 
 
 def signature_text(qualname: str, signature: inspect.Signature) -> str:
-    """Return a signature as text: ``Service.method(text: str, limit: int = 3) -> bool``."""
+    """Return a method's signature as text, such as ``Service.method(text: str, limit: int = 3) -> bool``."""
     parts, starred = [], False
     for parameter in signature.parameters.values():
         star = _STARS.get(parameter.kind, "")
@@ -82,5 +82,5 @@ def _annotation_text(annotation: object) -> str:
 
 
 def count_text(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 method``, ``2 methods``."""
+    """Return a number with its noun in singular or plural, such as ``1 method`` or ``2 methods``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,7 @@
 """The errors of the command line, their exit codes, and how they are reported.
 
-Every command imports this module, ``--help`` too: it must import neither rich nor the library.
+Every command imports this module, even ``--help``. To start quickly, it imports neither rich nor the
+library.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import typer
 
 
 class ExitCode(IntEnum):
-    """The exit code of a command.
+    """The exit codes of the command line.
 
     Attributes:
         DONE: Success.
@@ -33,16 +34,16 @@ class ExitCode(IntEnum):
 
 
 class UsageError(Exception):
-    """The command line is wrong. The message says what to type instead."""
+    """Raised if the command line is wrong. The message says what to type instead."""
 
 
 class CommandFailedError(Exception):
-    """The command line is right, but the command failed."""
+    """Raised if a command fails although the command line is correct."""
 
 
 @contextmanager
 def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
-    """Print an error that is raised inside to standard error, and end the command with its exit code.
+    """Print an error raised in the block to standard error, and end the command with its exit code.
 
     ``debug`` also prints the traceback. ``as_json`` also writes the error as JSON to standard output.
     """
@@ -80,9 +81,9 @@ def _message_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (--debug shows where)"
 
 
-def suggestion(name: str, known_names: Sequence[str]) -> str:
-    """Return the end of an error message about an unknown name: the closest known name, or all of them."""
-    close = get_close_matches(name, known_names, 1)
-    if close:
-        return f"; did you mean {close[0]}?"
-    return f"; there are: {', '.join(known_names)}" if known_names else ""
+def suggestion(name: str, valid_names: Sequence[str]) -> str:
+    """Return the end of an error message about an unknown name: the closest valid name, or all names."""
+    matches = get_close_matches(name, valid_names, 1)
+    if matches:
+        return f"; did you mean {matches[0]}?"
+    return f"; there are: {', '.join(valid_names)}" if valid_names else ""

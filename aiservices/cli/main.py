@@ -1,4 +1,4 @@
-"""The commands of the command line with their options, and shell completion.
+"""The commands of the command line, their options, and shell completion.
 
 A command imports its module when it runs: ``aiservices --help`` must not wait for the imports of a model.
 """
@@ -22,26 +22,30 @@ _LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]", "::1"]
 
 
 def complete_target(incomplete: str) -> list[str]:
-    """Return the targets that start with a text. Imports the module if a colon follows its name."""
+    """Return the shell completions of a target such as ``shop:Desk.answer``.
+
+    The module is imported if a colon follows its name.
+    """
     return [target for target in _completions(_targets, incomplete) if target.startswith(incomplete)]
 
 
 def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
-    """Return ``NAME=`` for each parameter without a value so far."""
-    target, given = str(context.params.get("target") or ""), list(context.params.get("arguments") or ())
+    """Return the shell completion ``NAME=`` for each parameter that has no value yet."""
+    target = str(context.params.get("target") or "")
+    argument_texts = list(context.params.get("arguments") or ())
     # bash treats a colon as a word of its own, so that the rest of a target arrives here.
-    if given == [":"]:
+    if argument_texts == [":"]:
         return [candidate.rpartition(":")[2] for candidate in complete_target(f"{target}:{incomplete}")]
-    if given[:1] == [":"]:
-        target, given = f"{target}:{given[1]}", given[2:]
-    given_names = {argument.partition("=")[0].removesuffix(":") for argument in given}
-    return [f"{name}=" for name in _completions(_parameter_names, target) if name not in given_names]
+    if argument_texts[:1] == [":"]:
+        target, argument_texts = f"{target}:{argument_texts[1]}", argument_texts[2:]
+    used_names = {text.partition("=")[0].removesuffix(":") for text in argument_texts}
+    return [f"{name}=" for name in _completions(_parameter_names, target) if name not in used_names]
 
 
 def _completions(candidates: Callable[[str], Iterator[str]], text: str) -> list[str]:
-    """Return the candidates, or an empty list on any error.
+    """Return the shell completions of a text, or an empty list if an error occurs.
 
-    Everything that the imported module prints is discarded: it would appear in the command line of the user.
+    Output of the imported module is discarded, because it would appear in the user's command line.
     """
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -157,7 +161,7 @@ def global_options(
         bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of all commands."""
+    """Handle the options of the command line itself, such as ``--version``."""
 
 
 @application.command()
@@ -168,10 +172,10 @@ def show(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show what a method would send, and why.
+    """Show the request that a method would send, and why.
 
     Prints the messages, the schema of the answer, the strategy with its reasons, and the tools. Nothing is
-    sent, and no key is needed. An argument that is not given is shown as its default or as {{name}}.
+    sent, and no key is needed. A missing argument is shown as its default or as {{name}}.
     """
     with report_errors(debug=debug, as_json=json):
         from .show import show
@@ -193,7 +197,7 @@ def call(
     """Call a method and print its answer.
 
     A stream is printed as it arrives. An argument is read as the type of its parameter: text, numbers, dates,
-    values of an enum; lists and records as JSON. A list may also be given item by item: NAME=ONE NAME=TWO.
+    values of an enum; lists and records as JSON. A list can also be passed item by item: NAME=ONE NAME=TWO.
     """
     with report_errors(debug=debug, as_json=json):
         from .call import call
@@ -214,7 +218,7 @@ def check(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Check the services of modules.
+    """Check the services in modules for problems.
 
     Checks definitions, templates and types. Also lists what the strict mode of a provider does not support in
     a type, and what is done about it. The exit code is 1 if there are problems.
@@ -244,7 +248,7 @@ def serve(
 
 
 def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
-    """Serve the endpoints of a service and the page to try them, until the process is stopped."""
+    """Serve a service over HTTP, with a page for trying it, until the process is stopped."""
     for package in ("fastapi", "uvicorn"):
         if find_spec(package) is None:
             raise UsageError(
@@ -254,7 +258,7 @@ def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
 
     target = find_target(target_name)
     if target.method:
-        raise UsageError(f"only a whole service can be served: leave .{target.method} out")
+        raise UsageError(f"only a whole service can be served: omit .{target.method}")
     service = make_service(target, model_from_option(model))
 
     import uvicorn
@@ -267,7 +271,7 @@ def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
     web_app = app(service, interface=interface)
     mount(web_app, service, interface=interface)
     if host in _LOOPBACK_HOSTS:
-        # Against DNS rebinding: a web page could reach this server by a host name that resolves to loopback.
+        # Prevent DNS rebinding: a web page could reach this server by a host name that resolves to loopback.
         web_app.add_middleware(TrustedHostMiddleware, allowed_hosts=_LOOPBACK_HOSTS)
     try:
         uvicorn.run(web_app, host=host, port=port)

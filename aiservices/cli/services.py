@@ -1,4 +1,4 @@
-"""Turn ``MODULE:SERVICE.METHOD`` into a service: import the module, find the name, create it."""
+"""Find or create the service that a target such as ``MODULE:SERVICE.METHOD`` names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ServiceTarget(NamedTuple):
-    """What a target refers to: an interface, a service object, or a function that creates a service.
+    """The object that a target names: an interface, a service, or a function that creates a service.
 
     Attributes:
         module: The imported module.
@@ -60,7 +60,7 @@ class ServiceTarget(NamedTuple):
 
 
 def split_target(target: str) -> tuple[str, str, str]:
-    """Split ``MODULE:NAME.method`` into module, name and method; a missing part is ""."""
+    """Split ``MODULE:NAME.method`` into module, name and method. A missing part is an empty string."""
     module, colon, rest = target.rpartition(":")
     if not colon or (len(module) == 1 and rest.startswith(("\\", "/"))):  # the colon of a Windows drive
         return target, "", ""
@@ -69,7 +69,7 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 
 def find_target(text: str) -> ServiceTarget:
-    """Import the module of a target and look up its name. Raises UsageError if it is not a service."""
+    """Import the module of a target and look up its service. Raises UsageError if there is none."""
     module_name, name, method = split_target(text)
     module = load_module(module_name)
     names = service_names(module)
@@ -79,15 +79,15 @@ def find_target(text: str) -> ServiceTarget:
     if not hasattr(module, name):
         raise UsageError(f"{module_name} has no {name}{suggestion(name, names)}")
     target = ServiceTarget(module, name, getattr(module, name), method)
-    if not _may_give_service(target):
+    if not _may_be_service(target):
         kind = "a class" if target.is_interface else f"a value of type {type(target.value).__name__}"
         others = f"; services in {module_name}: {', '.join(names)}" if names else ""
         raise UsageError(f"{module_name}:{name} is not a service, but {kind}{others}")
     return target
 
 
-def _may_give_service(target: ServiceTarget) -> bool:
-    """Return True for a service, a callable that may create one, and a class with a method to implement."""
+def _may_be_service(target: ServiceTarget) -> bool:
+    """Return True if a target may be a service, an interface, or a function that creates a service."""
     if not target.is_interface:
         return callable(target.value) or bool(method_names(target.value))
     cls = get_origin(target.value) or target.value
@@ -95,7 +95,7 @@ def _may_give_service(target: ServiceTarget) -> bool:
 
 
 def service_names(module: ModuleType) -> list[str]:
-    """Return the names of the services of a module: its own interfaces, and objects from ``create``."""
+    """Return the names of the interfaces that a module defines and of the services that it contains."""
     return [name for name, value in vars(module).items() if _is_service(value, module)]
 
 
@@ -109,13 +109,16 @@ def _is_service(value: object, module: ModuleType) -> bool:
 
 
 def has_prompts(interface: type) -> bool:
-    """Return True if an interface has prompts or options. A Protocol without them may not be a service."""
+    """Return True if an interface declares prompts or options for a model.
+
+    A Protocol without them may have another purpose.
+    """
     declared = [interface, *(attribute for _, _, attribute in methods_of(interface))]
     return any(declaration_of(one) != Declaration() for one in declared)
 
 
 def method_names(service: object) -> list[str]:
-    """Return the names of the methods of a service; an empty list for an object not made by ``create``."""
+    """Return the method names of a service, or an empty list if ``create`` did not make the object."""
     names = []
     for name, _, attribute in methods_of(type(service)):
         try:
@@ -127,7 +130,10 @@ def method_names(service: object) -> list[str]:
 
 
 def selected_methods(target: ServiceTarget, service: object) -> list[str]:
-    """Return the method that the target names, or all methods. Raises UsageError for an unknown name."""
+    """Return the name of the method in a target, or of all methods if the target names none.
+
+    Raises UsageError if the service does not have the method.
+    """
     names = method_names(service)
     if not target.method:
         return names
@@ -139,17 +145,17 @@ def selected_methods(target: ServiceTarget, service: object) -> list[str]:
 # --- Creating the service ---
 
 _NO_MODEL = (
-    "no model is given: pass --model openai:NAME (aiservices models lists others, --model fake makes answers "
-    "up), set AISERVICES_MODEL, or install the embedded model with pip install 'aiservices[local]'"
+    "no model: pass --model openai:NAME (aiservices models lists others, --model fake makes up answers), "
+    "set AISERVICES_MODEL, or install the embedded model with pip install 'aiservices[local]'"
 )
 
 
 def make_service(
     target: ServiceTarget, model: ChatModel | str | None, listeners: Sequence[Listener] = ()
 ) -> object:
-    """Return the service of a target; create it if necessary.
+    """Return the service that a target names, and create it if necessary.
 
-    Raises DefinitionError for a wrong interface, and UsageError if the target gives no service.
+    Raises DefinitionError for a wrong interface, and UsageError if there is no service.
     """
     if target.is_interface:
         if model is None and not _has_default_model():
@@ -158,8 +164,8 @@ def make_service(
     if method_names(target.value):
         if model is not None:
             raise UsageError(
-                f"{target.name} is a service that already has a model; leave --model out, or name its "
-                "interface"
+                f"{target.name} is a service that already has a model; omit --model, or give the interface "
+                "instead"
             )
         return target.value
     service = _call_factory(target.value, target.name, model)
@@ -171,7 +177,7 @@ def make_service(
 
 
 def _call_factory(factory: Callable[..., object], name: str, model: ChatModel | str | None) -> object:
-    """Call a function that creates a service. Pass the model if the function has a parameter ``model``."""
+    """Call a function that creates a service, and pass the model if it has a parameter ``model``."""
     parameters = _parameters_of(factory, name)
     required = [
         parameter.name
@@ -185,7 +191,7 @@ def _call_factory(factory: Callable[..., object], name: str, model: ChatModel | 
             f"{name} needs arguments ({', '.join(others)}); name a function without required parameters"
         )
     if model is not None and "model" not in parameters:
-        raise UsageError(f"{name} has no parameter model; leave --model out")
+        raise UsageError(f"{name} has no parameter model; omit --model")
     with redirect_stdout(sys.stderr):  # standard output is for the result of the command
         return factory(model=model) if model is not None or "model" in required else factory()
 
@@ -198,14 +204,14 @@ def _parameters_of(factory: Callable[..., object], name: str) -> Mapping[str, in
 
 
 def accepts_model(target: ServiceTarget) -> bool:
-    """Return True if ``--model`` can be given for the target."""
+    """Return True if the option ``--model`` is allowed for a target."""
     if target.is_interface or method_names(target.value):
         return target.is_interface
     return "model" in _parameters_of(target.value, target.name)
 
 
 def model_from_option(name: str | None) -> ChatModel | str | None:
-    """Return the model for the value of ``--model``: a FakeChatModel for "fake", else the name itself."""
+    """Return the model for the option ``--model``: a FakeChatModel for "fake", otherwise its name."""
     if name != "fake":
         return name
     from ..testing.fake import FakeChatModel  # rarely needed, and imports the schema code
@@ -218,7 +224,7 @@ def _has_default_model() -> bool:
 
 
 def has_local_runtime() -> bool:
-    """Return True if the embedded model can run: its package is installed."""
+    """Return True if the package that runs the embedded model is installed."""
     return find_spec("xllamacpp") is not None
 
 
@@ -233,10 +239,10 @@ _LIBRARY_PATHS = (
 
 
 def load_module(name: str) -> ModuleType:
-    """Import the module ``shop.services`` or ``shop/services.py``, relative to the current folder.
+    """Import a module by its name or file path, such as ``shop.services`` or ``shop/services.py``.
 
-    A file in a package is imported by its full name, so that its relative imports work. Raises UsageError if
-    there is no such module or its import fails.
+    Names and paths are relative to the current folder. A file in a package is imported by its full name, so
+    that its relative imports work. Raises UsageError if the module does not exist or its import fails.
     """
     if name.endswith(".py") or "/" in name or os.sep in name:
         return _load_file(Path(name))
@@ -270,30 +276,30 @@ def _import_from(folder: Path, name: str) -> ModuleType:
         with redirect_stdout(sys.stderr):  # standard output is for the result of the command
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Is it this module that is missing, or one that it imports?
+        # The missing module may be one that this module imports.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             message = f"the module {name} cannot be imported: {_describe_import_error(error)}"
             raise UsageError(message) from error
-        close = _module_suggestion(error.name, folder)
-        raise UsageError(f"there is no module {error.name} in {folder}{close}") from error
+        hint = _module_suggestion(error.name, folder)
+        raise UsageError(f"there is no module {error.name} in {folder}{hint}") from error
     except (Exception, SystemExit) as error:  # a module can run any code on import
         message = f"the module {name} cannot be imported: {_describe_import_error(error)}"
         raise UsageError(message) from error
 
 
 def _module_suggestion(name: str, folder: Path) -> str:
-    """Return ``; did you mean …?`` with the module of the same package or folder that has a similar name."""
+    """Return ``; did you mean …?`` with a similar module name, or an empty string if there is none."""
     package, _, last = name.rpartition(".")
     paths = list(getattr(sys.modules.get(package), "__path__", ())) if package else [str(folder)]
-    close = get_close_matches(last, [info.name for info in iter_modules(paths)], 1)
-    return f"; did you mean {package}{'.' if package else ''}{close[0]}?" if close else ""
+    matches = get_close_matches(last, [info.name for info in iter_modules(paths)], 1)
+    return f"; did you mean {package}{'.' if package else ''}{matches[0]}?" if matches else ""
 
 
 def _describe_import_error(error: BaseException) -> str:
-    """Return the type and message of an error, and the last line outside of libraries that led to it."""
+    """Return the type and message of an import error, and the line of user code that caused it."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_PATHS)]
-    location = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    user_frames = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_PATHS)]
+    location = f" ({user_frames[-1].filename}, line {user_frames[-1].lineno})" if user_frames else ""
     return f"{type(error).__name__}: {error}{location}"

@@ -1,6 +1,6 @@
-"""The commands ``show`` (what a method would send) and ``models`` (models, variables and weights).
+"""The commands ``show``, which prints the request of a method, and ``models``, which lists models.
 
-Neither sends a request or needs an API key.
+Neither command sends a request or needs an API key.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ _MODEL_VARIABLE = "AISERVICES_MODEL"
 
 # --- The command show ---
 
-_PREVIEW_MODEL = "openai:gpt-5-mini"  # the model that is shown if none is given; it is not called
+_PREVIEW_MODEL = "openai:gpt-5-mini"  # the default model of the preview; it is not called
 _TEMPLATE_DATA = "data of the prompt"
 _BRANCHES_NOTE = (
-    "The prompt has conditions or loops: here, an argument that is not given counts as true and as a list of "
-    "one item. Give values to see the prompt as it is sent: NAME=VALUE"
+    "The prompt has conditions or loops: here, a missing argument counts as true and as a list of one item. "
+    "Pass values to see the prompt as it is sent: NAME=VALUE"
 )
 
 
 class _MethodPreview(NamedTuple):
-    """One method and what a call of it would send.
+    """A method and the request that a call of it would send.
 
     Attributes:
         plan: The plan of the method.
         doc: The first paragraph of its docstring.
         preview: The request.
         notes: What strict mode does not support in its types.
-        has_branches: True if the prompt depends on arguments that were not given.
+        has_branches: True if conditions or loops of the prompt depend on missing arguments.
     """
 
     plan: MethodPlan
@@ -65,16 +65,16 @@ class _MethodPreview(NamedTuple):
     has_branches: bool
 
 
-def show(target_name: str, model: str | None, typed: Sequence[str], *, as_json: bool) -> None:
-    """Print what the methods of a target would send. Raises UsageError and DefinitionError."""
+def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, as_json: bool) -> None:
+    """Print the requests that the methods of a service would send. Raises UsageError and DefinitionError."""
     target = find_target(target_name)
     service = make_service(target, model_from_option(_model_name(target, model)))
     names = selected_methods(target, service)
-    if typed and len(names) > 1:
+    if argument_texts and len(names) > 1:
         raise UsageError(
-            f"arguments are for one method; name it, as {target_name}.METHOD: {', '.join(names)}"
+            f"arguments belong to one method; name it as {target_name}.METHOD: {', '.join(names)}"
         )
-    previews = [_preview_method(target, service, name, typed) for name in names]
+    previews = [_preview_method(target, service, name, argument_texts) for name in names]
     if as_json:
         data = [_as_dict(method_preview) for method_preview in previews]
         print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
@@ -86,19 +86,19 @@ def show(target_name: str, model: str | None, typed: Sequence[str], *, as_json: 
 
 
 def _model_name(target: ServiceTarget, model: str | None) -> str | None:
-    """Return the name of the model to show; None for a service that has its own model."""
+    """Return the name of the model for the preview, or None for a service that has its own model."""
     if model is not None or not accepts_model(target):
         return model
     return os.environ.get(_MODEL_VARIABLE) or _PREVIEW_MODEL
 
 
 def _preview_method(
-    target: ServiceTarget, service: object, name: str, typed: Sequence[str]
+    target: ServiceTarget, service: object, name: str, argument_texts: Sequence[str]
 ) -> _MethodPreview:
     method = getattr(service, name)
     plan = plan_of(method)
-    given = _given_arguments(target, service, name, typed) if typed else {}
-    args, kwargs, has_placeholders = placeholder_arguments(plan, given)
+    supplied = _supplied_arguments(target, service, name, argument_texts) if argument_texts else {}
+    args, kwargs, has_placeholders = placeholder_arguments(plan, supplied)
     try:
         request = preview(method, *args, **kwargs)
     except (DefinitionError, TypeError, ValueError, AttributeError) as error:
@@ -107,7 +107,7 @@ def _preview_method(
             raise
         raise UsageError(
             f"{plan.call.qualname} cannot be shown with placeholders, because its prompt needs real "
-            f"arguments ({error}); give values: {' '.join(f'{p.name}=…' for p in plan.prompt.parameters)}"
+            f"arguments ({error}); pass values: {' '.join(f'{p.name}=…' for p in plan.prompt.parameters)}"
         ) from error
     doc = summary_of(inspect.getdoc(method) or "")
     has_branches = has_placeholders and _has_branches(plan)
@@ -119,13 +119,13 @@ def _has_branches(plan: MethodPlan) -> bool:
     return any(isinstance(prompt, Prompt) and "{%" in prompt.source for prompt in prompts)
 
 
-def _given_arguments(
-    target: ServiceTarget, service: object, name: str, typed: Sequence[str]
+def _supplied_arguments(
+    target: ServiceTarget, service: object, name: str, argument_texts: Sequence[str]
 ) -> Mapping[str, Any]:
     from ..integrations.fastapi.contract import contract_of  # builds the codecs of all parameter types
 
     method = contract_of(target.interface_of(service)).methods[name]
-    args, kwargs = method.bind_arguments(read_arguments(typed, method, allow_missing=True))
+    args, kwargs = method.bind_arguments(read_arguments(argument_texts, method, allow_missing=True))
     return dict(method.signature.bind_partial(*args, **kwargs).arguments)
 
 
@@ -153,7 +153,7 @@ def _print(method_preview: _MethodPreview) -> None:
 
 
 def _options(request: Preview) -> dict[str, Any]:
-    """Return the options that are set, without the headers, which may contain keys."""
+    """Return the options that are set for a request, without headers, which may contain API keys."""
     names = [field.name for field in fields(request.options) if field.name != "extra_headers"]
     values = {name: getattr(request.options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
@@ -191,7 +191,7 @@ def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
 
 
 class ModelProvider(NamedTuple):
-    """A provider of models.
+    """A provider of models, with the environment variables that it reads.
 
     Attributes:
         name: The name of the provider.
@@ -218,7 +218,10 @@ PROVIDERS = (
 
 
 def list_models(*, as_json: bool) -> None:
-    """Print the providers and the weights. Of a variable, print only whether it is set."""
+    """Print the providers of models and the weights of the embedded model.
+
+    Of an environment variable it prints only if it is set, because the value may be an API key.
+    """
     providers = [*PROVIDERS, *_installed_providers()]
     if as_json:
         print(json.dumps(_models_as_dict(providers), indent=2))
@@ -241,7 +244,7 @@ def list_models(*, as_json: bool) -> None:
 
 
 def _installed_providers() -> Iterator[ModelProvider]:
-    """Yield the providers that other packages add."""
+    """Yield the model providers that other installed packages add."""
     for entry_point in entry_points(group="aiservices.models"):
         yield ModelProvider(entry_point.name, f"{entry_point.name}:NAME", ())
 

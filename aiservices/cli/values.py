@@ -1,7 +1,7 @@
-"""Values on the command line: reading arguments, displaying values, placeholders for missing arguments.
+"""Read arguments from the command line, display values, and create placeholders for missing arguments.
 
-Arguments are typed as ``text=…``, ``limit:=3`` (JSON), ``letter=@letter.txt`` (a file), ``text=-`` (standard
-input).
+Arguments are written as ``text=…``, ``limit:=3`` (JSON), ``letter=@letter.txt`` (a file), ``text=-``
+(standard input).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _ARGUMENT = re.compile(r"([^\W\d]\w*)(:?=)(.*)", re.DOTALL)
 _MAX_VALUE_LENGTH = 60  # characters of a value in an error message
 
 
-class _TypedValue(NamedTuple):
-    """One value as it was typed, or as it was read from a file.
+class _RawValue(NamedTuple):
+    """The text of an argument value before it is parsed, from the command line or a file.
 
     Attributes:
         text: The text; "" for a binary file.
-        is_json: True if the value was typed after ``:=`` and must be JSON.
-        path: The file that was named with ``@``.
+        is_json: True if the value follows ``:=`` and must be JSON.
+        path: The file, if the value is ``@PATH``.
         is_text: False for a binary file.
     """
 
@@ -51,31 +51,33 @@ class _TypedValue(NamedTuple):
     is_text: bool = True
 
 
-def read_arguments(typed: Sequence[str], method: Method, *, allow_missing: bool = False) -> dict[str, Any]:
-    """Return the arguments by name, each read as the type of its parameter.
+def read_arguments(
+    argument_texts: Sequence[str], method: Method, *, allow_missing: bool = False
+) -> dict[str, Any]:
+    """Parse command line arguments as the types of a method's parameters, and return them by name.
 
-    A text is used as it is if the type accepts it; otherwise it is read as JSON. After ``:=`` it is always
-    JSON. An argument for a list may be given several times. Raises UsageError with all problems at once; a
+    A text is used unchanged if the type accepts it. Otherwise it is read as JSON. After ``:=`` it is always
+    JSON. An argument for a list may occur several times. Raises UsageError with all problems at once; a
     missing argument is a problem unless ``allow_missing``.
     """
-    given: dict[str, list[_TypedValue]] = {}
+    raw_values: dict[str, list[_RawValue]] = {}
     problems: list[str] = []
-    if sum(match is not None and match[3] == "-" for match in map(_ARGUMENT.fullmatch, typed)) > 1:
+    if sum(match is not None and match[3] == "-" for match in map(_ARGUMENT.fullmatch, argument_texts)) > 1:
         problems.append("only one argument can be read from standard input")
-    known = {argument.name: argument for argument in method.arguments}
-    for text in typed:
-        _add_argument(text, method, known, given, problems)
+    parameters = {argument.name: argument for argument in method.arguments}
+    for text in argument_texts:
+        _add_argument(text, method, parameters, raw_values, problems)
     values: dict[str, Any] = {}
-    for name, typed_values in given.items():
+    for name, values_of_argument in raw_values.items():
         try:
-            if typed_values:  # empty if its file could not be read
-                values[name] = _value(known[name], typed_values)
+            if values_of_argument:  # empty if its file could not be read
+                values[name] = _value(parameters[name], values_of_argument)
         except (OutputParsingError, ValueError) as error:
-            problems.append(_value_problem(known[name], typed_values, error))
+            problems.append(_value_problem(parameters[name], values_of_argument, error))
     if not allow_missing:
-        problems += _missing(method, given)
+        problems += _missing_arguments(method, raw_values)
     if problems:
-        # The same problem may be found for each of several values.
+        # Several values of one argument may have the same problem.
         signature = signature_text(method.qualname, method.signature)
         raise UsageError("\n  - ".join([signature, *dict.fromkeys(problems)]))
     return values
@@ -84,48 +86,48 @@ def read_arguments(typed: Sequence[str], method: Method, *, allow_missing: bool 
 def _add_argument(
     text: str,
     method: Method,
-    known: Mapping[str, Argument],
-    given: dict[str, list[_TypedValue]],
+    parameters: Mapping[str, Argument],
+    raw_values: dict[str, list[_RawValue]],
     problems: list[str],
 ) -> None:
-    """Add one typed argument to ``given``, or a message to ``problems``."""
+    """Add one command line argument to the raw values, or an error message to the problems."""
     match = _ARGUMENT.fullmatch(text)
     if match is None:
         problems.append(f"{shorten(text, _MAX_VALUE_LENGTH)!r} is not an argument; write NAME=VALUE")
     elif match[1] in method.server_parameters:
-        problems.append(f"{match[1]} must be a value of the program, which cannot be typed")
-    elif match[1] not in known:
-        problems.append(f"there is no parameter {match[1]}{suggestion(match[1], list(known))}")
+        problems.append(f"{match[1]} cannot be passed on the command line, only from Python code")
+    elif match[1] not in parameters:
+        problems.append(f"there is no parameter {match[1]}{suggestion(match[1], list(parameters))}")
     else:
         try:
             value = _load_value(match[3], is_json=match[2] == ":=")
         except OSError as error:
-            given[match[1]] = []
+            raw_values[match[1]] = []
             problems.append(f"{match[1]}: {error.filename} cannot be read: {error.strerror}")
         else:
-            given.setdefault(match[1], []).append(value)
+            raw_values.setdefault(match[1], []).append(value)
 
 
-def _load_value(text: str, *, is_json: bool) -> _TypedValue:
-    """Read standard input or the file that a value names, without the newline at its end."""
+def _load_value(text: str, *, is_json: bool) -> _RawValue:
+    """Return the text of an argument value, which may be in a file or on standard input."""
     if text == "-":
-        return _TypedValue(sys.stdin.read().removesuffix("\n"), is_json)
+        return _RawValue(sys.stdin.read().removesuffix("\n"), is_json)
     if text.startswith("@@"):
-        return _TypedValue(text[1:], is_json)
+        return _RawValue(text[1:], is_json)
     if not text.startswith("@"):
-        return _TypedValue(text, is_json)
+        return _RawValue(text, is_json)
     path = Path(text[1:]).expanduser()
     try:
-        return _TypedValue(path.read_text("utf-8").removesuffix("\n"), is_json, path)
+        return _RawValue(path.read_text("utf-8").removesuffix("\n"), is_json, path)
     except UnicodeDecodeError:  # a binary file, such as an image
-        return _TypedValue("", is_json, path, is_text=False)
+        return _RawValue("", is_json, path, is_text=False)
 
 
-def _value(argument: Argument, given: list[_TypedValue]) -> Any:
-    """Return the value of one parameter. Raises OutputParsingError or ValueError if the type rejects it."""
-    readings = [_json_readings(argument, value) for value in given]
+def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
+    """Parse the value of one parameter. Raises OutputParsingError or ValueError if the type rejects it."""
+    readings = [_json_readings(argument, raw_value) for raw_value in raw_values]
     as_text, as_json = readings[0]
-    if _are_items(argument, given):
+    if _are_items(argument, raw_values):
         as_text, as_json = (f"[{', '.join(items)}]" for items in zip(*readings, strict=True))
     try:
         return argument.codec.read(as_text)
@@ -138,49 +140,47 @@ def _value(argument: Argument, given: list[_TypedValue]) -> Any:
             raise json_error from error
 
 
-def _are_items(argument: Argument, given: list[_TypedValue]) -> bool:
-    """Return True if the values are items of a list, False if there is one whole value."""
-    schema, first = argument.codec.schema, given[0]
+def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
+    """Return True if the values of an argument are items of a list, or False for a single whole value."""
+    schema, first = argument.codec.schema, raw_values[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
-    if len(given) > 1 and not argument.variadic and "array" not in types:
-        raise ValueError(f"it is given {len(given)} times, but takes one value")
-    if len(given) > 1 or (argument.variadic and not first.is_json):
+    if len(raw_values) > 1 and not argument.variadic and "array" not in types:
+        raise ValueError(f"given {len(raw_values)} times, but only one value is allowed")
+    if len(raw_values) > 1 or (argument.variadic and not first.is_json):
         return True
     is_whole = first.is_json or "string" in types or first.text.lstrip().startswith("[")
     return "array" in types and not is_whole
 
 
-def _json_readings(argument: Argument, given: _TypedValue) -> tuple[str, str]:
-    """Return the two ways to read a value, as JSON: as a JSON string with its text, and as typed JSON."""
-    if argument.role is Role.MEDIA and not given.is_json:
-        record = _media_json(given)
+def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
+    """Return two JSON texts for an argument value: its text as a JSON string, and the text itself."""
+    text = raw_value.text
+    if argument.role is Role.MEDIA and not raw_value.is_json:
+        record = _media_json(raw_value)
         return record, record
-    if not given.is_text:
-        raise ValueError(f"{given.path} is not UTF-8 text")
-    if given.is_json:
-        if not _is_json(given.text):
-            raise ValueError(
-                f"the value after := must be JSON, found {shorten(given.text, _MAX_VALUE_LENGTH)!r}"
-            )
-        return given.text, given.text
-    quoted = json.dumps(given.text, ensure_ascii=False)
+    if not raw_value.is_text:
+        raise ValueError(f"{raw_value.path} is not UTF-8 text")
+    if raw_value.is_json:
+        if not _is_json(text):
+            raise ValueError(f"the value after := must be JSON, found {shorten(text, _MAX_VALUE_LENGTH)!r}")
+        return text, text
+    quoted = json.dumps(text, ensure_ascii=False)
     # A parameter of type UserMessage: its text is the message.
     if argument.role is Role.USER_MESSAGE and "string" not in json.dumps(argument.codec.schema.get("type")):
-        return f'{{"text": {quoted}}}', given.text
-    return quoted, given.text
+        return f'{{"text": {quoted}}}', text
+    return quoted, text
 
 
-def _media_json(given: _TypedValue) -> str:
-    """Return the JSON object for an image, sound or file that is given as a path or URL."""
-    if given.path is not None:
-        media = File.from_path(given.path)
+def _media_json(raw_value: _RawValue) -> str:
+    """Return the JSON record of an image, sound or file from its path or URL."""
+    text = raw_value.text
+    if raw_value.path is not None:
+        media = File.from_path(raw_value.path)
         return json.dumps({"data": media.base64, "media_type": media.media_type, "name": media.name})
-    if not given.text.startswith(("http://", "https://", "data:")):
-        raise ValueError(
-            f"write @PATH of a file or its URL, found {shorten(given.text, _MAX_VALUE_LENGTH)!r}"
-        )
-    linked = File.from_url(given.text)
-    return json.dumps({"url": given.text, "media_type": linked.media_type, "name": linked.name})
+    if not text.startswith(("http://", "https://", "data:")):
+        raise ValueError(f"expected @PATH or a URL, found {shorten(text, _MAX_VALUE_LENGTH)!r}")
+    linked = File.from_url(text)
+    return json.dumps({"url": text, "media_type": linked.media_type, "name": linked.name})
 
 
 def _is_json(text: str) -> bool:
@@ -191,29 +191,30 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _value_problem(argument: Argument, given: Sequence[_TypedValue], error: ValueError) -> str:
+def _value_problem(argument: Argument, raw_values: Sequence[_RawValue], error: ValueError) -> str:
     if not isinstance(error, OutputParsingError):
         return f"{argument.name}: {error}"
     problems = [
         f"{part.path}: {part.message}{f', found {part.found}' if part.found else ''}"
         for part in wrong_parts(error, argument.name)
     ]
-    # A hint for records and lists that were typed as plain text.
+    # Records and lists that were written as plain text get a hint.
     schema = json.dumps(argument.codec.schema)
     needs_json = ('"object"' in schema or '"array"' in schema) and not all(
-        _is_json(one.text) for one in given
+        _is_json(raw_value.text) for raw_value in raw_values
     )
     return "; ".join(problems) + ("; write it as JSON" if needs_json else "")
 
 
-def _missing(method: Method, given: Mapping[str, object]) -> list[str]:
+def _missing_arguments(method: Method, raw_values: Mapping[str, object]) -> list[str]:
     problems = [
         f"{argument.name} is missing: {argument.name}=… ({_value_syntax(argument)})"
         for argument in method.arguments
-        if argument.required and argument.name not in given
+        if argument.required and argument.name not in raw_values
     ]
     return problems + [
-        f"{name} must be a value of the program, which cannot be typed" for name in method.missing_parameters
+        f"{name} cannot be passed on the command line, only from Python code"
+        for name in method.missing_parameters
     ]
 
 
@@ -225,7 +226,7 @@ def _value_syntax(argument: Argument) -> str:
 
 
 def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2) -> str:
-    """Return a value as text for people: as in a prompt, but records and lists as JSON.
+    """Return a value as readable text. Records and lists are written as JSON, other values as in a prompt.
 
     ``indent=None`` puts the JSON on one line. Raises ValueError if the value cannot be written.
     """
@@ -237,7 +238,7 @@ def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2
 
 def _indent_json(text: str, indent: int | None) -> str:
     """Indent JSON text and keep each number as it is written, for example 1.50."""
-    # json.loads would turn 1.50 into 1.5. A marker with random digits stands in for each such number.
+    # json.loads would turn 1.50 into 1.5. A marker with random digits replaces such numbers until the end.
     marker = os.urandom(8).hex()
     numbers: list[str] = []
 
@@ -251,13 +252,13 @@ def _indent_json(text: str, indent: int | None) -> str:
     return indented
 
 
-# --- Placeholders for arguments that are not given ---
+# --- Placeholders for missing arguments ---
 
 _PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
 class _Placeholder:
-    """Stands for a value of any type in a template: its attributes, items and calls are placeholders, too."""
+    """A placeholder for a value in a template. Its attributes, items and calls are placeholders, too."""
 
     unsafe_callable = alters_data = False  # the sandbox of Jinja reads these before a call
 
@@ -309,26 +310,27 @@ _MEDIA_PLACEHOLDERS: dict[object, type[Image | Audio | File]] = {
 
 
 def placeholder_arguments(
-    plan: MethodPlan, given: Mapping[str, Any]
+    plan: MethodPlan, supplied: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
     """Return positional and keyword arguments for a preview, and True if some are placeholders.
 
-    A parameter that is not ``given`` gets its default, or else a placeholder.
+    ``supplied`` are the values of arguments by name. Every other parameter gets its default, or a placeholder
+    if it has no default.
     """
-    planned = {parameter.name: parameter for parameter in plan.prompt.parameters}
+    parameters = {parameter.name: parameter for parameter in plan.prompt.parameters}
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     has_placeholders = False
     for name, parameter in plan.prompt.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:  # no template can name its values
             continue
-        if name in given:
-            value = given[name]
+        if name in supplied:
+            value = supplied[name]
         elif parameter.default is not inspect.Parameter.empty:
             value = parameter.default
         else:
             has_placeholders = True
-            value = _placeholder_for(planned[name])
+            value = _placeholder_for(parameters[name])
             value = [value] if parameter.kind is parameter.VAR_POSITIONAL else value
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += value
@@ -358,7 +360,7 @@ def _placeholder_for(parameter: Parameter) -> Any:
 
 
 def _structured_prompt_placeholder(parameter: Parameter) -> _Placeholder | None:
-    """Return the template of a structured prompt with placeholders for its fields; None for other types."""
+    """Return a structured prompt with placeholders for its fields, or None for other parameter types."""
     for cls in parameter.types:
         prompt = record_prompt(cls) if isinstance(cls, type) else None
         if prompt is not None:

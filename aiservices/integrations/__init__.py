@@ -1,3 +1,3 @@
-"""Connections to other systems: FastAPI, MCP, OpenTelemetry, logging and prices."""
+"""Integrations with other systems: FastAPI, MCP and OpenTelemetry, and a web page for trying services."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Services over HTTP: FastAPI routes for a service, and a client with the same interface.
+"""Serve a service over HTTP with FastAPI, and call it with a client that has the same interface.
 
 ``router`` and ``app`` need the extra ``fastapi``. ``client`` needs httpx2 only.
 """

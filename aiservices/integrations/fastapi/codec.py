@@ -1,4 +1,4 @@
-"""JSON text of every type that a method takes or returns.
+"""Convert the arguments and return values of service methods to JSON text and back.
 
 ``JsonCodec`` writes and reads one type. Media, messages and ``Result`` have a JSON form of their own, defined
 here as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on. This module needs neither
@@ -54,7 +54,7 @@ _TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": rf"^\d{{4}}-\d{{2}}-\d{{2}
 
 
 class JsonCodec(Generic[T]):
-    """Writes values of one type as JSON text, and reads the text back as equal values.
+    """A codec that writes values of one type as JSON text, and reads the text back as equal values.
 
     Attributes:
         parser: The parser of the type.
@@ -70,17 +70,17 @@ class JsonCodec(Generic[T]):
 
     @cached_property
     def schema(self) -> JsonSchema:
-        """The JSON Schema (draft 2020-12) of the type. Definitions that are used twice are in ``$defs``."""
+        """The JSON Schema (draft 2020-12) of the type, with shared definitions in ``$defs``."""
         value_schema = (self._enveloped.schema or {}).get("properties", {}).get(_FIELD)
         schema: JsonSchema = _without_time_formats(self.parser.schema or value_schema)
         return schema
 
     def write(self, value: T) -> str:
-        """Return the JSON text of a value. Raises ValueError if JSON cannot represent it as this type."""
+        """Return a value as JSON text. Raises ValueError if it cannot be written as the codec's type."""
         return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
 
     def read(self, text: str) -> T:
-        """Return the value of a JSON text. Raises OutputParsingError unless it is exact JSON of the type."""
+        """Read a value from exact JSON text of the type. Raises OutputParsingError for any other text."""
         try:
             return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
         except OutputParsingError as error:
@@ -90,10 +90,10 @@ class JsonCodec(Generic[T]):
 
 
 def _without_time_formats(schema: object) -> Any:
-    """Return a JSON Schema in which times may lack an offset from UTC.
+    """Return a copy of a JSON Schema that also accepts times without a UTC offset.
 
-    The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has none. So they are
-    replaced by patterns.
+    The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has none. Therefore
+    patterns replace them.
     """
     if isinstance(schema, list):
         return [_without_time_formats(part) for part in schema]
@@ -113,13 +113,13 @@ def _outside_envelope(problem: Problem) -> Problem:
 def codec_for(
     tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
 ) -> JsonCodec[Any]:
-    """Return the codec of a type. Raises UnsupportedTypeError if no parser reads the type."""
+    """Return the JSON codec for a type. Raises UnsupportedTypeError if no parser supports the type."""
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)))
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:
-    """Return a TypedDict class with these fields."""
+    """Return a new TypedDict class with the given name and fields."""
     return TypedDict(name, fields)  # type: ignore[operator]  # the fields are known at run time only
 
 
@@ -128,7 +128,7 @@ def typed_dict(name: str, fields: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _MediaJson:
-    """Either ``data`` in base 64 with its ``media_type``, or a ``url`` that the provider fetches."""
+    """The JSON record of an image, sound or file: ``data`` in base 64, or a ``url``."""
 
     url: Annotated[str | None, Description("http:, https: or data:")] = None
     data: Annotated[str | None, Description("in base 64")] = None
@@ -141,7 +141,7 @@ class _MediaJson:
         self.to_media()  # reports a bad value while the arguments are read, with the path of the argument
 
     def to_media(self) -> Media:
-        """Return the media object. Raises ValueError if not exactly one of ``url`` and ``data`` is given."""
+        """Return the media object. Raises ValueError unless exactly one of ``url`` and ``data`` is set."""
         if self.data is None and self.url is not None and self.url.startswith("data:"):
             return self.kind.from_url(self.url, self.media_type)
         data = None if self.data is None else b64decode(self.data, validate=True)
@@ -221,7 +221,7 @@ _RECORDS: dict[object, Any] = {
 
 
 def json_type(tp: Any) -> Any:
-    """Return the type with all media and message classes in it replaced by their JSON records."""
+    """Replace the media and message classes inside a type with the classes of their JSON records."""
     if _is_hashable(tp) and tp in _RECORDS:
         return _RECORDS[tp]
     origin, args = get_origin(tp), get_args(tp)
@@ -235,7 +235,7 @@ def json_type(tp: Any) -> Any:
 
 
 def to_json_records(value: Any) -> Any:
-    """Replace media and messages in a value by their JSON records. Raises ValueError for a system message."""
+    """Replace media and messages in a value with JSON records. Raises ValueError for a system message."""
     if type(value) in _MEDIA_RECORDS:
         return _media_record(value)
     if isinstance(value, UserMessage):
@@ -250,7 +250,7 @@ def to_json_records(value: Any) -> Any:
 
 
 def from_json_records(value: Any) -> Any:
-    """Replace JSON records in a value by the media and messages that they describe."""
+    """Replace the JSON records in a value with the media and messages that they describe."""
     if isinstance(value, _MediaJson):
         return value.to_media()
     if isinstance(value, UserMessageJson):
@@ -284,7 +284,7 @@ class _FrozenModel(BaseModel):
 
 
 class UsageJson(_FrozenModel):
-    """The tokens of one or several requests."""
+    """The number of tokens that one or several requests used."""
 
     input_tokens: int = 0
     """Tokens of the requests."""
@@ -314,7 +314,7 @@ class AttemptJson(_FrozenModel):
 
 
 class CoercionJson(_FrozenModel):
-    """One change that was made to the text of the reply while it was read."""
+    """One change that the parser made to the text of a reply while reading it."""
 
     path: str
     """The JSON path of the changed part."""
@@ -327,7 +327,7 @@ class CoercionJson(_FrozenModel):
 
 
 class ToolRunJson(_FrozenModel):
-    """One call of a tool."""
+    """One tool call, with its arguments and its result."""
 
     id: str
     """The id of the call."""
@@ -344,7 +344,7 @@ class ToolRunJson(_FrozenModel):
 
 
 class AccountJson(_FrozenModel):
-    """The ``account`` of a Result: how its value was obtained."""
+    """How the value of a Result was obtained: the reply, the attempts, the tokens and the tool calls."""
 
     text: str
     """The reply from which the value was read."""
@@ -373,14 +373,14 @@ class AccountJson(_FrozenModel):
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
 ) -> JsonCodec[Any]:
-    """Return the codec of ``Result[tp]`` as a dict with the keys ``value`` and ``account``."""
+    """Return the codec that reads a Result as a dict with the keys ``value`` and ``account``."""
     title = "".join(character for character in name if character.isalnum())
     record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
     return codec_for(record, registry, namespace)
 
 
 def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
-    """Return the JSON text of a Result. Raises ValueError if its value cannot be written."""
+    """Return a Result as JSON text. Raises ValueError if its value cannot be written as JSON."""
     reply = result.reply
     account = AccountJson(
         text=reply.text,
@@ -399,10 +399,10 @@ def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
 
 
 def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
-    """Return the Result that ``write_result`` wrote as JSON text. Raises OutputParsingError for other texts.
+    """Read a Result from the JSON text that ``write_result`` returned.
 
-    Some parts are lost on the way: sources become plain data, tool runs have a text but no result, and the
-    texts of rejected attempts are empty.
+    Raises OutputParsingError for other texts. Some parts of the original are lost: sources become plain data,
+    tool runs have a text but no result, and the texts of rejected attempts are empty.
     """
     record = codec.read(text)
     account: AccountJson = record["account"]
@@ -424,7 +424,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
 
 
 def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
-    """Return the JSON records of attempts, without the texts of requests and replies."""
+    """Convert attempts to JSON records, without the texts of the requests and replies."""
     return tuple(
         AttemptJson(
             model=attempt.model,
@@ -443,7 +443,7 @@ def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
 def attempts_from_json(
     records: Sequence[AttemptJson], last_reply: ChatReply | None = None
 ) -> tuple[Attempt, ...]:
-    """Return the attempts that JSON records describe.
+    """Convert the JSON records of attempts back to Attempt objects.
 
     Replies have no text, except ``last_reply``, which becomes the reply of the last attempt.
     """

@@ -1,7 +1,7 @@
 """The methods of an interface as remote callers see them: names, arguments and return values.
 
 ``contract_of`` reads a Protocol or ABC once. The endpoints, the client, the OpenAPI document and the command
-line are all built from the resulting ``Contract``, so they cannot disagree.
+line are all built from the resulting ``Contract``, so they always agree.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
 class Argument(NamedTuple):
-    """One parameter of a method that a remote caller passes.
+    """A method parameter whose value a remote caller sends.
 
     Attributes:
         name: The name of the parameter.
@@ -59,12 +59,12 @@ class Argument(NamedTuple):
 
     @property
     def is_list(self) -> bool:
-        """True if the JSON value is an array."""
+        """True if the JSON value of the argument is an array."""
         return self.codec.schema.get("type") == "array"
 
     @property
     def item_schema(self) -> JsonSchema:
-        """The schema of one value in a query string.
+        """The JSON Schema of one value of this argument in a query string.
 
         For a list it is the schema of an item. ``T | None`` with a default counts as ``T``, since a query
         string has no null, but the caller can leave the parameter out.
@@ -78,13 +78,13 @@ class Argument(NamedTuple):
 
     @property
     def scalar_type(self) -> str | None:
-        """The JSON type of one value in a query string, or None if a query string cannot hold it."""
+        """The JSON type of this argument's values in a query string, or None if it cannot hold them."""
         tp = self.item_schema.get("type")
         return tp if isinstance(tp, str) and tp in _SCALAR_TYPES else None
 
 
 class Method:
-    """One method of an interface: its signature, and the codecs of its arguments and its return value.
+    """One method of an interface, with its signature and the codecs of its arguments and return value.
 
     Attributes:
         qualname: ``Service.method``.
@@ -125,7 +125,7 @@ class Method:
 
     @property
     def path(self) -> str:
-        """The default URL path: ``/is-positive`` for ``is_positive``."""
+        """The default URL path of the method, such as ``/is-positive`` for ``is_positive``."""
         return "/" + self.name.strip("_").replace("_", "-")
 
     @property
@@ -135,18 +135,18 @@ class Method:
 
     @property
     def http_methods(self) -> tuple[str, ...]:
-        """The HTTP methods of the endpoint. GET is among them if a query string can hold all arguments."""
+        """The HTTP methods of the endpoint: POST, and GET if a query string can hold all arguments."""
         fits_in_query = all(argument.scalar_type is not None for argument in self.arguments)
         return ("POST", "GET") if fits_in_query else ("POST",)
 
     @property
     def return_codec(self) -> JsonCodec[Any]:
-        """The codec of the JSON body of a response."""
+        """The codec for the return value in the JSON body of a response."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """The server parameters without a default: a call fails unless the server sets them."""
+        """The names of parameters without a default that the server must set for each call."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty
@@ -184,7 +184,7 @@ class Method:
             raise ValueError(f"{self.qualname}: the arguments cannot be sent: {error}") from error
 
     def bind_arguments(self, values: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Return ``args`` and ``kwargs`` of a call, given all argument values by name."""
+        """Convert argument values by name into the ``args`` and ``kwargs`` of a call."""
         kwargs = {name: from_json_records(value) for name, value in values.items()}
         if self._variadic_name is None or self._variadic_name not in kwargs:
             args = [
@@ -203,7 +203,7 @@ class Method:
 
 
 class Contract(NamedTuple):
-    """An interface as remote callers see it.
+    """The description of an interface for remote callers: its name, docstring and methods.
 
     Attributes:
         name: The name of the interface.
@@ -219,7 +219,7 @@ class Contract(NamedTuple):
 def contract_of(
     interface: object, *, parsers: Sequence[ParserFactory] = (), server_arguments: Collection[str] = ()
 ) -> Contract:
-    """Return the contract of a Protocol, an ABC, or the class of a service that ``create`` returned.
+    """Return the Contract of an interface: a Protocol, an ABC, or the class of a created service.
 
     ``parsers`` are the parser factories that were passed to ``create``. ``server_arguments`` names parameters
     that remote callers do not pass. Raises DefinitionError with all problems at once.
@@ -260,7 +260,7 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Describe a function of an interface, or add its problems to ``problems`` and return None."""
+    """Return the Method for a function of an interface, or add its problems to a list and return None."""
     function = inspect.unwrap(attribute)
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
@@ -317,7 +317,7 @@ def _argument(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
-    """Return an argument and the type of its JSON value, or add to ``problems`` and return None."""
+    """Return the Argument for a parameter and its JSON type, or add a problem to a list and return None."""
     name = parameter.name
     declaration = signature.parameters[name]
     if declaration.kind is declaration.VAR_KEYWORD:

@@ -1,4 +1,4 @@
-"""Descriptions of a service: the parts of the OpenAPI document, and ``description_of`` as plain JSON.
+"""Describe the methods of a service in the OpenAPI document of FastAPI, or as plain JSON data.
 
 FastAPI builds the OpenAPI document from pydantic types. The schemas of a ``Contract`` are already complete,
 so ``schema_type`` wraps a finished JSON Schema in a class that pydantic copies into the document.
@@ -44,7 +44,7 @@ _GENERIC_NAMES = {
 def description_of(
     contract: Contract, prefix: str = "", paths: Mapping[str, str] | None = None
 ) -> JsonObject:
-    """Return the description of a service as plain JSON.
+    """Return a description of a service and its methods as plain JSON data.
 
     The keys are ``name``, ``doc`` and ``methods``. Each method has its ``name``, ``doc``, ``signature`` in
     Python syntax, ``path``, HTTP methods (``http``), ``shape`` of the return value, ``arguments`` (``name``,
@@ -92,7 +92,7 @@ def _argument_description(argument: Argument, method: Method) -> JsonObject:
 
 
 def _signature_text(method: Method) -> str:
-    """Return the signature in Python syntax: ``is_positive(text: str) -> bool``."""
+    """Return a method's signature in Python syntax, such as ``is_positive(text: str) -> bool``."""
     parameters = []
     for argument in method.arguments:
         star = "*" if argument.variadic else ""
@@ -116,7 +116,7 @@ def _return_annotation(method: Method) -> str:
 
 
 def query_parameters(method: Method) -> list[JsonObject]:
-    """Return the parameters of the GET route of a method."""
+    """Return the OpenAPI query parameters of a method's GET route."""
     return [
         {
             "name": argument.name,
@@ -129,7 +129,7 @@ def query_parameters(method: Method) -> list[JsonObject]:
 
 
 def error_responses() -> dict[int | str, JsonObject]:
-    """Return the OpenAPI descriptions of all error responses, by their status."""
+    """Return the OpenAPI descriptions of all error responses, by HTTP status."""
     responses: dict[int | str, JsonObject] = {}
     for kind in KINDS:
         response = responses.setdefault(kind.status, {"description": "", "content": {}})
@@ -144,7 +144,7 @@ def error_responses() -> dict[int | str, JsonObject]:
 
 @cache
 def problem_schema() -> JsonSchema:
-    """Return the schema of a problem without ``$defs``: each reference is replaced by its definition."""
+    """Return the JSON Schema of an error response, with each ``$ref`` replaced by its definition."""
     schema = Problem.model_json_schema()
     definitions = schema.pop("$defs", {})
 
@@ -162,7 +162,7 @@ def problem_schema() -> JsonSchema:
 
 
 class SchemaType:
-    """Base of the classes that ``schema_type`` creates: types with a given JSON Schema."""
+    """Base class of types that appear in the OpenAPI document as a predefined JSON Schema."""
 
     core: CoreSchema
 
@@ -177,7 +177,7 @@ def schema_type(
     validate: Callable[[object], object] | None = None,
     components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
-    """Return a class that pydantic shows in the OpenAPI document as ``schema``.
+    """Return a class that pydantic describes in the OpenAPI document with a predefined JSON Schema.
 
     ``service`` keeps apart definitions of the same name in different services. ``validate`` converts the
     values; without it every value is accepted. ``components`` are further schemas for the document, by their
@@ -226,7 +226,7 @@ def _core_schema(
 
 
 def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
-    """Replace references to ``$defs`` by references to the components of the document."""
+    """Replace references to ``$defs`` with references to the components of the OpenAPI document."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]
     if not isinstance(body, dict):

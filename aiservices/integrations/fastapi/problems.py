@@ -1,4 +1,4 @@
-"""Errors as JSON problems (RFC 9457): which errors a remote caller sees, and what each one tells.
+"""Convert errors to JSON problems (RFC 9457), which remote callers receive in error responses.
 
 A problem never contains a key, a prompt or text of a model or provider: its title depends on the class of the
 error only. Errors in the caller's own arguments are reported in full. This module needs neither FastAPI nor
@@ -45,7 +45,7 @@ _ARGUMENT_PATH = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # of an argum
 
 
 class ProblemKind(NamedTuple):
-    """A kind of problem.
+    """A kind of error response, with its name, HTTP status and title.
 
     Attributes:
         name: The last part of its ``type``.
@@ -59,7 +59,7 @@ class ProblemKind(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The URN that identifies the kind."""
+        """The URN that identifies this kind of problem."""
         return f"{_TYPE_PREFIX}{self.name}"
 
 
@@ -77,7 +77,7 @@ class WrongPart(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong in a call, as JSON (RFC 9457)."""
+    """The error of a failed call, as the JSON body of a response (RFC 9457)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -104,11 +104,11 @@ class Problem(BaseModel):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The header ``Retry-After``, if the problem says how long to wait."""
+        """The response headers: ``Retry-After`` if the problem says how long to wait."""
         return {} if self.retry_after is None else {"Retry-After": str(max(0, math.ceil(self.retry_after)))}
 
     def json_bytes(self) -> bytes:
-        """Return the body of the response, without the fields that have their default values."""
+        """Return the problem as JSON bytes, without the fields that have their default values."""
         return self.model_dump_json(exclude_defaults=True).encode()
 
 
@@ -119,8 +119,9 @@ _INPUT_BLOCKED = ProblemKind("not-permitted", 422, "The input is not permitted h
 _OUTPUT_BLOCKED = ProblemKind("answer-not-permitted", 502, "The model gave no answer that is permitted here")
 _CONFIGURATION = ProblemKind("configuration", 500, "The service is not set up to use its model")
 _OUT_OF_TIME = ProblemKind("budget", 504, "The time for the call is over")
-# To a caller this service is a gateway: 502, 503 and 504 are failures of the model behind it, 500 is our own
-# fault. The first class that an error is an instance of decides, so subclasses are listed before their bases.
+# To a remote caller this service is a gateway: 502, 503 and 504 mean that the model behind it failed, and 500
+# means an error in the service itself. The first class of which an error is an instance applies, so
+# subclasses are listed before their base classes.
 _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ServiceOutputError: ProblemKind(
         "unreadable-reply", 502, "The model's reply cannot be read as the declared type"
@@ -156,9 +157,9 @@ KINDS: tuple[ProblemKind, ...] = (
 
 
 def problem_of(error: Exception, qualname: str) -> Problem:
-    """Convert an error of a call to the problem that a remote caller receives."""
+    """Convert the exception of a failed call to the JSON problem that a remote caller receives."""
     kind = _kind_of(error)
-    # The cause of an exceeded budget is the last error of the model. It knows whether and when to try again.
+    # The cause of an exceeded budget is the last error of the model. It says whether and when to retry.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
     model_error = cause if isinstance(cause, ModelError) else None
     attempts = attempts_to_json(error.attempts) if isinstance(error, AiServiceError) else ()
@@ -186,8 +187,8 @@ def _kind_of(error: Exception) -> ProblemKind:
     for cls, kind in _KIND_OF_CLASS.items():
         if isinstance(error, cls):
             return kind
-    # GuardrailError and ModerationError have this attribute. Their modules are not imported for an isinstance
-    # check.
+    # GuardrailError and ModerationError have this attribute. An isinstance check would have to import their
+    # modules, which most services do not use.
     stage = getattr(error, "stage", None)
     if isinstance(error, AiServiceError) and stage in ("input", "output") and error.__cause__ is None:
         return _INPUT_BLOCKED if stage == "input" else _OUTPUT_BLOCKED
@@ -195,7 +196,10 @@ def _kind_of(error: Exception) -> ProblemKind:
 
 
 def _retry_after(error: ModelError | None) -> float | None:
-    """Return the seconds that the provider asks to wait, or one second for a rate limit without a time."""
+    """Return the seconds to wait before a retry, or None if the provider did not say.
+
+    For a rate limit without a time it is one second.
+    """
     seconds = None if error is None else error.retry_after
     if seconds is not None and 0 <= seconds < math.inf:
         return seconds
@@ -203,7 +207,7 @@ def _retry_after(error: ModelError | None) -> float | None:
 
 
 def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
-    """Return the problem that reports wrong arguments. It lists the first 20 mistakes."""
+    """Return the problem for a request with wrong arguments. It lists at most 20 mistakes."""
     more = len(parts) - _MAX_ARGUMENT_PROBLEMS
     return Problem(
         type=ARGUMENTS.type,
@@ -216,7 +220,7 @@ def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
 
 
 def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
-    """Return the mistakes in arguments that a parser reported.
+    """Convert the parsing error of a request's arguments to a list of the mistakes in them.
 
     ``root`` is the path of the text that the parser read, in the JSON object of all arguments.
     """
@@ -228,12 +232,12 @@ def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
 
 
 def _for_caller(message: str, path: str) -> str:
-    """Reword a message of a parser: callers do not know about leniency."""
+    """Reword a parser's error message for remote callers, who do not know the parser's settings."""
     if message.startswith("unknown key left out"):
         return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
     return message.replace(" is not permitted with Leniency.NONE", " is not accepted")
 
 
 def not_json_problem(qualname: str) -> Problem:
-    """Return the problem of a request whose body is not JSON or has another Content-Type."""
+    """Return the problem for a request whose body or Content-Type is not JSON."""
     return Problem(type=NOT_JSON.type, title=NOT_JSON.title, status=NOT_JSON.status, method=qualname)

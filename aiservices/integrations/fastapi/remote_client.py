@@ -1,4 +1,4 @@
-"""``client``: an object of an interface whose methods call a service over HTTP, the other end of ``router``.
+"""``client``: calls the methods of a service that ``router`` or ``app`` serves over HTTP.
 
 Needs httpx2, but not FastAPI.
 """
@@ -12,7 +12,7 @@ from functools import cache, wraps
 from inspect import unwrap
 from ssl import SSLContext
 from types import new_class
-from typing import Any, TypeVar, get_origin, overload
+from typing import Any, TypedDict, TypeVar, Unpack, get_origin, overload
 from weakref import finalize
 
 import httpx2
@@ -69,45 +69,26 @@ _DELTAS_QUERY = {"events": "deltas"}
 # --- the client object ---
 
 
+class ClientSettings(TypedDict, total=False):
+    """The keyword arguments of ``client``, which its docstring describes."""
+
+    paths: Mapping[str, str] | None
+    omit: Collection[str]
+    parsers: Sequence[ParserFactory]
+    headers: Mapping[str, str] | None
+    timeout: float
+    http: httpx2.Client | None
+    async_http: httpx2.AsyncClient | None
+
+
+# The first overload is for classes, the second for protocols and abstract classes, which are not types of
+# their instances for mypy, the third for all other type expressions.
 @overload
-def client(
-    interface: type[S],
-    base_url: str,
-    *,
-    paths: Mapping[str, str] | None = ...,
-    omit: Collection[str] = ...,
-    parsers: Sequence[ParserFactory] = ...,
-    headers: Mapping[str, str] | None = ...,
-    timeout: float = ...,
-    http: httpx2.Client | None = ...,
-    async_http: httpx2.AsyncClient | None = ...,
-) -> S: ...
+def client(interface: type[S], base_url: str, **settings: Unpack[ClientSettings]) -> S: ...
 @overload
-def client(
-    interface: Callable[..., S],
-    base_url: str,
-    *,
-    paths: Mapping[str, str] | None = ...,
-    omit: Collection[str] = ...,
-    parsers: Sequence[ParserFactory] = ...,
-    headers: Mapping[str, str] | None = ...,
-    timeout: float = ...,
-    http: httpx2.Client | None = ...,
-    async_http: httpx2.AsyncClient | None = ...,
-) -> S: ...
+def client(interface: Callable[..., S], base_url: str, **settings: Unpack[ClientSettings]) -> S: ...
 @overload
-def client(
-    interface: TypeForm[S],
-    base_url: str,
-    *,
-    paths: Mapping[str, str] | None = ...,
-    omit: Collection[str] = ...,
-    parsers: Sequence[ParserFactory] = ...,
-    headers: Mapping[str, str] | None = ...,
-    timeout: float = ...,
-    http: httpx2.Client | None = ...,
-    async_http: httpx2.AsyncClient | None = ...,
-) -> S: ...
+def client(interface: TypeForm[S], base_url: str, **settings: Unpack[ClientSettings]) -> S: ...
 def client(
     interface: Any,
     base_url: str,
@@ -120,7 +101,7 @@ def client(
     http: httpx2.Client | None = None,
     async_http: httpx2.AsyncClient | None = None,
 ) -> Any:
-    """Return an object of ``interface`` whose methods call a service over HTTP.
+    """Return an object that implements an interface by calling a remote service over HTTP.
 
     Args:
         interface: The Protocol or ABC that the service implements.
@@ -166,7 +147,7 @@ def _problems_of_settings(
 ) -> Iterator[str]:
     methods = contract.methods.values()
     if lacks_async_http and any(method.returns.is_async for method in methods):
-        yield "it has async methods, but only http is given; pass async_http=httpx2.AsyncClient(...) too"
+        yield "it has async methods, but only http was passed; pass async_http=httpx2.AsyncClient(...) too"
     for name in paths:
         if name not in contract.methods:
             yield f"paths names {name}, which is not a method"
@@ -177,13 +158,13 @@ def _problems_of_settings(
 
 
 def _init_without_arguments(self: object) -> None:
-    """Create the client object, which has no state of its own."""
+    """Initialize a client object, which has no state of its own."""
 
 
 def _remote_method(
     stub: Callable[..., object], method: Method, path: str, transport: Transport, omit: Collection[str]
 ) -> Any:
-    """Return a function that implements a method of the interface by an HTTP request."""
+    """Return a function that implements an interface method with an HTTP request."""
     is_async = method.returns.is_async
     qualname, dump_arguments = method.qualname, method.dump_arguments
 
@@ -244,7 +225,7 @@ async def _aiterate(method: Method, path: str, transport: Transport, body: str) 
 
 
 class Transport:
-    """Sends the requests of a client object.
+    """Sends the HTTP requests of a remote client.
 
     It has one blocking HTTP client, and one async HTTP client for each event loop.
     """
@@ -261,14 +242,14 @@ class Transport:
         self._json_headers = {**_JSON_HEADERS, **headers}
         self._event_headers = {**_EVENT_HEADERS, **headers}
         self._timeout = timeout
-        # A client of the user's own has its own timeout.
+        # An HTTP client that the user passed has its own timeout, which is not known here.
         self._timeout_text = f"within {timeout:g} s" if http is None and async_http is None else "in time"
         self._http = http
         self._async_http = async_http
         self._async_clients = PerLoop(self._new_async_client, httpx2.AsyncClient.aclose, _abandon)
 
     def call(self, qualname: str, path: str, body: str) -> str:
-        """Send a request and return the body of the response. Raises AiServiceError."""
+        """Send a request and return the body of the response. Raises AiServiceError if it fails."""
         with self._http_errors(qualname):
             response = self._blocking_client().post(
                 self._base_url + path, content=body, headers=self._json_headers
@@ -277,7 +258,7 @@ class Transport:
         return response.text
 
     async def acall(self, qualname: str, path: str, body: str) -> str:
-        """Send a request and return the body of the response. Raises AiServiceError."""
+        """Send an async request and return the body of the response. Raises AiServiceError if it fails."""
         http = await self._async_client()
         with self._http_errors(qualname):
             response = await http.post(self._base_url + path, content=body, headers=self._json_headers)
@@ -287,7 +268,7 @@ class Transport:
     def events(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> Generator[ServerSentEvent, None, None]:
-        """Send a request and yield the events of the response. Raises AiServiceError."""
+        """Send a request and yield the server-sent events of the response. Raises AiServiceError."""
         with (
             self._http_errors(qualname),
             self._blocking_client().sse(
@@ -307,7 +288,7 @@ class Transport:
     async def aevents(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        """Send a request and yield the events of the response. Raises AiServiceError."""
+        """Send an async request and yield the server-sent events of the response. Raises AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             async with http.sse(
@@ -342,7 +323,7 @@ class Transport:
 
     @contextmanager
     def _http_errors(self, qualname: str) -> Generator[None, None, None]:
-        """Convert errors of httpx2 to the errors of a model that cannot be reached."""
+        """Convert httpx2 errors raised in the block to ModelTimeoutError or ModelConnectionError."""
         try:
             yield
         except httpx2.TimeoutException as error:
@@ -366,21 +347,21 @@ def _ssl_context() -> SSLContext:
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Give up a client whose event loop is closed. Its sockets were closed with the loop."""
+    """Do nothing for a client whose event loop is closed: its sockets were closed with the loop."""
 
 
 # --- events ---
 
 
 class RemoteEventDecoder:
-    """Turns server-sent events into the items of an iterator or the events of a Stream."""
+    """Decodes server-sent events into the items of an iterator or the events of a Stream."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
         self._is_complete = False
 
     def decode(self, event: ServerSentEvent) -> Iterator[Any]:
-        """Yield what one event contains. Raises the error that an ``error`` event reports."""
+        """Yield the items in one server-sent event. Raises the error that an ``error`` event reports."""
         try:
             yield from self._decode(event.event, event.data)
         except AiServiceError:
@@ -389,7 +370,7 @@ class RemoteEventDecoder:
             raise _wrong_response(self._method, error) from error
 
     def check_complete(self) -> None:
-        """Raise ModelConnectionError if the last event is missing."""
+        """Raise ModelConnectionError if the stream ended before its last event."""
         if not self._is_complete:
             message = f"{self._method.qualname}: the connection broke before the answer was complete"
             raise ModelConnectionError(message, retryable=True)
@@ -413,7 +394,7 @@ class RemoteEventDecoder:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
     def _attempt_started(self, data: JsonObject) -> AttemptStarted:
-        """Return the event of a new attempt, with a parser for its text deltas."""
+        """Return the event for the start of an attempt, with a parser for the text deltas that follow."""
         parser = self._method.value_codec.parser
         if data["field"] is not None:  # the model writes the value as the only field of an object
             parser = parser.with_envelope(data["field"])
@@ -424,7 +405,8 @@ class RemoteEventDecoder:
 
 
 def _cannot_read(reply: ChatReply) -> Reading[Any]:
-    raise NotImplementedError("a remote stream receives its result from the server")
+    # The stream itself never reads a reply, but code that consumes its events can: event.output_format.read.
+    raise AiServiceError("replies cannot be read on the client: the server sends the result")
 
 
 def _item_error(data: JsonObject) -> Any:
@@ -438,10 +420,10 @@ def _item_error(data: JsonObject) -> Any:
 
 
 class RemoteServiceError(AiServiceError):
-    """A remote service reported a problem that has no error class of its own.
+    """A remote service reported an error for which the library has no specific exception class.
 
     Attributes:
-        problem: The problem.
+        problem: The problem that the service sent.
     """
 
     def __init__(self, message: str, *, problem: Problem) -> None:
@@ -449,7 +431,7 @@ class RemoteServiceError(AiServiceError):
         self.problem = problem
 
 
-# By the last part of a problem's type.
+# Keyed by the last part of a problem's ``type``, such as ``refusal`` in ``urn:aiservices:refusal``.
 _FINISH_ERRORS: dict[str, type[RefusalError | TruncatedError | ContentFilterError]] = {
     "refusal": RefusalError,
     "truncated": TruncatedError,
@@ -467,7 +449,7 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 
 
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
-    """Return the error that a problem describes, without replies: the server does not send them."""
+    """Return the exception for a problem that the server sent. Its attempts have no reply texts."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
     error.attempts = attempts_from_json(problem.attempts)
     return error
@@ -492,7 +474,7 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
 
 
 def _status_error(status: int, body: str, qualname: str, address: str) -> AiServiceError:
-    """Return the error of a response with an error status."""
+    """Return the exception for a response with an HTTP error status."""
     try:
         return _error_of_problem(Problem.model_validate_json(body), qualname)
     except ValidationError:  # a proxy answered, or another application
@@ -504,9 +486,9 @@ def _status_error(status: int, body: str, qualname: str, address: str) -> AiServ
 
 
 def _wrong_response(method: Method, error: Exception) -> InvalidReplyError:
-    """Return the error of a response that does not fit the interface.
+    """Return the exception for a response that cannot be read as the return type of the method.
 
-    The server may run another version of it.
+    The server may run another version of the interface.
     """
     reason = (
         "; ".join(map(str, error.problems)) if isinstance(error, OutputParsingError) else type(error).__name__

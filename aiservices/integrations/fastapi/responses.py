@@ -1,6 +1,7 @@
-"""Runs a method for a request and builds the response: JSON, a problem, or a stream of events.
+"""Run a service method for an HTTP request and build the HTTP response.
 
-The endpoints of ``router`` and those of the playground share this module.
+A response is JSON, a problem, or a stream of events. The endpoints of ``router`` and those of the playground
+share this module.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _END: Any = object()
 
 
 class ProblemError(Exception):
-    """An error that a route turns into a response with a problem."""
+    """An exception that a route converts to an error response with a JSON problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.title)
@@ -49,18 +50,21 @@ class ProblemError(Exception):
 
 
 def json_response(text: str) -> Response:
-    """Return a response with a JSON text."""
+    """Return an HTTP response with a JSON text as its body."""
     return Response(text, media_type="application/json", headers=_NO_STORE)
 
 
 def problem_response(problem: Problem) -> Response:
-    """Return a response with a problem."""
+    """Return the HTTP error response for a problem."""
     headers = {**_NO_STORE, **problem.headers}
     return Response(problem.json_bytes(), problem.status, headers, PROBLEM_MEDIA_TYPE)
 
 
 def log_problem(error: Exception, qualname: str) -> Problem:
-    """Log an error of a call and return its problem. Unexpected errors are logged with their traceback."""
+    """Log the exception of a failed call, and return the JSON problem for the caller.
+
+    Unexpected errors are logged with their traceback.
+    """
     problem = problem_of(error, qualname)
     if problem.type == INTERNAL.type:
         _LOGGER.error("%s failed", qualname, exc_info=error)
@@ -70,7 +74,7 @@ def log_problem(error: Exception, qualname: str) -> Problem:
 
 
 def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
-    """Return the problem of a request that FastAPI rejected: without a body, or with a wrong dependency."""
+    """Return the problem for a request that FastAPI rejected, for example one without a body."""
     parts = []
     for details in error.errors():
         origin, *steps = details["loc"]
@@ -92,7 +96,7 @@ async def call_function(
     kwargs: Mapping[str, object],
     thread_limiter: anyio.CapacityLimiter,
 ) -> Any:
-    """Call a function, in a thread if it is blocking, and return its result."""
+    """Call a function and return its result. A blocking function runs in a thread."""
     if asyncio.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     # Python cannot stop a thread. If the client disconnects, the function runs to its end and its result is
@@ -101,7 +105,7 @@ async def call_function(
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, or cancel it and raise ClientDisconnect if the client goes away.
+    """Return the result of a coroutine, or cancel it and raise ClientDisconnect if the client disconnects.
 
     Call it after the body of the request was read: then the only message left to receive is the disconnect.
     """
@@ -120,7 +124,7 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Return when the client disconnects."""
+    """Wait until the client disconnects."""
     message = await receive()
     if message["type"] != "http.disconnect":
         # The server does not follow the ASGI protocol. Never return, so that no call is cancelled by mistake.
@@ -130,7 +134,7 @@ async def _disconnected(receive: Receive) -> None:
 async def iterate(
     iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
 ) -> AsyncGenerator[Any, None]:
-    """Yield the items of a blocking or async iterator, and close ``source`` at the end in any case."""
+    """Yield the items of a blocking or async iterator, and always close their source at the end."""
     is_async = hasattr(iterator, "__aiter__")
     try:
         if is_async:
@@ -152,7 +156,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await a step that runs in a thread, and wait for its end even if this task is cancelled.
+    """Await a step that runs in a thread, and wait for its end even if the current task is cancelled.
 
     A generator that is running in a thread cannot be closed.
     """
@@ -168,7 +172,7 @@ async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
 
 
 class DocumentedEventStream(JSONResponse):
-    """The response class of a streaming route in the OpenAPI document only.
+    """A response class that is only used to describe streaming routes in the OpenAPI document.
 
     FastAPI documents a schema only for subclasses of JSONResponse. The route itself returns
     EventStreamResponse.
@@ -178,7 +182,7 @@ class DocumentedEventStream(JSONResponse):
 
 
 class EventStreamResponse(StreamingResponse):
-    """Sends server-sent events, and closes their generators when the client disconnects.
+    """A response that sends server-sent events, and closes their generators when the client disconnects.
 
     ``sources`` are further generators to close: closing a generator that has not started does not close the
     generator from which it reads.
@@ -192,7 +196,7 @@ class EventStreamResponse(StreamingResponse):
         try:
             await cancel_on_disconnect(receive, self.stream_response(send))
         except ClientDisconnect:
-            pass  # there is no one to report it to
+            pass  # the client has gone, so the error cannot be reported to it
         finally:
             with anyio.CancelScope(shield=True):
                 for generator in self._generators:
@@ -210,7 +214,7 @@ async def stream_method(
     mode: StreamMode,
     thread_limiter: anyio.CapacityLimiter,
 ) -> Response:
-    """Return a response that streams the events of a call.
+    """Call a streaming method, and return a response that sends its server-sent events.
 
     An error before the first visible event is raised, so that it can still become an error status. Later
     errors become the last event.
@@ -251,7 +255,7 @@ async def _events(
 
 
 async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent]:
-    """Return the events up to the first one that shows a part of the answer."""
+    """Return the first events of a stream, up to the first one that contains a part of the answer."""
     first = []
     async for event in events:
         first.append(event)
@@ -263,7 +267,7 @@ async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent
 async def _chunks(
     method: Method, first: list[SseEvent], events: AsyncGenerator[SseEvent, None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield all events as bytes, and a ping whenever the model is silent for some time."""
+    """Yield the events of a stream as bytes, and a ping after 15 seconds without an event."""
     pending: asyncio.Future[SseEvent | None] | None = None
     try:
         for event in first:

@@ -1,4 +1,4 @@
-"""Serves the methods of a service over HTTP: ``router``, ``app`` and ``provide``.
+"""Serve the methods of a service over HTTP with FastAPI: ``router``, ``app`` and ``provide``.
 
 Each method becomes a POST route that takes its arguments as a JSON object, and a GET route if a query string
 can hold them. Arguments are read and results are written by the codecs of the ``Contract``, not by pydantic.
@@ -78,7 +78,7 @@ class Provider(Generic[S]):
 
 
 def provide(service: S) -> Provider[S]:
-    """Return a FastAPI dependency for a service that ``create`` or you made.
+    """Return a FastAPI dependency that provides a service to endpoints.
 
     >>> sentiment = provide(create(SentimentAnalyzer, model))  # doctest: +SKIP
     >>> Analyzer = Annotated[SentimentAnalyzer, Depends(sentiment)]  # doctest: +SKIP
@@ -100,7 +100,7 @@ def router(
     threads: int = DEFAULT_THREADS,
     **settings: object,
 ) -> APIRouter:
-    """Return the routes of a service, for ``FastAPI.include_router``.
+    """Return an APIRouter with a route for each method of a service, for ``FastAPI.include_router``.
 
     Args:
         service: A service that ``create`` returned, or the ``provide`` of it, which tests can override.
@@ -135,7 +135,7 @@ def app(
     threads: int = DEFAULT_THREADS,
     **settings: Any,
 ) -> FastAPI:
-    """Return an application that serves one service, or several services by their path prefixes.
+    """Return a FastAPI application that serves one service, or several under different path prefixes.
 
     >>> app(create(SentimentAnalyzer, model))  # doctest: +SKIP
     >>> app({"/sentiment": analyzer, "/film": expert})  # doctest: +SKIP
@@ -175,7 +175,7 @@ def contract_of_provider(
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
-    """Return the contract of a provider's service, by its interface or by its class."""
+    """Return the Contract of a provider's service, from its interface or its class."""
     return contract_of(
         interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
     )
@@ -184,7 +184,7 @@ def contract_of_provider(
 def _check_names(
     contracts: Sequence[Contract], paths: Mapping[str, str], server_arguments: Mapping[str, object]
 ) -> None:
-    """Raise DefinitionError for parameters that get no value, and for names that no method has."""
+    """Raise DefinitionError for parameters without a value and for unknown names in the settings."""
     methods = [method for contract in contracts for method in contract.methods.values()]
     parameters = {name for method in methods for name in method.server_parameters}
     names = {method.name for method in methods}
@@ -263,7 +263,7 @@ def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: End
 
 
 class ServiceRoute(APIRoute):
-    """A route that reads the body as unparsed JSON text and answers errors with problems."""
+    """A FastAPI route that keeps the request body as JSON text and answers errors with JSON problems."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
         handle = super().get_route_handler()
@@ -294,14 +294,17 @@ class JsonText(bytes):
 
 
 class _TextRequest(Request):
-    """A request whose JSON stays text: ``json.loads`` would round numbers that the codec reads exactly."""
+    """A request that returns its JSON body as unparsed text.
+
+    ``json.loads`` would round numbers that the codec reads exactly.
+    """
 
     async def json(self) -> JsonText:
         return JsonText(await self.body())
 
 
 class Endpoints:
-    """Creates the endpoint functions of one method.
+    """Creates the FastAPI endpoint functions for one service method.
 
     ``server_arguments`` are the dependencies for parameters that callers do not pass. Each endpoint function
     has an attribute ``allowed`` with all HTTP methods of its path, and ``qualname``.
@@ -322,7 +325,7 @@ class Endpoints:
         self._thread_limiter = thread_limiter
 
     def post(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
-        """Return the endpoint that takes the arguments as a JSON object."""
+        """Return the POST endpoint, which reads the arguments from a JSON object in the body."""
 
         async def endpoint(
             request: Request,
@@ -342,7 +345,7 @@ class Endpoints:
         return self._with_signature(endpoint, parameters, allowed)
 
     def get(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
-        """Return the endpoint that takes the arguments from the query string."""
+        """Return the GET endpoint, which reads the arguments from the query string."""
 
         async def endpoint(request: Request, service: object, **others: object) -> Response:
             arguments = _query_arguments(request, self._method)
@@ -353,7 +356,7 @@ class Endpoints:
         return self._with_signature(endpoint, {}, allowed)
 
     def _read_body(self, body: object) -> dict[str, object]:
-        """Return the arguments in a body. Raises ProblemError."""
+        """Read the arguments of the method from the request body. Raises ProblemError if they are wrong."""
         qualname = self._method.qualname
         if not isinstance(body, JsonText):
             raise ProblemError(not_json_problem(qualname))
@@ -367,7 +370,7 @@ class Endpoints:
     async def _respond(
         self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
     ) -> Response:
-        """Call the method and return the response. Raises ProblemError."""
+        """Call the service method and return the HTTP response. Raises ProblemError if the call fails."""
         method = self._method
         args, kwargs = method.bind_arguments(values)
         function = getattr(service, method.name)
@@ -387,7 +390,7 @@ class Endpoints:
     def _with_signature(
         self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]
     ) -> Callable[..., Awaitable[Response]]:
-        """Give an endpoint the signature from which FastAPI knows what to pass to it."""
+        """Set the signature of an endpoint, from which FastAPI takes its parameters and dependencies."""
         hints: dict[str, object] = {
             "request": Request,
             **parameters,
@@ -431,7 +434,7 @@ def _write(method: Method, value: Any) -> str:
 
 
 def _query_arguments(request: Request, method: Method) -> dict[str, object]:
-    """Return the arguments in the query string by name. Raises ProblemError with all mistakes."""
+    """Read the arguments of a method from the query string. Raises ProblemError with all mistakes."""
     query = request.query_params
     arguments = {argument.name: argument for argument in method.arguments}
     parts = [
@@ -446,7 +449,8 @@ def _query_arguments(request: Request, method: Method) -> dict[str, object]:
             if argument.required:
                 parts.append(WrongPart(path=f"$.{name}", message="it is missing"))
         elif len(texts) > 1 and not argument.is_list:
-            parts.append(WrongPart(path=f"$.{name}", message=f"it is given {len(texts)} times"))
+            message = f"given {len(texts)} times, but only one value is allowed"
+            parts.append(WrongPart(path=f"$.{name}", message=message))
         else:
             try:
                 values[name] = argument.codec.read(_json_of_query(texts, argument))
@@ -458,14 +462,17 @@ def _query_arguments(request: Request, method: Method) -> dict[str, object]:
 
 
 def _json_of_query(texts: list[str], argument: Argument) -> str:
-    """Return the JSON text of an argument in a query string, where strings have no quotes."""
+    """Convert the query string values of an argument, in which strings have no quotes, to JSON text."""
     is_string = argument.scalar_type == "string"
     items = [json.dumps(text, ensure_ascii=False) if is_string else text for text in texts]
     return f"[{', '.join(items)}]" if argument.is_list else items[0]
 
 
 def _wrong_query_parts(texts: list[str], argument: Argument, error: OutputParsingError) -> list[WrongPart]:
-    """Return the mistakes in one argument. Text that is not JSON gets a simpler message than the parser's."""
+    """Return the mistakes in one argument of a query string.
+
+    A value that is not JSON gets a simpler message than that of the parser.
+    """
     path, scalar_type = f"$.{argument.name}", argument.scalar_type
     if scalar_type == "string" or all(_JSON_SCALAR.fullmatch(text) for text in texts):
         return wrong_parts(error, path)

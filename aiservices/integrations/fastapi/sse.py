@@ -1,4 +1,4 @@
-"""The Server-Sent Events of methods that stream: their names, their JSON data and their schemas.
+"""The server-sent events of streaming methods: their names, JSON data and schemas.
 
 | Return type | Events |
 |---|---|
@@ -33,7 +33,7 @@ _EMPTY_SNAPSHOT = '{"value":null,"done":false}'
 
 
 class EventName(StrEnum):
-    """The names of server-sent events. The module docstring says which events a method sends."""
+    """The names of the server-sent events. The module docstring lists the events of each return type."""
 
     TEXT = "text"
     ITEM = "item"
@@ -66,19 +66,19 @@ class SseEvent(NamedTuple):
     data: str
 
     def to_bytes(self) -> bytes:
-        """Return the event in the format of Server-Sent Events."""
+        """Return the event as bytes in the text format of Server-Sent Events."""
         return f"event: {self.name}\ndata: {self.data}\n\n".encode()
 
 
 class EventEncoder(Protocol):
-    """Turns what an iterator or stream yields into server-sent events."""
+    """Encodes the items of an iterator or stream as server-sent events."""
 
     def encode(self, item: Any) -> Iterator[SseEvent]:
-        """Yield the events for one item."""
+        """Yield the server-sent events for one item of the stream."""
         ...
 
     def finish(self) -> Iterator[SseEvent]:
-        """Yield the events after the last item."""
+        """Yield the server-sent events that follow the last item."""
         ...
 
 
@@ -105,7 +105,7 @@ class ItemEncoder:
 
 
 class StreamEncoder:
-    """Encodes the events of a ``Stream`` as server-sent events. ``stream`` provides the snapshots."""
+    """Encodes the events of a Stream as server-sent events, with snapshots of the unfinished value."""
 
     def __init__(self, method: Method, stream: Any, mode: StreamMode) -> None:
         self._codec = method.value_codec
@@ -154,12 +154,12 @@ class StreamEncoder:
 
 
 def error_event(problem: Problem) -> SseEvent:
-    """Return the event that ends a stream with a problem."""
+    """Return the server-sent event that ends a stream with an error."""
     return SseEvent(EventName.ERROR, problem.json_bytes().decode())
 
 
 def event_schema(method: Method) -> dict[str, Any]:
-    """Return the JSON Schema of the events of a method: one alternative for each event name."""
+    """Return the JSON Schema of a method's server-sent events, with one alternative per event name."""
     shape = method.returns.shape
     data_schemas: dict[str, JsonSchema]
     if shape is ReturnShape.STREAM:

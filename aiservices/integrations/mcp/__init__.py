@@ -1,4 +1,4 @@
-"""Tools of MCP servers (Model Context Protocol) for services. Opening a server needs the extra ``mcp``."""
+"""Tools of MCP (Model Context Protocol) servers for services. Opening a server needs the extra ``mcp``."""
 
 from __future__ import annotations
 

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ListToolsResult, ReadResourceResult, Resource, Tool as ServerTool
 
 T = TypeVar("T")
-_MAX_PAGES = (
-    100  # of a list of tools; a server that sends a cursor with every page must not keep a call forever
-)
+# A server that sends a cursor with every page of its list of tools must not block a call forever.
+_MAX_PAGES = 100
 _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
 
 
@@ -33,7 +32,7 @@ class McpServerError(AiServiceError):
 
 
 class _ServerStoppedError(McpServerError):
-    """The server stopped after it was opened."""
+    """The MCP server stopped after the connection to it was opened."""
 
 
 class Connection:
@@ -41,7 +40,7 @@ class Connection:
 
     Args:
         new_client: Returns a new client of the server.
-        name: How error messages call the server.
+        name: The name of the server in error messages.
         timeout: The seconds to wait for the server to open, and for each of its responses.
     """
 
@@ -55,7 +54,7 @@ class Connection:
         self._reopening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Start or reach the server. Raises McpServerError."""
+        """Connect to the MCP server, starting it if it is a process. Raises McpServerError."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
         self._owner = asyncio.create_task(self._own_client(ready, self._stop))
@@ -74,7 +73,7 @@ class Connection:
             raise McpServerError(f"{self.name} cannot be opened: {_error_text(error)}") from error
 
     async def close(self) -> None:
-        """Close the connection. A server that runs as a process is stopped."""
+        """Close the connection to the server, and stop a server that runs as a process."""
         self._client = None
         self._stop.set()
         if self._owner is not None:
@@ -82,10 +81,10 @@ class Connection:
             self._owner = None
 
     async def _own_client(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
-        """Keep the client open until ``stop`` is set.
+        """Open an MCP client, and keep it open until an event is set.
 
-        The client opens anyio task groups, which must be closed by the task that opened them. So one task
-        owns the client from beginning to end, whichever tasks call ``open`` and ``close``.
+        The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
+        task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.
         """
         try:
             async with self._new_client() as client:
@@ -102,7 +101,10 @@ class Connection:
             self._owner = None
 
     async def tools(self) -> list[ServerTool]:
-        """Return the current tools of the server, restarting it if it has stopped. Raises McpServerError."""
+        """Return the current tools of the MCP server, and restart the server if it has stopped.
+
+        Raises McpServerError if the server cannot be restarted or cannot list its tools.
+        """
         client = self._client
         try:
             return await self._list_tools()
@@ -125,7 +127,10 @@ class Connection:
         return tools
 
     async def resources(self) -> list[Resource]:
-        """Return the first page of the server's resources, or an empty list. Raises McpServerError."""
+        """Return the first page of the MCP server's resources, or an empty list if it has none.
+
+        Raises McpServerError if the server cannot list them.
+        """
         if self._client is None or self._client.server_capabilities.resources is None:
             return []
         page = await self._list(lambda client: client.list_resources())
@@ -144,15 +149,15 @@ class Connection:
             raise McpServerError(message) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Call a tool. Raises TimeoutError, and ToolException with the error message of the server."""
+        """Call a tool. Raises TimeoutError, or ToolException if the server reports an error."""
         return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
 
     async def read(self, uri: str) -> ReadResourceResult:
-        """Read a resource. Raises TimeoutError, and ToolException with the error message of the server."""
+        """Read a resource. Raises TimeoutError, or ToolException if the server reports an error."""
         return await self._tool_request(lambda client: client.read_resource(uri))
 
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request for a tool call. Errors of the server become ToolException, which the model sees."""
+        """Send a request, and convert errors of the server to ToolException, whose message the model sees."""
         from mcp import MCPError
 
         try:
@@ -163,7 +168,10 @@ class Connection:
             raise ToolException(error.message) from error
 
     async def _request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request. Raises _ServerStoppedError, TimeoutError, and the MCPError of the server."""
+        """Send a request to the MCP server and return its response.
+
+        Raises _ServerStoppedError, TimeoutError, or the MCPError of the server.
+        """
         from anyio import ClosedResourceError, fail_after
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
@@ -200,19 +208,19 @@ def _error_text(error: BaseException) -> str:
 def stdio_server_client(
     command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | Path | None
 ) -> Client:
-    """Return a client that starts a server as a process when it is entered, and stops it when it is left."""
+    """Return an MCP client that runs its server as a local process while the client is open."""
     from mcp import Client, StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
         command=command, args=list(args), env=None if env is None else dict(env), cwd=cwd
     )
-    # Notebooks and pytest replace sys.stderr by objects without a file descriptor, to which no process can
-    # write.
+    # Notebooks and pytest replace sys.stderr with objects that have no file descriptor. A process cannot
+    # write to them.
     return Client(stdio_client(server, errlog=sys.__stderr__ or sys.stderr))
 
 
 def http_server_client(url: str, headers: Mapping[str, str], timeout: float) -> Client:
-    """Return a client of a server that is reached by streamable HTTP. ``timeout`` is in seconds."""
+    """Return an MCP client for a server with streamable HTTP. ``timeout`` is in seconds."""
     from mcp import Client
 
     return Client(_http_streams(url, headers, timeout))
@@ -251,13 +259,13 @@ class LoopThread:
             self.loop.close()
 
     def close(self) -> None:
-        """Stop the loop and wait for its thread to end."""
+        """Stop the event loop and wait for its thread to end."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
 
 def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine on the loop of another thread, and block until it has a result."""
+    """Run a coroutine on the event loop of another thread, and block until it has a result."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
@@ -267,7 +275,7 @@ def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventL
 
 
 async def await_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Await a coroutine that must run on ``loop``: the running loop or that of another thread."""
+    """Await a coroutine that must run on a specific event loop, which may belong to another thread."""
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

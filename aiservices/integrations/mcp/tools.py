@@ -1,4 +1,4 @@
-"""``McpTools``: the tools of an MCP server (Model Context Protocol) as a tool provider for ``create``."""
+"""``McpTools``, a tool provider with the tools of an MCP (Model Context Protocol) server."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic_core import to_json
 
 from output_parsers.json_schema.nodes import InvalidSchemaError
-from output_parsers.json_schema.parser import schema_parser
-from output_parsers.types.node import JsonSchema
+from output_parsers.json_schema.parser import close_objects, schema_parser
 
 from ...tools.tool import Tool, ToolException
 from .connection import (
@@ -53,8 +52,8 @@ class McpTools:
     ...     clerk = create(Clerk, model, tools=[tools])
 
     ``with`` opens the server and talks to it in a thread. ``async with`` talks to it on the running event
-    loop. Both ways serve blocking and async methods, with one exception: after ``async with``, a blocking
-    method cannot be called on the same event loop, since it would block the loop for which it waits.
+    loop. Both work for blocking and async methods, with one exception: after ``async with``, a blocking
+    method cannot be called on the same event loop, because it would block the loop for which it waits.
 
     Each call of a method asks the server for its current tools. A server that has stopped is restarted by the
     next call. Error messages of tools are sent to the model. Opening raises McpServerError, and ImportError
@@ -62,7 +61,7 @@ class McpTools:
 
     Args:
         new_client: Returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
-        name: How error messages call the server.
+        name: The name of the server in error messages.
         only: The names of the tools to use, as the server calls them. None means all tools.
         prefix: A prefix for the names of all tools, to keep the tools of several servers apart.
         resources: If true, there is also a tool ``read_resource`` for the resources of the server.
@@ -103,7 +102,7 @@ class McpTools:
         resources: bool = False,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> McpTools:
-        """Return the tools of a server that runs as a process.
+        """Return the tools of an MCP server that runs as a local process.
 
         The process gets ``env``, and of this process's environment only variables such as PATH and HOME. It
         writes to the stderr of this process.
@@ -126,7 +125,7 @@ class McpTools:
         resources: bool = False,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> McpTools:
-        """Return the tools of a server at a URL (streamable HTTP).
+        """Return the tools of an MCP server at a URL (streamable HTTP).
 
         ``headers`` are sent with every request. They do not appear in error messages.
         """
@@ -200,7 +199,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Forget the connection, so that the tools count as closed, and return what must be closed."""
+        """Mark the tools as closed, and return the connection, event loop and thread to close."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state
@@ -208,7 +207,7 @@ class McpTools:
     # --- tools for a call ---
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the current tools of the server. The result is awaitable if the invocation is async."""
+        """Return the current tools of the MCP server. The result is awaitable if the invocation is async."""
         if invocation is not None and invocation.plan.is_async:
             return self._await(self._list_tools(is_async=True))
         return self._block_on(self._list_tools(is_async=False))
@@ -224,7 +223,7 @@ class McpTools:
         return tools if is_async else [self._blocking(tool) for tool in tools]
 
     def _tool(self, server_tool: ServerTool) -> Tool:
-        """Return the Tool for a tool of the server, cached until the server changes its description."""
+        """Return the Tool object for a tool of the MCP server, cached until the server changes the tool."""
         cached = self._tool_cache.get(server_tool.name)
         if cached is not None and cached[0] == server_tool:
             return cached[1]
@@ -264,7 +263,7 @@ class McpTools:
         return text_of_resource(await self._open_connection().read(uri))
 
     def _tool_name(self, name: str) -> str:
-        """Return a name with only the characters, and at most the length, that all providers accept."""
+        """Return a tool name limited to the characters and the length that all model providers accept."""
         return re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")[:64]
 
     def _blocking(self, tool: Tool) -> Tool:
@@ -301,14 +300,14 @@ class McpTools:
         return self._connection
 
     def _not_open_error(self) -> McpServerError:
-        return McpServerError(f"{self._name} is not open; use it inside of: with McpTools… as tools")
+        return McpServerError(f"{self._name} is not open; open it first: with McpTools… as tools")
 
 
 # --- results as text ---
 
 
 def text_of_result(result: CallToolResult) -> str:
-    """Return the result of a tool as text: structured content as JSON, otherwise its texts.
+    """Return the result of an MCP tool as text: its structured content as JSON, otherwise its texts.
 
     Images and other content are replaced by a note. Raises ToolException with the text if the result is an
     error.
@@ -324,7 +323,7 @@ def text_of_result(result: CallToolResult) -> str:
 
 
 def text_of_resource(result: ReadResourceResult) -> str:
-    """Return the contents of a resource as text."""
+    """Return the contents of an MCP resource as text."""
     return "\n".join(map(_resource_text, result.contents)) or "It is empty."
 
 
@@ -341,47 +340,3 @@ def _resource_text(contents: TextResourceContents | BlobResourceContents) -> str
     if text is not None:
         return str(text)
     return f"[resource left out: {contents.uri}, {contents.mime_type or 'of an unknown type'}]"
-
-
-# --- schemas of arguments ---
-
-# With one of these keywords an object may have properties that are not listed in "properties".
-_OPEN_KEYWORDS = frozenset(
-    "additionalProperties unevaluatedProperties patternProperties propertyNames anyOf oneOf not if "
-    "dependentSchemas $ref $dynamicRef".split()
-)
-_KEYWORDS_WITH_SCHEMAS = ("properties", "$defs", "definitions")
-
-
-def close_objects(schema: Mapping[str, object]) -> JsonSchema:
-    """Return a schema in which objects with listed properties do not allow other properties.
-
-    Most servers leave ``additionalProperties`` out. Without it, the strict modes of providers would need a
-    field for further properties in every object.
-    """
-    # In allOf each subschema sees the properties of all others, so none of them can be closed.
-    return dict(schema) if _contains_all_of(schema) else _closed(schema)
-
-
-def _contains_all_of(schema: object) -> bool:
-    if isinstance(schema, Mapping):
-        return "allOf" in schema or any(map(_contains_all_of, schema.values()))
-    return isinstance(schema, list) and any(map(_contains_all_of, schema))
-
-
-def _closed(schema: Mapping[str, Any]) -> JsonSchema:
-    closed = dict(schema)
-    for key in _KEYWORDS_WITH_SCHEMAS:
-        if isinstance(closed.get(key), Mapping):
-            closed[key] = {name: _closed_part(part) for name, part in closed[key].items()}
-    if "items" in closed:
-        closed["items"] = _closed_part(closed["items"])
-    if isinstance(closed.get("anyOf"), list):
-        closed["anyOf"] = [_closed_part(part) for part in closed["anyOf"]]
-    if closed.get("type") == "object" and "properties" in closed and not closed.keys() & _OPEN_KEYWORDS:
-        closed["additionalProperties"] = False
-    return closed
-
-
-def _closed_part(schema: object) -> Any:
-    return _closed(schema) if isinstance(schema, Mapping) else schema  # true and false are schemas too

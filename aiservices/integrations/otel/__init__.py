@@ -1,4 +1,4 @@
-"""Spans and metrics of OpenTelemetry for the calls of services. Needs the extra ``otel``."""
+"""OpenTelemetry spans and metrics for the calls of services. Needs the extra ``otel``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of spans, metrics, events and attributes, and the functions that build attribute values.
+"""The names of OpenTelemetry spans, metrics and attributes, and functions that build attribute values.
 
 ``gen_ai.*`` follows the OpenTelemetry semantic conventions for generative AI, status Development:
 https://github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai), as the package
@@ -111,7 +111,7 @@ MODERATION: Final = "aiservices.moderation"
 RETRIEVED: Final = "aiservices.retrieved"
 APPROVAL_REQUIRED: Final = "aiservices.approval_required"
 
-# The conventions' name of a provider, where it differs from the first part of our model names.
+# The name of a provider in the conventions, if it differs from the provider in a model name (azure:NAME).
 _PROVIDERS: Final = {
     "azure": "azure.ai.openai",
     "azure-responses": "azure.ai.openai",
@@ -134,7 +134,10 @@ _ROLES = {SystemMessage: "system", AiMessage: "assistant", ToolMessage: "tool"}
 
 
 def captures_content() -> bool:
-    """Return True if the standard environment variable enables content on spans. Raises ValueError."""
+    """Return True if an environment variable allows prompts and replies in spans.
+
+    Raises ValueError if the variable has an unknown value.
+    """
     value = os.environ.get(CAPTURE_CONTENT, "").strip().lower()
     if value in _CAPTURE_ON or value in _CAPTURE_OFF:
         return value in _CAPTURE_ON
@@ -147,13 +150,13 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """Split a model name such as ``azure:NAME`` into the OpenTelemetry name of its provider and ``NAME``."""
+    """Split a model name such as ``azure:NAME`` into OpenTelemetry's name of the provider and ``NAME``."""
     provider, _, model = name.partition(":")
     return _PROVIDERS.get(provider, provider), model or name
 
 
 def server_attributes(model: ChatModel) -> dict[str, str | int]:
-    """Return the host and port of a model, if it has an ``endpoint``."""
+    """Return the span attributes for the host and port of a model's endpoint, if it has one."""
     endpoint = getattr(model, "endpoint", None)
     return _host_and_port(endpoint) if isinstance(endpoint, str) else {}
 
@@ -169,7 +172,10 @@ def _host_and_port(endpoint: str) -> dict[str, str | int]:
 
 
 def options_attributes(options: ChatOptions) -> Attributes:
-    """Return the options that are set for a request. Defaults of the model object are not known here."""
+    """Return the span attributes for the options that are set for a request.
+
+    The default options of the model object are not known here.
+    """
     values = {
         REQUEST_TEMPERATURE: options.temperature,
         REQUEST_TOP_P: options.top_p,
@@ -182,7 +188,7 @@ def options_attributes(options: ChatOptions) -> Attributes:
 
 
 def reply_attributes(reply: ChatReply) -> Attributes:
-    """Return the finish reason, id, model and tokens of a reply."""
+    """Return the span attributes for a reply: its finish reason, id, model and tokens."""
     attributes: Attributes = {FINISH_REASONS: (reply.finish_reason.value,)}
     if reply.id:
         attributes[RESPONSE_ID] = reply.id
@@ -192,7 +198,10 @@ def reply_attributes(reply: ChatReply) -> Attributes:
 
 
 def usage_attributes(usage: Usage) -> Attributes:
-    """Return the tokens. Cached and reasoning tokens are left out if zero: not all providers report them."""
+    """Return the span attributes for the numbers of input and output tokens.
+
+    Cached and reasoning tokens are left out if they are zero, because not all providers report them.
+    """
     attributes: Attributes = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
     if usage.cached_tokens:
         attributes[CACHED_TOKENS] = usage.cached_tokens
@@ -202,7 +211,7 @@ def usage_attributes(usage: Usage) -> Attributes:
 
 
 def error_type(error: BaseException) -> str:
-    """Return the qualified class name of an error, as OpenTelemetry writes it."""
+    """Return the qualified class name of an exception for the attribute ``error.type``."""
     cls = type(error)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
@@ -211,7 +220,7 @@ def error_type(error: BaseException) -> str:
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """Return the name and attributes of the event for an effect, or None if the effect has no event."""
+    """Return the name and attributes of the span event for an effect, or None if it has no span event."""
     match effect:
         case Sleep(seconds):
             return BACKOFF, {"seconds": seconds}
@@ -231,17 +240,20 @@ def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attrib
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which cannot be encoded as UTF-8 and would make exporters fail."""
+    """Replace lone surrogates in a text, because they cannot be encoded as UTF-8.
+
+    They would make the exporters of OpenTelemetry fail.
+    """
     return text.encode("utf-8", "replace").decode()
 
 
 def messages_json(messages: Sequence[Message]) -> str:
-    """Return messages as JSON text, as the conventions specify it. Media are described, not copied."""
+    """Return messages as JSON text in the format of the OpenTelemetry conventions, without media data."""
     return _json([_message(message) for message in messages])
 
 
 def reply_json(reply: ChatReply) -> str:
-    """Return a reply as JSON text, as the conventions specify it."""
+    """Return a reply as JSON text in the format of the OpenTelemetry conventions."""
     reason = reply.finish_reason
     finish = "tool_call" if reason is FinishReason.TOOL_CALLS else reason.value
     return _json([{**_message(reply.message), "finish_reason": finish}])

@@ -1,7 +1,8 @@
-"""Writes spans and metrics: ``OpenTelemetry`` for a service, ``AiServicesInstrumentor`` for a whole process.
+"""Write OpenTelemetry spans and metrics for one service or for all services of a process.
 
-``OpenTelemetry`` is an interceptor. For each call it creates a ``TracedCall``, which sees every effect of the
-call, opens spans for tools, and replaces each model by a ``TracedModel``, which opens the span of a request.
+``OpenTelemetry`` is an interceptor, which ``AiServicesInstrumentor`` adds to all services. For each call it
+creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. It replaces each
+model with a ``TracedModel``, which opens the span of a request.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class OpenTelemetry:
 
 
 class AiServicesInstrumentor:
-    """Traces all calls of all services of this process, including services that exist already.
+    """Enables tracing for all services of this process, including services that exist already.
 
     The command ``opentelemetry-instrument`` finds this class by its entry point.
     """
@@ -109,7 +110,7 @@ class AiServicesInstrumentor:
         prices: Prices | None = None,
         **_: object,
     ) -> None:
-        """Start tracing. A second call replaces the settings of the first.
+        """Start tracing all services. A second call replaces the settings of the first.
 
         The arguments are those of ``OpenTelemetry``. Others are ignored: the command passes the same keywords
         to all instrumentors.
@@ -120,7 +121,7 @@ class AiServicesInstrumentor:
         GLOBAL_INTERCEPTORS[:] = [*_other_global_interceptors(), telemetry]
 
     def uninstrument(self, **_: object) -> None:
-        """Stop tracing. Calls that are running keep their spans."""
+        """Stop tracing new calls. Calls that are running keep their spans."""
         GLOBAL_INTERCEPTORS[:] = _other_global_interceptors()
 
 
@@ -129,7 +130,7 @@ def _other_global_interceptors() -> list[Interceptor]:
 
 
 class Signals:
-    """The tracer, metrics and settings that all calls of one ``OpenTelemetry`` share."""
+    """The tracer, metrics and settings that one ``OpenTelemetry`` interceptor uses for all calls."""
 
     def __init__(
         self,
@@ -170,16 +171,16 @@ class Signals:
         return None if cost is None else (cost, self._prices.currency)
 
     def record_tokens(self, usage: Usage, attributes: Mapping[str, str | int], context: Context) -> None:
-        """Record the tokens of a reply."""
+        """Record the input and output tokens of a reply in the token metric."""
         for kind, number in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             self._tokens.record(number, {**attributes, names.TOKEN_TYPE: kind}, context)
 
 
 class TracedCall:
-    """The spans of one call. ``trace_effect`` performs each effect of the call inside the right span.
+    """Creates the spans of one call: of the call itself, its requests to models, and its tools.
 
-    In the conventions a method with tools is an agent, since the model decides what is done. A method without
-    tools is a workflow.
+    ``trace_effect`` performs each effect of the call inside its span. In the conventions a method with tools
+    is an agent, since the model decides which actions are taken. A method without tools is a workflow.
     """
 
     def __init__(self, signals: Signals, invocation: Invocation) -> None:
@@ -204,7 +205,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Yield an effect so that it runs inside its span, and return its outcome."""
+        """Yield an effect of the call so that it runs inside its span, and return the outcome."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))
@@ -266,7 +267,7 @@ class TracedCall:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
 
     def _in_call_context(self, effect: Run) -> Run:
-        """Make the span of the call current while a function runs."""
+        """Return an effect whose function runs while the span of the call is current."""
         function, context = effect.function, self._context
 
         def run() -> Any:
@@ -282,7 +283,7 @@ class TracedCall:
         return replace(effect, function=wraps(function)(arun if on_event_loop else run))
 
     def _in_tool_span(self, effect: CallModel | Run, call: ToolCall) -> CallModel | Run:
-        """Give the execution of a tool its own span."""
+        """Return the effect of a tool call so that the tool runs inside its own span."""
         if isinstance(effect, CallModel):
             return effect
         function: Callable[[], Any] = effect.function
@@ -303,7 +304,10 @@ class TracedCall:
 
     @contextmanager
     def _tool_span(self, call: ToolCall) -> Iterator[list[ToolRun]]:
-        """Open the span of a tool. The caller appends the ToolRun to the list that it receives."""
+        """Open the span of a tool call for a ``with`` block, and end the span after the block.
+
+        The block appends its ToolRun to the list that it receives.
+        """
         signals, start_time, runs = self._signals, time.perf_counter(), list[ToolRun]()
         tool_name = {names.TOOL_NAME: call.name, names.TOOL_TYPE: "function", **self._call_name}
         attributes: Attributes = {
@@ -353,7 +357,10 @@ class TracedCall:
         *,
         closed_early: bool = False,
     ) -> None:
-        """End the span of the call. ``closed_early``: the reader closed the stream before its end."""
+        """End the span of the call and record the duration of the call.
+
+        ``closed_early`` means that the reader closed the stream before its end.
+        """
         if isinstance(error, ApprovalRequiredError):
             # The call is suspended, not failed.
             tool_names = [call.name for call in error.calls]
@@ -380,11 +387,11 @@ class TracedCall:
 
 
 class TracedModel:
-    """Wraps a model for one request and writes its span, which is current only while the model works.
+    """A wrapper of a model that writes the span and the metrics of one request.
 
-    Between two chunks of a stream the span is not current. Otherwise spans that the reader of the stream
-    opens would become children of the request. The span starts with the request. ``end`` ends it when its
-    outcome is known.
+    The span is current only while the model works. Between two chunks of a stream it is not current, because
+    spans that the reader of the stream opens would become children of the request. The span starts with the
+    request. ``end`` ends it when the outcome of the request is known.
     """
 
     def __init__(self, model: ChatModel, signals: Signals, parent: Context, conversation: Attributes) -> None:
@@ -396,7 +403,8 @@ class TracedModel:
         self._request_name = model.name
         self._metric_attributes: dict[str, str | int] = {}
         self._start_time = 0.0
-        self._stop_times: tuple[float, int] | None = None  # of perf_counter and time_ns
+        # The values of perf_counter and time_ns when the model finished.
+        self._stop_times: tuple[float, int] | None = None
         self._first_chunk_seconds: float | None = None
         self._reply: ChatReply | None = None
         self._cost: tuple[float, str] | None = None
@@ -476,7 +484,7 @@ class TracedModel:
             self._stop()
 
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
-        """Start the span of the request and return the context in which it is current."""
+        """Start the span of the request and return an OpenTelemetry context in which the span is current."""
         own_name, other_model = self._model.name, request.options.model
         if other_model is not None:
             self._request_name = f"{own_name.rpartition(':')[0]}:{other_model}".removeprefix(":")
@@ -570,7 +578,7 @@ class TracedModel:
 
 
 class AttachedContext:
-    """Makes a context current in this thread or task during a ``with`` block. It can be reused."""
+    """A reusable context manager that makes an OpenTelemetry context current in its ``with`` block."""
 
     __slots__ = ("_context", "_token")
 
@@ -586,7 +594,7 @@ class AttachedContext:
 
 @contextmanager
 def log_errors() -> Iterator[None]:
-    """Log an error of telemetry instead of raising it, so that it does not break a call."""
+    """Log errors in the block instead of raising them, so that telemetry does not break a call."""
     try:
         yield
     except Exception:
@@ -594,7 +602,10 @@ def log_errors() -> Iterator[None]:
 
 
 def set_error(span: Span, error: BaseException, *, content: bool) -> None:
-    """Mark a span as failed. The error message may quote prompts or replies, so it counts as content."""
+    """Mark a span as failed with an error. The error message is included only if content is enabled.
+
+    The message may quote prompts or replies, so it counts as content.
+    """
     span.set_attribute(names.ERROR_TYPE, names.error_type(error))
     if isinstance(error, ModelError) and error.status is not None:
         span.set_attribute(names.HTTP_STATUS, error.status)

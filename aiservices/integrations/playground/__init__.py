@@ -1,4 +1,4 @@
-"""A web page on which the methods of services can be called by hand. Needs the extra ``fastapi``."""
+"""A web page for trying out the methods of services. Needs the extra ``fastapi``."""
 
 from __future__ import annotations
 

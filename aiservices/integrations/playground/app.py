@@ -1,4 +1,4 @@
-"""``mount``: adds the playground to a FastAPI application.
+"""Add the playground, a web page for trying out services, to a FastAPI application.
 
 The page consists of the files in ``static``, a JSON description of the services, and two endpoints for each
 method: ``run`` calls it and streams the outcome with the details of the call, ``preview`` returns what it
@@ -85,7 +85,7 @@ _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
 class _PlaygroundService(NamedTuple):
-    """A service on the page: its id in URLs, its prefix in the application, and its contract."""
+    """A service on the playground page, with its id in URLs, its path prefix and its contract."""
 
     id: str
     prefix: str
@@ -103,7 +103,7 @@ def mount(
     parsers: Sequence[ParserFactory] = (),
     dependencies: Sequence[Any] = (),
 ) -> None:
-    """Add a page on which each method can be called by hand.
+    """Add a web page to a FastAPI application on which each method of a service can be called.
 
     It shows the prompt, the schema, the value and the details of each call.
 
@@ -168,7 +168,7 @@ def _page_services(
 
 
 def _page_description(service: _PlaygroundService, server_arguments: Mapping[str, object]) -> JsonObject:
-    """Return the description of a service, with the URLs at which the page runs and previews each method."""
+    """Return the JSON description of a service for the page, with the URLs that run or preview a method."""
     description = description_of(service.contract, service.prefix)
     for method_description in description["methods"]:
         method = service.contract.methods[method_description["name"]]
@@ -207,7 +207,7 @@ def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
 
 
 class RunEndpoints(Endpoints):
-    """Endpoints that call a method. They answer with events for every return type.
+    """Endpoints of the playground that call a method and answer with server-sent events.
 
     The last event is ``end`` with the details of the call, after ``result`` or ``error``.
     """
@@ -217,7 +217,7 @@ class RunEndpoints(Endpoints):
     ) -> Response:
         function = getattr(service, self._method.name)
         args, kwargs = self._method.bind_arguments(values)
-        run = PlaygroundRun(function, args, kwargs, planned=is_service_method(function))
+        run = PlaygroundRun(function, args, kwargs, made_by_create=is_service_method(function))
         events = _run_events(self._method, run, self._thread_limiter)
         return EventStreamResponse((event.to_bytes() async for event in events), events)
 
@@ -256,9 +256,10 @@ async def _answer_events(
 
 
 class PlaygroundRun:
-    """One call of a method, and what is known about it afterwards.
+    """One call of a method on the playground page, with its outcome and its details.
 
-    ``planned`` says that ``create`` made the function. Of other functions only the outcome is known.
+    ``made_by_create`` is true for the methods of a service that ``create`` returned. Other functions have an
+    outcome, but no details.
 
     Attributes:
         items: The items that the function yielded, if it returned an iterator.
@@ -270,18 +271,18 @@ class PlaygroundRun:
         args: Sequence[object],
         kwargs: Mapping[str, object],
         *,
-        planned: bool,
+        made_by_create: bool,
     ) -> None:
         self._args, self._kwargs = tuple(args), dict(kwargs)
         self._function = function
-        self._service_method: ServiceMethod | None = service_method_of(function) if planned else None
+        self._service_method: ServiceMethod | None = service_method_of(function) if made_by_create else None
         self._invocation: Invocation | None = None
         self._outcome: Any = _UNSET
         self.items: list[Any] = []
 
     @property
     def function(self) -> Callable[[], Any]:
-        """A function without arguments that makes the call: a coroutine function for async methods."""
+        """A function without parameters that makes the call. For async methods it is a coroutine function."""
         begin = self._function if self._service_method is None else self._service_method.start
         if not iscoroutinefunction(begin):
             return self._begin
@@ -294,13 +295,16 @@ class PlaygroundRun:
     def _begin(self) -> Any:
         if self._service_method is None:
             return self._function(*self._args, **self._kwargs)
-        # Not the function itself: the invocation is needed afterwards for the details of the call.
+        # Start the invocation here instead of calling the function: account_json needs it for the details.
         plan, budget, begin = self._service_method
         self._invocation = plan.invocation(self._args, self._kwargs, budget)
         return begin(self._invocation)
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
-        """Return the JSON text of the outcome of the call. Raises ValueError if it cannot be written."""
+        """Store the outcome of the call and return its value as JSON text.
+
+        Raises ValueError if the value cannot be written.
+        """
         self._outcome = outcome
         value = outcome.value if isinstance(outcome, Result) else outcome
         # The raw response of the provider may hold anything, so a ChatReply is sent without it.
@@ -308,7 +312,7 @@ class PlaygroundRun:
         return f'{{"value": {text}}}'
 
     def account_json(self) -> str:
-        """Return the details of the call as JSON text, or ``null`` if ``create`` did not make the function.
+        """Return the details of the call as JSON text, or ``null`` if ``create`` did not make the service.
 
         A call that failed has details too.
         """
@@ -335,7 +339,7 @@ class PlaygroundRun:
         return to_json(account, fallback=str).decode()
 
     def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
-        """Return the changes that were made to the reply while it was read, or None if they are not known.
+        """Return the changes that the parser made to the reply, or None if they are not known.
 
         Only a Result records them. For other return types the last reply is read again. If that gives another
         value, an interceptor changed the value or combined several replies, and the changes are not known.
@@ -383,7 +387,7 @@ def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
 
 
 class PreviewEndpoints(Endpoints):
-    """Endpoints that return what a method would send, without a request to a model."""
+    """Endpoints of the playground that return the request a method would send, without sending it."""
 
     async def _respond(
         self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
@@ -399,7 +403,7 @@ class PreviewEndpoints(Endpoints):
 
 
 def preview_json(preview: Preview) -> str:
-    """Return a preview as JSON text, without options that may contain an API key."""
+    """Return the preview of a request as JSON text, without options that may contain an API key."""
     options = {
         field.name: value
         for field in fields(ChatOptions)

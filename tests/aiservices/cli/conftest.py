@@ -28,10 +28,10 @@ CommandRun = Callable[..., CommandResult]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandRun]:
-    """Runs a command in the folder of the project, or in the current folder of the test."""
+    """Runs a command line in this process, in the project folder or the current folder."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    known = set(sys.modules)
+    modules_before = set(sys.modules)
 
     def runs(*arguments: str, stdin: str = "") -> CommandResult:
         result = CliRunner().invoke(
@@ -40,7 +40,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandRun]:
         return CommandResult(result.exit_code, result.stdout, result.stderr)
 
     yield runs
-    for name in set(sys.modules) - known:
+    for name in set(sys.modules) - modules_before:
         if not name.startswith(("aiservices", "output_parsers")):
             file = getattr(sys.modules[name], "__file__", None) or ""
             if not file.startswith(sys.prefix) and "site-packages" not in file:
@@ -49,7 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandRun]:
 
 @pytest.fixture
 def shop(run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the module ``shop``, which is the current folder."""
+    """A temporary current folder with a module ``shop`` that contains services."""
     (tmp_path / "shop.py").write_text(SHOP, "utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -222,8 +222,8 @@ T = TypeVar("T")
 
 
 class Finder(Protocol[T]):
-    @user_message("{{text}}{{known}}")
-    def find(self, text: str, known: T) -> T: ...
+    @user_message("{{text}}{{number}}")
+    def find(self, text: str, number: T) -> T: ...
 
 
 Found = Finder[int]

@@ -1,4 +1,4 @@
-"""The command call: arguments of each type, answers of each shape, details of the call, errors."""
+"""Tests of the command call: arguments, answers, details of the call, and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RIGHT = {
 
 
 def prompt_of(run: CommandRun, **changed: str) -> str:
-    """The prompt that a method with arguments of all kinds was called with."""
+    """Return the prompt of a call of a method that has arguments of all kinds."""
     result = run("call", "shop:echo.all_kinds", *{**RIGHT, **changed}.values())
     assert (result.code, result.err) == (0, "")
     return result.out.removesuffix("\n")
@@ -77,8 +77,7 @@ def test_an_image_is_a_file_or_a_url(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:seen", "picture=@dot.png").out == "[image/png, 9 bytes]\n"
     assert run("call", "shop:seen", "picture=https://x.org/a.png").out == "[image/png, https://x.org/a.png]\n"
     assert run("call", "shop:seen", "picture=dot.png").err == (
-        "error: Eye.look(picture: Image) -> str\n"
-        "  - picture: write @PATH of a file or its URL, found 'dot.png'\n"
+        "error: Eye.look(picture: Image) -> str\n  - picture: expected @PATH or a URL, found 'dot.png'\n"
     )
     assert run("call", "shop:echo.ask", "message=@dot.png").err == (
         "error: Shop.ask(message: UserMessage, customer: Annotated[str, MemoryId] = 'ann') -> str\n"
@@ -101,7 +100,7 @@ def test_all_problems_of_the_arguments_are_reported_together(run: CommandRun, sh
         '  - size: case or punctuation is not accepted, found "SMALL"\n'
         '  - order: expected an object (Order), found "lamp"; write it as JSON\n'
         "  - note: the value after := must be JSON, found 'oops'\n"
-        "  - flag: it is given 2 times, but takes one value\n"
+        "  - flag: given 2 times, but only one value is allowed\n"
         "  - text is missing: text=… (str)\n"
         "  - ratio is missing: ratio=… (float)\n",
     )
@@ -127,7 +126,7 @@ def test_the_error_suggests_a_similar_parameter(run: CommandRun, shop: Path) -> 
 def test_a_tool_context_cannot_be_typed(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.sell", "what=x", "till=3").err == (
         "error: Shop.sell(what: str, till: Annotated[Any, ToolContext]) -> str\n"
-        "  - till must be a value of the program, which cannot be typed\n"
+        "  - till cannot be passed on the command line, only from Python code\n"
     )
 
 
@@ -199,7 +198,7 @@ def test_the_details_go_to_standard_error(run: CommandRun, shop: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["price", "price_async", "words", "orders", "growing", "growing_async"])
-def test_the_details_of_an_interface_are_known_for_each_shape(
+def test_the_details_of_an_interface_are_printed_for_each_shape(
     run: CommandRun, shop: Path, method: str
 ) -> None:
     result = run("call", f"shop:Detailed.{method}", "text=x", "--model", "fake", "--verbose")
@@ -258,24 +257,24 @@ def test_a_missing_model_is_explained_with_command_line_options(
 ) -> None:
     monkeypatch.setattr(services, "has_local_runtime", lambda: False)
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
-    assert run("call", "shop:Found", "text=x", "known=3") == (
+    assert run("call", "shop:Found", "text=x", "number=3") == (
         2,
         "",
-        "error: no model is given: pass --model openai:NAME (aiservices models lists others, --model fake "
-        "makes answers up), set AISERVICES_MODEL, or install the embedded model with pip install "
+        "error: no model: pass --model openai:NAME (aiservices models lists others, --model fake "
+        "makes up answers), set AISERVICES_MODEL, or install the embedded model with pip install "
         "'aiservices[local]'\n",
     )
     monkeypatch.setenv("AISERVICES_MODEL", "opnai:x")
-    assert run("call", "shop:Found", "text=x", "known=3").err.startswith(
+    assert run("call", "shop:Found", "text=x", "number=3").err.startswith(
         "error: Finder[int]: the model 'opnai:x' is unknown: "
     )
 
 
 def test_a_specialized_generic_interface_has_the_types_of_its_arguments(run: CommandRun, shop: Path) -> None:
-    assert run("call", "shop:Found", "text=x", "known=y", "-m", "fake").err == (
-        'error: Finder.find(text: str, known: T) -> T\n  - known: expected an integer, found "y"\n'
+    assert run("call", "shop:Found", "text=x", "number=y", "-m", "fake").err == (
+        'error: Finder.find(text: str, number: T) -> T\n  - number: expected an integer, found "y"\n'
     )
-    result = run("call", "shop:Found", "text=x", "known=3", "-m", "fake")
+    result = run("call", "shop:Found", "text=x", "number=3", "-m", "fake")
     assert result.code == 0
     assert isinstance(json.loads(result.out), int)
 
@@ -288,5 +287,6 @@ def test_ctrl_c_ends_the_command_without_a_traceback(run: CommandRun, shop: Path
 def test_a_method_must_be_named_unless_there_is_only_one(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Quiet", "day=2026-01-01", "-m", "fake").code == 0
     assert run("call", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
-        "error: name a method, as samples.sentiment:SentimentAnalyzer.METHOD: is_positive, sentiment_of\n"
+        "error: samples.sentiment:SentimentAnalyzer has several methods; name one as "
+        "samples.sentiment:SentimentAnalyzer.METHOD: is_positive, sentiment_of\n"
     )

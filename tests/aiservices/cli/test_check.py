@@ -1,4 +1,4 @@
-"""check: definitions, templates and types of the services of a module, for people, programs and CI."""
+"""Tests of the command check: definitions, templates and types of services, as text and JSON."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_module_without_services_is_a_usage_error(run: CommandRun, kinds: Path
         "from typing import Protocol\nclass Door(Protocol):\n    def open(self, key: str) -> bool: ...\n"
     )
     assert run("check", "mute").err == (
-        "error: there is no service in mute; skipped, because they have no prompts: mute:Door\n"
+        "error: there is no service in mute; skipped because of missing prompts: mute:Door\n"
     )
 
 

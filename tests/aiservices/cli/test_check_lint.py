@@ -1,4 +1,4 @@
-"""The notes on strict mode, beside what is sent."""
+"""The notes of the command check on strict mode agree with the schemas that are sent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What docs/cli.md shows is what the commands print."""
+"""The commands print the output that docs/cli.md shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output to the terminal: text of a model cannot control it."""
+"""Text of a model cannot control the terminal on which it is printed."""
 
 from __future__ import annotations
 

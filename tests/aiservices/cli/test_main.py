@@ -1,4 +1,4 @@
-"""The command line as a process: its help, its imports, its output to pipes and terminals."""
+"""Tests of the command line as a process: its help, imports, and output to pipes and terminals."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Options:
   --help                Show this message and exit.
 
 Commands:
-  show    Show what a method would send, and why.
+  show    Show the request that a method would send, and why.
   call    Call a method and print its answer.
-  check   Check the services of modules.
+  check   Check the services in modules for problems.
   serve   Serve a service over HTTP.
   models  List models and download weights.
 """
 
 
 def process(
-    *arguments: str, folder: Path = ROOT, given: str = "", **variables: str
+    *arguments: str, folder: Path = ROOT, stdin: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "aiservices", *arguments],
         cwd=folder,
-        input=given,
+        input=stdin,
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **variables},
@@ -93,7 +93,7 @@ def test_without_its_extra_the_error_says_what_to_install(tmp_path: Path) -> Non
 
 
 def test_a_process_imports_the_module_from_its_folder_and_prints_plain_text(shop: Path) -> None:
-    done = process("call", "shop:echo.ask", "message=-", folder=shop, given="hello\n")
+    done = process("call", "shop:echo.ask", "message=-", folder=shop, stdin="hello\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
     checked = process("check", "shop:Quiet", folder=shop)
     assert (checked.returncode, checked.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Completion of services, methods and arguments, as the shells ask for it."""
+"""Tests of shell completion for services, methods and arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command serve: a real process on the loopback interface, and errors before it starts."""
+"""Tests of the command serve as a real process, and of errors before the server starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
     )
     assert served.stderr is not None
     try:
-        address = next(found[0] for line in served.stderr if (found := re.search(r"http://[\d.:]+", line)))
+        address = next(match[0] for line in served.stderr if (match := re.search(r"http://[\d.:]+", line)))
         request = Request(f"{address}/price", b'{"text": "x"}', {"Content-Type": "application/json"})
         with urlopen(request, timeout=60) as answer:
             assert answer.read() == b"19.90"
@@ -47,8 +47,8 @@ def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
 
 
 def test_a_port_in_use_is_an_error(shop: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         served = subprocess.run(
             [sys.executable, "-m", "aiservices", "serve", "shop:priced", "--port", str(port)],
             cwd=shop,
@@ -66,7 +66,7 @@ def test_a_single_method_cannot_be_served(run: CommandRun) -> None:
     assert run("serve", "samples.sentiment:SentimentAnalyzer.is_positive", "-m", "fake") == (
         2,
         "",
-        "error: only a whole service can be served: leave .is_positive out\n",
+        "error: only a whole service can be served: omit .is_positive\n",
     )
 
 

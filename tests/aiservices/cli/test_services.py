@@ -1,4 +1,4 @@
-"""Targets MODULE:SERVICE.method: how they are found, and the errors if they are not."""
+"""A target such as MODULE:SERVICE.method names a service, or raises a helpful error."""
 
 from __future__ import annotations
 
@@ -54,11 +54,10 @@ def test_the_error_for_a_missing_method_suggests_a_similar_one(run: CommandRun) 
 
 def test_a_model_is_refused_for_a_service_that_cannot_use_it(run: CommandRun, shop: Path) -> None:
     assert error(run, "shop:detailed", "-m", "fake") == (
-        "detailed is a service that already has a model; leave --model out, or name its interface"
+        "detailed is a service that already has a model; omit --model, or give the interface instead"
     )
     assert (
-        error(run, "shop:scripted_one", "-m", "fake")
-        == "scripted_one has no parameter model; leave --model out"
+        error(run, "shop:scripted_one", "-m", "fake") == "scripted_one has no parameter model; omit --model"
     )
 
 

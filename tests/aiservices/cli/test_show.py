@@ -1,4 +1,4 @@
-"""show: what a method sends, with placeholders, for people and for programs."""
+"""Tests of the command show, which prints the request of a method with placeholders."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ Hello {{names.upper()}}!
 [parameters]
 names: data of the prompt
 
-The prompt has conditions or loops: here, an argument that is not given counts as true and as a list \
-of one item. Give values to see the prompt as it is sent: NAME=VALUE
+The prompt has conditions or loops: here, a missing argument counts as true and as a list of one item. \
+Pass values to see the prompt as it is sent: NAME=VALUE
 """
 
 
@@ -128,7 +128,7 @@ def test_a_structured_prompt_is_shown_by_its_template(run: CommandRun) -> None:
     ) in output
 
 
-def test_given_values_are_in_the_prompt(run: CommandRun) -> None:
+def test_the_values_of_arguments_are_in_the_prompt(run: CommandRun) -> None:
     output = run("show", "samples.preview_prompt:Postmaster", "company=Harper", "--json")
     assert [message["text"] for message in json.loads(output.out)[0]["messages"]] == [
         "You sort the mail of Harper.",
@@ -146,7 +146,7 @@ def test_a_template_with_arithmetic_needs_values(run: CommandRun, shop: Path) ->
     assert err == (
         "error: Loops.count cannot be shown with placeholders, because its prompt needs real arguments "
         "(Loops.count: the prompt cannot be rendered: unsupported operand type(s) for +: '_Placeholder' and "
-        "'int'); give values: count=…\n"
+        "'int'); pass values: count=…\n"
     )
     assert "[user]\n4\n" in run("show", "shop:Loops.count", "count=3").out
 
@@ -233,6 +233,6 @@ def test_all_problems_of_a_definition_are_reported(run: CommandRun, shop: Path) 
 
 def test_arguments_need_one_method(run: CommandRun) -> None:
     assert run("show", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
-        "error: arguments are for one method; name it, as samples.sentiment:SentimentAnalyzer.METHOD: "
+        "error: arguments belong to one method; name it as samples.sentiment:SentimentAnalyzer.METHOD: "
         "is_positive, sentiment_of\n"
     )

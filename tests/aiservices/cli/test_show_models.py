@@ -1,4 +1,4 @@
-"""models: names, variables without what they hold, weights."""
+"""Tests of the command models, which lists providers, variables without their values, and weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ local:smollm2  0.1 GB, 0.3 GB of memory, Apache-2.0: {smollm2}
 
 @pytest.fixture
 def pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for weights where one file lies that was checked, and variables that are set."""
+    """A folder for weights with one complete file, and some environment variables that are set."""
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("AISERVICES_MODEL", "openai:hidden")

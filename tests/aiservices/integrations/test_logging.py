@@ -1,4 +1,4 @@
-"""Each call is one line in the log, without texts of prompts and replies."""
+"""Each call writes one line to the log, without the texts of prompts and replies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def counter(*script: Any, **settings: Any) -> Counter:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return the log lines with their levels, without durations."""
+    """Return the log lines with their levels, but without durations."""
     timeless = re.compile(r"\d+\.\d{3} s")
     return [f"{one.levelname} {timeless.sub('… s', one.getMessage())}" for one in caplog.records]
 

@@ -1,4 +1,4 @@
-"""PriceTable and PublishedPrices."""
+"""Prices of models from a PriceTable or from PublishedPrices."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 
 class TestPublished:
-    """Prices of the package genai-prices."""
+    """Tests of PublishedPrices, which reads prices from the package genai-prices."""
 
     @pytest.fixture(autouse=True)
     def needs_the_package(self) -> None:
@@ -146,7 +146,7 @@ class TestPublished:
         assert all(prices[name].input > 0 for name in prices)
         assert (bool(prices), prices.currency, repr(prices)) == (True, "USD", "PublishedPrices('anthropic')")
 
-    def test_an_unknown_provider_raises_an_error_with_the_known_ones(self) -> None:
+    def test_an_unknown_provider_raises_an_error_that_lists_the_providers(self) -> None:
         with pytest.raises(DefinitionError) as caught:
             PublishedPrices("nobody")
         message = (

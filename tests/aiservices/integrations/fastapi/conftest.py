@@ -1,4 +1,4 @@
-"""Serves the applications of these tests on the loopback interface."""
+"""Fixtures that serve FastAPI applications on the loopback interface."""
 
 from __future__ import annotations
 

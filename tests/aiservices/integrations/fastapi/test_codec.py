@@ -1,4 +1,4 @@
-"""Every type that a service can return goes over HTTP and comes back as the same value."""
+"""Values of every return type are equal after they were written as JSON and read back."""
 
 from __future__ import annotations
 

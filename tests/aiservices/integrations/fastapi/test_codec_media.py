@@ -1,4 +1,4 @@
-"""Media and messages as JSON, and types in the components of an OpenAPI document."""
+"""Media and messages are written as JSON, and their types are components of the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors become problems with the right status and without secrets."""
+"""Errors of a call become error responses with the right HTTP status and without secrets."""
 
 from __future__ import annotations
 

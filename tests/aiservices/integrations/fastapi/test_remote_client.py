@@ -1,4 +1,4 @@
-"""The remote client: which arguments it rejects, and how it handles invalid responses."""
+"""The remote client rejects invalid arguments and reports invalid responses."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ class Chat(Protocol):
 def test_server_arguments_are_not_sent(serve: Callable[[Any], str]) -> None:
     local = create(Chat, ScriptedChatModel(["hello"]))
     url = serve(app(local, server_arguments={"user": lambda: "ann"}))
-    assert client(Chat, url, omit=["user"]).say("hi", user="whoever") == "hello"
+    assert client(Chat, url, omit=["user"]).say("hi", user="someone") == "hello"
 
 
 def test_arguments_that_cannot_be_sent_raise_an_error() -> None:
@@ -298,7 +298,7 @@ def test_async_methods_need_an_async_client() -> None:
     with pytest.raises(DefinitionError) as caught:
         client(Waiting, "http://nowhere", http=httpx2.Client())
     assert str(caught.value) == (
-        "Waiting: it has async methods, but only http is given; pass async_http=httpx2.AsyncClient(...) too"
+        "Waiting: it has async methods, but only http was passed; pass async_http=httpx2.AsyncClient(...) too"
     )
 
 

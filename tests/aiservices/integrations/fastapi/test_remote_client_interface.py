@@ -1,4 +1,4 @@
-"""A remote service behaves like a local one: each test runs with both."""
+"""A remote service behaves like a local one. Each test runs with both."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Person:
 
 
 class Trip(BaseModel):
-    """JSON in camel case, fields in snake case."""
+    """A trip, whose JSON keys are in camel case and whose fields are in snake case."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 

@@ -1,4 +1,4 @@
-"""Routes: their requests, their responses, and their OpenAPI document."""
+"""The routes of a service: their requests, their responses, and their OpenAPI document."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def test_all_mistakes_in_a_query_are_reported() -> None:
 
 def test_a_query_with_two_values_for_one_argument_is_rejected() -> None:
     answer = TestClient(app(desk())).get("/good?text=a&text=b")
-    assert answer.json()["problems"] == [{"path": "$.text", "message": "it is given 2 times"}]
+    assert answer.json()["problems"] == [
+        {"path": "$.text", "message": "given 2 times, but only one value is allowed"}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How calls run on the server: concurrently, and only while the client is connected."""
+"""Calls run concurrently on the server, and only while their client is connected."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Desk(Protocol):
 
 
 class Endless:
-    """A model that writes an endless list until it is stopped, which sets ``stopped``."""
+    """A model that streams an endless list until the stream is closed."""
 
     name = "endless"
     capabilities = Capabilities(json_schema=True)

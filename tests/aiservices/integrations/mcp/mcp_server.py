@@ -27,7 +27,7 @@ def weather(city: Annotated[str, Field(min_length=2, description="name of a city
 
 @server.tool(structured_output=False)
 def joined(words: list[str], by: str = " ") -> str:
-    """Joins words."""
+    """Joins words to a text."""
     return by.join(words)
 
 
@@ -44,52 +44,52 @@ def nothing() -> None:
 
 @server.tool()
 def broken() -> str:
-    """Always fails."""
+    """Fails on every call."""
     raise ToolError("the shelf is empty")
 
 
 @server.tool()
 async def slow() -> str:
-    """Takes a minute."""
+    """Waits for a minute."""
     await asyncio.sleep(60)
     return "late"
 
 
 @server.tool()
 def deadly() -> str:
-    """Ends the server."""
+    """Ends the process of the server."""
     os._exit(3)
 
 
 @server.tool(structured_output=False)
-def learn() -> str:
-    """Gives the server one more tool."""
+def add_tool() -> str:
+    """Adds a tool to the server."""
 
-    def learnt() -> str:
-        """Was not there before."""
+    def new_tool() -> str:
+        """Returns 42."""
         return "42"
 
-    server.add_tool(learnt, structured_output=False)
-    return "Learnt."
+    server.add_tool(new_tool, structured_output=False)
+    return "Added."
 
 
 @server.tool(structured_output=False)
 def number() -> str:
-    """Tells the number of the process."""
+    """Returns the id of the server process."""
     return str(os.getpid())
 
 
-@server.tool(name="told.of", structured_output=False)
-def told_of(variable: str) -> str:
-    """Tells of the environment."""
+@server.tool(name="env.value", structured_output=False)
+def env_value(variable: str) -> str:
+    """Returns the value of an environment variable."""
     return os.environ.get(variable, "unset")
 
 
 @server.tool(structured_output=False)
 def caller(context: Context) -> str:
-    """Tells the header of a request."""
+    """Returns the header x-caller of the HTTP request."""
     headers = context.headers or {}
-    return headers.get("x-caller", "nobody")
+    return headers.get("x-caller", "unknown")
 
 
 @server.resource("notes://today", description="What is to be done today")

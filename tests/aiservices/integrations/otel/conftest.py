@@ -1,4 +1,4 @@
-"""A new OpenTelemetry SDK for each test."""
+"""A fixture with a new OpenTelemetry SDK for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content is written only if it is enabled, as JSON in the format of the conventions."""
+"""Prompts and replies are written to spans only if content is enabled, as JSON of the conventions."""
 
 from __future__ import annotations
 

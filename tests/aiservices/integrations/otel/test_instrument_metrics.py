@@ -1,4 +1,4 @@
-"""The metrics, their attributes and their buckets."""
+"""The OpenTelemetry metrics of calls, their attributes and their buckets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counter(recorded: Recorded, *script: Any, prices: Any = None, **settings: An
 
 
 def measured(recorded: Recorded) -> dict[str, list[dict[str, Any]]]:
-    """Return the attributes of the data points of each metric."""
+    """Return the attributes of the data points of each recorded metric."""
     return {name: [point for point, _ in points] for name, points in recorded.metrics.items()}
 
 

@@ -1,4 +1,4 @@
-"""A collector gets the spans and metrics of a call over OTLP."""
+"""An OpenTelemetry collector receives the spans and metrics of a call over OTLP."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def body_of(seen: ReceivedRequest) -> bytes:
 
 @pytest.fixture
 def collected(loopback: Loopback) -> Iterator[tuple[Any, Any]]:
-    """Providers that export to the server."""
+    """Tracer and meter providers that export to a local collector."""
     loopback.reply(Reply(200, b"", {"content-type": "application/x-protobuf"}))
     address = f"http://127.0.0.1:{loopback.port}"
     tracer_provider = TracerProvider()

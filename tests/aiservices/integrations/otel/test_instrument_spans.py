@@ -1,4 +1,4 @@
-"""The spans of every kind of call, and their attributes."""
+"""The OpenTelemetry spans of every kind of call, and their attributes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: 
         "gen_ai.usage.cache_read.input_tokens": 4,
         "gen_ai.usage.reasoning.output_tokens": 2,
     }
-    asked = {
+    request_values = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "scripted",
@@ -146,7 +146,11 @@ def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: 
         "aiservices.coercions": 0,
         **tokens,
     }
-    assert timeless(first) == {**asked, **streamed, "gen_ai.response.finish_reasons": ("tool_calls",)}
+    assert timeless(first) == {
+        **request_values,
+        **streamed,
+        "gen_ai.response.finish_reasons": ("tool_calls",),
+    }
     assert attributes(run) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.agent.name": f"Counter.{kind}",
@@ -156,7 +160,7 @@ def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: 
         "gen_ai.tool.call.id": "c0",
     }
     assert timeless(second) == {
-        **asked,
+        **request_values,
         **streamed,
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.response.id": "r1",
@@ -166,7 +170,7 @@ def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: 
 
 
 def timeless(span: Any) -> dict[str, Any]:
-    """Return the attributes without the time to the first chunk, which every stream must have."""
+    """Return span attributes without the time to the first chunk, which differs between runs."""
     values = attributes(span)
     first = values.pop("gen_ai.response.time_to_first_chunk", None)
     assert (first is not None and first >= 0) == values.get("gen_ai.request.stream", False)
@@ -233,8 +237,8 @@ def test_a_request_has_its_options_and_its_server(recorded: Recorded, loopback: 
 def test_a_provider_has_the_name_of_the_conventions(
     recorded: Recorded, name: str, provider: str, model: str
 ) -> None:
-    asked = ScriptedChatModel([ONE], name=name)
-    create(Counter, asked, interceptors=[recorded.telemetry()]).count("x")
+    chat_model = ScriptedChatModel([ONE], name=name)
+    create(Counter, chat_model, interceptors=[recorded.telemetry()]).count("x")
     values = attributes(recorded.named(f"chat {model}"))
     assert (values["gen_ai.provider.name"], values["gen_ai.request.model"]) == (provider, model)
 
@@ -389,7 +393,7 @@ def test_a_tool_that_fails_has_the_type_of_its_error(recorded: Recorded) -> None
 
 @dataclass
 class Working:
-    """Tools that finish only if they run at the same time. Each opens a span."""
+    """Two tools that finish only if they run at the same time. Each of them opens a span."""
 
     recorded: Recorded
     together: threading.Barrier
@@ -467,7 +471,7 @@ def test_the_span_of_a_service_used_as_a_tool_is_a_child_of_the_tool(recorded: R
 
 
 class Wired(ScriptedChatModel):
-    """A model that opens spans, as an instrumented HTTP client does."""
+    """A model that opens spans of its own, as an instrumented HTTP client does."""
 
     def __init__(self, recorded: Recorded, script: Any) -> None:
         super().__init__(script)
@@ -535,8 +539,8 @@ def test_a_request_that_took_too_long_has_a_timeout_error(recorded: Recorded, ki
     service = create(Counter, Slow([]), interceptors=[recorded.telemetry()], budget=budget)
     with pytest.raises(Exception):  # noqa: B017, PT011  # other tests check its class
         KINDS[kind](service)
-    asked = attributes(recorded.named("chat scripted"))
-    assert asked["error.type"] == f"{ModelTimeoutError.__module__}.ModelTimeoutError"
+    span_attributes = attributes(recorded.named("chat scripted"))
+    assert span_attributes["error.type"] == f"{ModelTimeoutError.__module__}.ModelTimeoutError"
 
 
 def test_the_spans_of_a_cancelled_call_are_ended(recorded: Recorded) -> None:

@@ -19,7 +19,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 @contextmanager
 def fresh_log() -> Iterator[None]:
-    """A root logger without handlers, as a program has at its start."""
+    """A root logger without handlers, as at the start of a program."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []

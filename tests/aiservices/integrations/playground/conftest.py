@@ -1,4 +1,4 @@
-"""A browser, a server on the loopback interface, and a service for the page."""
+"""Fixtures for tests of the playground: a browser, a server, and a service."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ _ANSWERS = {
 
 
 class Script(ScriptedChatModel):
-    """A model with a reply for each question. A streamed recipe waits for ``go_on`` after its first step."""
+    """A model with a fixed reply for each prompt. A streamed recipe waits after its first step."""
 
     def __init__(self) -> None:
         super().__init__(_reply)
@@ -184,7 +184,7 @@ class Browser:
         return chromium
 
     def do(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in the thread of the browser and return its result."""
+        """Run a function in the thread of the browser and return its result."""
         return self._thread.submit(work).result()
 
     def close(self) -> None:
@@ -204,13 +204,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def look() -> dict[str, Any]:
-    """The settings of the browser context. A test can parametrize it."""
+    """The settings of the browser context, which a test can parametrize."""
     return {"viewport": {"width": 1280, "height": 860}}
 
 
 @pytest.fixture
 def page(browser: Browser, serving: Serving, look: dict[str, Any]) -> Iterator[Any]:
-    """The open page. Checks that it loads nothing from other hosts and logs no errors."""
+    """The open playground page. It must load nothing from other hosts and log no errors."""
     wrong: list[str] = []
     requested: list[str] = []
 
@@ -243,7 +243,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class Serving(NamedTuple):
-    """The URL of the page and the model of its service."""
+    """The URL of the playground page and the model of its service."""
 
     url: str
     script: Script
@@ -277,7 +277,7 @@ def serving() -> Iterator[Serving]:
 
 @pytest.fixture
 def script(serving: Serving) -> Iterator[Script]:
-    """The model of the service, without requests of earlier tests."""
+    """The model of the service on the page, without the requests of earlier tests."""
     serving.script.requests.clear()
     serving.script.left.clear()
     serving.script.go_on.set()

@@ -1,4 +1,4 @@
-"""The playground without a browser: its files, its paths, access to it, and its endpoints."""
+"""Tests of the playground without a browser: its files, paths, access control and endpoints."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def page_of(service: object, **settings: Any) -> TestClient:
 
 
 def events(answer: Any) -> list[tuple[str, Any]]:
-    """Return the events of a response, without the durations, which differ from run to run."""
+    """Return the server-sent events of a response without durations, which differ between runs."""
     assert answer.status_code == 200, answer.text
     blocks = [block.split("\n") for block in answer.text.strip().split("\n\n")]
     events = [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
@@ -214,7 +214,7 @@ def test_a_failed_call_has_call_details(caplog: pytest.LogCaptureFixture) -> Non
         [
             {
                 "path": "$.value",
-                "message": "expected true or false; it names none of them",
+                "message": "expected true or false; the text names none of them",
                 "found": '"maybe"',
             }
         ]

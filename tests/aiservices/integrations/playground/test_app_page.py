@@ -1,4 +1,4 @@
-"""The page in a browser: forms, streams, problems, prompts, history and accessibility."""
+"""Tests of the playground page in a browser: forms, streams, problems, history and accessibility."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(page: Any) -> None:
 
 
 def done(page: Any) -> str:
-    """Wait for the end of a call and return its status."""
+    """Wait until the call on the page has ended, and return its status text."""
     page.locator("#status.good, #status.bad").wait_for()
     return re.sub(r"(in|after) .*", r"\1 …", page.locator("#status").inner_text())
 
@@ -55,7 +55,7 @@ def test_a_rejected_attempt_is_shown_with_its_problems(page: Any) -> None:
         "2. scripted: accepted",
     ]
     assert attempts.locator("li").inner_text() == (
-        '$.value expected true or false; it names none of them, found "it depends"'
+        '$.value expected true or false; the text names none of them, found "it depends"'
     )
     assert attempts.locator("pre").first.inner_text() == '{"value": "it depends"}'
 
@@ -326,8 +326,8 @@ def test_the_page_can_be_used_with_the_keyboard_alone(page: Any) -> None:
     keyboard = page.keyboard
 
     def focused() -> str:
-        found: str = page.evaluate("document.activeElement.id || document.activeElement.innerText")
-        return found
+        name: str = page.evaluate("document.activeElement.id || document.activeElement.innerText")
+        return name
 
     keyboard.press("Tab")
     assert focused() == "Skip to the method"
