@@ -79,7 +79,7 @@ class ChatModel(Protocol):
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """Return the models that a FallbackChatModel consists of; any other model is its only member."""
+    """Return the member models of a FallbackChatModel, or just the model itself for any other model."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 

@@ -53,12 +53,12 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The sum of the token counts of all attempts; None if no attempt has token counts."""
+        """The total token counts of all attempts; None if no reply contained token counts."""
         return usage_of(self.attempts)
 
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
-    """Return the sum of the token counts of all attempts, or None if no attempt has token counts."""
+    """Return the total token counts of all attempts, or None if no reply contained token counts."""
     # None and not Usage(): an unknown number of tokens must not look like zero tokens.
     total: Usage | None = None
     for attempt in attempts:

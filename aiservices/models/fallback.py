@@ -12,7 +12,7 @@ from .requests import ChatRequest
 
 
 class FallbackChatModel:
-    """A chat model that sends each request to its first member, and to the next member if that fails.
+    """A chat model that sends each request to the first of several models, and to the next if it fails.
 
     ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.
 
@@ -39,12 +39,12 @@ class FallbackChatModel:
 
     @property
     def name(self) -> str:
-        """The names of all members, separated by bars."""
+        """The names of all member models, separated by vertical bars."""
         return " | ".join(member.name for member in self._members)
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that all members support."""
+        """The features that all member models support."""
         capabilities = [member.capabilities for member in self._members]
         return Capabilities(
             json_schema=all(one.json_schema for one in capabilities),
@@ -52,20 +52,22 @@ class FallbackChatModel:
             json_mode=all(one.json_mode for one in capabilities),
             constrained=all(one.constrained for one in capabilities),
             tools=all(one.tools for one in capabilities),
+            # Only a default: a service plans each member with its own capabilities.
             profile=capabilities[0].profile,
         )
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first member that does not fail; if all fail, raise the last error."""
+        """Return the reply of the first model that does not fail; if all fail, raise the last error."""
         for member in self._members[:-1]:
             try:
                 return member.complete(request)
+            # Any other exception is a mistake in the program, which the next model would not correct.
             except ModelError:
                 continue
         return self._members[-1].complete(request)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first member that does not fail; if all fail, raise the last error."""
+        """Return the reply of the first model that does not fail; if all fail, raise the last error."""
         for member in self._members[:-1]:
             try:
                 return await member.acomplete(request)
@@ -74,9 +76,9 @@ class FallbackChatModel:
         return await self._members[-1].acomplete(request)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Yield the reply of the first member that starts to answer.
+        """Yield the reply of the first model that starts to answer.
 
-        A member that fails before its first piece is skipped. An error after the first piece is raised.
+        A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
         for member in self._members:
             has_started = False
@@ -92,9 +94,9 @@ class FallbackChatModel:
                     raise
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Yield the reply of the first member that starts to answer.
+        """Yield the reply of the first model that starts to answer.
 
-        A member that fails before its first piece is skipped. An error after the first piece is raised.
+        A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
         for member in self._members:
             has_started = False

@@ -67,7 +67,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class AiMessage:
-    """A message of the model.
+    """A message that the model wrote.
 
     Attributes:
         text: The text; "" if the model only calls tools.
@@ -82,7 +82,7 @@ class AiMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """The result of a tool call.
+    """A message with the result of a tool call.
 
     Attributes:
         call_id: The id of the ``ToolCall`` in the message before.
@@ -129,7 +129,7 @@ class Usage:
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped generating.
+    """The reason why the model stopped generating.
 
     STOP: the answer is complete. LENGTH: a token limit was reached. TOOL_CALLS: the model calls tools.
     CONTENT_FILTER: the filter of the provider stopped the answer. OTHER: the provider gave another reason.
@@ -223,7 +223,7 @@ def messages_to_json(messages: Iterable[Message]) -> str:
 
 
 def messages_from_json(text: str) -> list[Message]:
-    """Parse the messages in a text of ``messages_to_json``. Raises ValueError for any other text."""
+    """Parse messages from the JSON text that ``messages_to_json`` returned. Raises ValueError."""
     data = json.loads(text)
     if not isinstance(data, list):
         raise ValueError(f"messages must be a JSON array, not {type(data).__name__}")
@@ -232,6 +232,7 @@ def messages_from_json(text: str) -> list[Message]:
 
 def message_to_dict(message: Message) -> dict[str, Any]:
     """Convert a message to a JSON object with its ``type`` and those fields that are not None or empty."""
+    # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
     data = {name: getattr(message, name) for name in message.__dataclass_fields__}
     data = {name: value for name, value in data.items() if value not in (None, ())}
     if isinstance(message, UserMessage) and message.contents:
@@ -244,7 +245,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Convert a JSON object of ``message_to_dict`` to a message. Raises ValueError for other objects."""
+    """Convert a JSON object from ``message_to_dict`` back to a message. Raises ValueError."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
@@ -286,7 +287,7 @@ def _media_to_dict(media: Media) -> dict[str, Any]:
 
 
 def _media_from_dict(data: object) -> Media:
-    """Convert a JSON object of ``_media_to_dict`` to an image, audio or file object. Raises ValueError."""
+    """Convert a JSON object back to an image, audio or file object. Raises ValueError."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MEDIA_TYPES.get(name) if isinstance(name, str) else None

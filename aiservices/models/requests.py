@@ -88,7 +88,7 @@ class ChatOptions:
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat:
-    """The answer must be JSON that matches a JSON Schema.
+    """The response format of an answer in JSON that matches a JSON Schema.
 
     Attributes:
         name: A name for the schema; providers require one.
@@ -104,7 +104,7 @@ class JsonSchemaFormat:
 
 @dataclass(frozen=True, eq=False)
 class JsonObjectFormat:
-    """The answer must be a JSON object with any content ("JSON mode")."""
+    """The response format of an answer that is any JSON object ("JSON mode")."""
 
 
 ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat

@@ -14,6 +14,7 @@ from .requests import ChatRequest
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
 _CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
+# A word with the white space after it, so the pieces of a stream together are the whole text.
 _WORD = re.compile(r"\S+\s*|\s+")
 
 

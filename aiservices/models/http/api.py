@@ -1,4 +1,4 @@
-"""The interface that the HTTP API of each provider implements.
+"""The interface for the HTTP API of a provider, which writes requests and reads replies.
 
 A provider implements ``ApiDialect``: it writes the HTTP request of a call, and reads the reply or the
 stream. Everything else is the same for all providers and is done by
@@ -85,7 +85,10 @@ class ApiDialect(ABC):
         """Raise UnsupportedRequestError if an option is set that the API does not support."""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
-        """Parse the body of an error response; an error within a stream has no headers."""
+        """Return the details of an error response, such as its message and HTTP status.
+
+        ``headers`` is empty for an error within a stream.
+        """
         return read_error_details(headers, body)
 
 

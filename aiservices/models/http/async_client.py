@@ -77,7 +77,7 @@ class AiohttpResponse:
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Release the connection for reuse if the body is at its end, or else close it."""
+        """Make the connection reusable if the response is at its end, or else close the connection."""
         rest = self._raw.content
         try:
             if not rest.at_eof():
@@ -136,11 +136,11 @@ class AsyncHttpClient:
             headers = {**headers, **validate_headers(request.headers)}
         if self._sign is not None:  # last, since a signature may cover the other headers
             headers = await self._signed(str(url), request.body, headers)
-        waits = _DEFAULT_TIMEOUT if timeout is None else _timeout(timeout)
-        signs = self._sign is not None
+        timeouts = _DEFAULT_TIMEOUT if timeout is None else _timeout(timeout)
+        is_signed = self._sign is not None
         redirects = 0
         while True:
-            response = await self._send(url, request.body, headers, waits, unread=unread)
+            response = await self._send(url, request.body, headers, timeouts, unread=unread)
             if response.status_code < 300:
                 return response
             if redirects == MAX_REDIRECTS:
@@ -148,8 +148,8 @@ class AsyncHttpClient:
             redirects += 1
             new_url = redirect_url(str(url), response)
             if not same_origin(str(url), new_url):
-                headers, signs = without_credentials(headers), False
-            elif signs:  # a signature is valid for one address only
+                headers, is_signed = without_credentials(headers), False
+            elif is_signed:  # a signature is valid for one address only
                 headers = await self._signed(new_url, request.body, headers)
             url = URL(new_url, encoded=True)
 
@@ -171,24 +171,28 @@ class AsyncHttpClient:
         return {**headers, **validate_headers(signed)}
 
     async def _send(
-        self, url: URL, body: bytes, headers: Mapping[str, str], waits: ClientTimeout, *, unread: bool
+        self, url: URL, body: bytes, headers: Mapping[str, str], timeouts: ClientTimeout, *, unread: bool
     ) -> AiohttpResponse:
         async with asyncio.timeout(None) as limit:
             data: bytes | AsyncIterator[bytes] = body
             if len(body) > _PIECE:  # the socket accepts a smaller body at once
-                data = _pieces(body, limit, waits.sock_read or READ_SECONDS)
+                data = _pieces(body, limit, timeouts.sock_read or READ_SECONDS)
                 headers = {**headers, "content-length": str(len(body))}
             try:
                 raw = await self._session.post(
-                    url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy, timeout=waits
+                    url,
+                    data=data,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=self._proxy,
+                    timeout=timeouts,
                 )
             except ClientConnectorCertificateError as error:
                 raise error.certificate_error from error.certificate_error.__cause__
             except ClientProxyConnectionError as error:
                 raise ProxyError(f"Cannot connect to proxy: {error.os_error}") from None
-            except (
-                ClientHttpProxyError
-            ) as error:  # its text quotes the address of the proxy, with the password
+            except ClientHttpProxyError as error:
+                # without its text, which contains the URL of the proxy with the password
                 raise ProxyError(f"Tunnel connection failed: {error.status} {error.message}") from None
         if unread and raw.status < 300:
             return AiohttpResponse(raw, b"")

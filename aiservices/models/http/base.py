@@ -326,7 +326,7 @@ class PerLoop(Generic[T]):
         return len(self._entries)
 
     async def get(self) -> T:
-        """Return the object of the running event loop; the first call creates it."""
+        """Return the object that belongs to the running event loop; the first call creates it."""
         loop = asyncio.get_running_loop()
         entry = self._entries.get(loop)
         if entry is not None:
@@ -340,7 +340,7 @@ class PerLoop(Generic[T]):
         return value
 
     async def aclose(self) -> None:
-        """Close the object of the running event loop."""
+        """Close the object that belongs to the running event loop."""
         entry = self.pop(asyncio.get_running_loop())
         if entry is not None:
             await entry.closer.aclose()

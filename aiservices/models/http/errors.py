@@ -154,7 +154,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMapper:
-    """Converts the failures of one request to ModelErrors, without secrets in the messages.
+    """A converter from the failures of one request to ModelErrors, without secrets in the messages.
 
     Attributes:
         label: The model and its address; every message starts with it.

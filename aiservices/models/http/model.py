@@ -63,7 +63,7 @@ class HttpClient(Protocol[R_co]):
 
 
 class ClientSource(Protocol):
-    """Creates the HTTP clients of one model when they are first needed, and closes them."""
+    """An object that creates the HTTP clients of one model when they are first needed, and closes them."""
 
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls."""
@@ -109,9 +109,9 @@ class HttpClients:
         client = self._sync_client
         if client is None:
             # without the lock, because a process that is forked meanwhile would wait for it forever
-            made = self._make_sync()
+            new_client = self._make_sync()
             with self._lock:
-                client = self._sync_client = self._sync_client or made
+                client = self._sync_client = self._sync_client or new_client
         return client
 
     async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:

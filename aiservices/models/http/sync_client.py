@@ -118,7 +118,7 @@ class Urllib3Response:
         return b""
 
     def close(self) -> None:
-        """Release the connection for reuse if the body is at its end, or else close it."""
+        """Make the connection reusable if the response is at its end, or else close the connection."""
         raw = self._raw
         connection = raw.connection
         if connection is None:  # the body was read to its end, so the pool has the connection already
@@ -193,8 +193,8 @@ class SyncHttpClient:
         if self._sign is not None:  # last, since a signature may cover the other headers
             url = self._base.url(request.path)
             headers = self._signed(url, request.body, headers)
-        waits = _DEFAULT_TIMEOUT if timeout is None else Timeout(connect=timeout, read=timeout)
-        signs = self._sign is not None
+        timeouts = _DEFAULT_TIMEOUT if timeout is None else Timeout(connect=timeout, read=timeout)
+        is_signed = self._sign is not None
         redirects = 0
         while True:
             try:
@@ -206,7 +206,7 @@ class SyncHttpClient:
                     _NO_RETRIES,
                     redirect=False,  # redirects are followed below, without keys for other hosts
                     assert_same_host=False,  # the target is a whole URL if a proxy forwards the request
-                    timeout=waits,
+                    timeout=timeouts,
                     preload_content=False,  # a stream is read by its consumer
                     release_conn=False,
                 )
@@ -231,8 +231,8 @@ class SyncHttpClient:
             url = url or self._base.url(request.path)
             new_url = redirect_url(url, response)
             if not same_origin(url, new_url):
-                headers, signs = without_credentials(headers), False
-            elif signs:  # a signature is valid for one address only
+                headers, is_signed = without_credentials(headers), False
+            elif is_signed:  # a signature is valid for one address only
                 headers = self._signed(new_url, request.body, headers)
             url, pooled = new_url, self._pooled(new_url)
 

@@ -11,7 +11,7 @@ from .weights import KNOWN_WEIGHTS, is_ready, weights_path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command of these command-line arguments and return its exit code.
+    """Run a command with command-line arguments and return its exit code.
 
     The code is 0 on success, 1 if the weights cannot be downloaded, and 130 after Ctrl-C. Wrong arguments end
     the program with 2.

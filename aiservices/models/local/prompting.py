@@ -477,7 +477,7 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if a text begins with a mark, or may begin with it when more text has arrived."""
+    """Return True if a text begins with a mark, or could begin with it once more text has arrived."""
     return text.startswith(mark) or mark.startswith(text)
 
 

@@ -158,7 +158,7 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the schema for the arguments of a tool, or of any object if the schema is unsupported."""
+        """Return the schema of a tool's arguments, or a schema for any JSON object if it is unsupported."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:

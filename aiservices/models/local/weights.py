@@ -130,6 +130,7 @@ def is_ready(weights: Weights) -> bool:
         record = json.loads(_record_path(path).read_text("utf-8"))
         return bool(record == {"sha256": weights.sha256, "bytes": path.stat().st_size})
     except (OSError, ValueError):
+        # Without a valid record, the next download verifies the file again.
         return False
 
 
@@ -156,7 +157,7 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 
 def weights_named(name: str) -> Weights:
-    """Return the weights with a name or an alias. Raises LookupError, with all names, for an unknown one."""
+    """Return the weights with this name or alias. Raises LookupError if the name is unknown."""
     for weights in KNOWN_WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
@@ -164,7 +165,7 @@ def weights_named(name: str) -> Weights:
 
 
 def resolve_weights(name: str | Path) -> tuple[str, Path]:
-    """Return the short name and the path of weights on this machine.
+    """Find weights on this machine by name or path, and return their short name and their path.
 
     ``name`` is the name of known weights, the path of any GGUF file, or "" for the default: the weights that
     ``AISERVICES_LOCAL_MODEL`` names, or else the most capable ones that were downloaded. Raises LookupError
@@ -189,7 +190,7 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
 
 
 def pull_command(name: str) -> str:
-    """Return the shell command that downloads the weights with a name."""
+    """Return the shell command that downloads the weights with this name."""
     return f"python -m aiservices.models.local pull {name}"
 
 

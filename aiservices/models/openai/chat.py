@@ -132,6 +132,7 @@ def _message(message: Message) -> JsonObject:
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in message.tool_calls
     ]
+    # null is the content of a message that only calls tools
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 

@@ -332,7 +332,7 @@ class SdkClient(NamedTuple):
 
 
 class _SdkTypes(NamedTuple):
-    """The names in the installed version of the openai SDK that differ between its versions.
+    """The response class and the parameter name that differ between versions of the openai SDK.
 
     Attributes:
         response: The response class of its HTTP library, for unparsed responses.

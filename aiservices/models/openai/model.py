@@ -88,7 +88,7 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     @abstractmethod
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
-        """Return the format of the API that this class uses with a server."""
+        """Return the object that writes requests and reads replies in the API format of a server."""
 
     @property
     def endpoint(self) -> str:
@@ -112,6 +112,7 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     def _checked_name(cls, name: str, provider: str) -> str:
         if not name:
+            # A LookupError, which find_model converts to a DefinitionError with the location.
             prefix = provider + cls._suffix
             raise LookupError(
                 f'"{prefix}:" does not name a model: write the name after the colon, as in "{prefix}:NAME"'

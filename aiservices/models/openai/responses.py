@@ -145,6 +145,7 @@ def _part(part: str | Media) -> JsonObject:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
     if isinstance(part, Image):
+        # unlike in chat completions, the detail is required
         return {"type": "input_image", "image_url": part.address, "detail": part.detail or "auto"}
     if isinstance(part, Audio):
         raise UnsupportedRequestError(f"the Responses API does not take audio ({part}); use OpenAiChatModel")

@@ -68,7 +68,7 @@ def test_the_extension_of_a_file_decides_its_type_before_the_content(tmp_path: P
     assert File.from_path(path) == File(b"ID3,age\n1,2\n", "text/csv", None, "table.CSV")
 
 
-def test_a_given_media_type_is_normalized() -> None:
+def test_a_media_type_argument_is_normalized() -> None:
     assert Audio.from_bytes(b"x", "Audio/X-WAV; codecs=1").media_type == "audio/wav"
     assert Image.from_bytes(b"x", "image/jpg").media_type == "image/jpeg"
 

@@ -147,7 +147,7 @@ def test_an_unreachable_proxy_is_an_error(make_caller: MakeAsker, monkeypatch: p
 
 
 @pytest.mark.parametrize("kind", ["socks5", "socks5h", "socks4"])
-def test_other_proxies_are_refused(
+def test_other_proxies_are_rejected(
     make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", f"{kind}://user:s3cret@127.0.0.1:1")

@@ -55,7 +55,7 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeAsker
     ],
     ids=["self-signed", "expired", "of another host"],
 )
-def test_other_certificates_are_refused(
+def test_other_certificates_are_rejected(
     make_caller: MakeAsker, trusted: Any, certificate: dict[str, Any], reason: str
 ) -> None:
     with FaultyServer(send(http_response()), context=trusted.server(**certificate)) as server:
@@ -72,7 +72,7 @@ def test_a_host_name_must_be_that_of_the_certificate(make_caller: MakeAsker, tru
     )
 
 
-def test_an_untrusted_authority_is_refused(make_caller: MakeAsker, authority: Any) -> None:
+def test_an_untrusted_authority_is_rejected(make_caller: MakeAsker, authority: Any) -> None:
     with FaultyServer(send(http_response()), context=authority.server()) as server:
         message = refused(make_caller, server)
     assert message == (
@@ -97,13 +97,13 @@ def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
     ssl_context.cache_clear()
 
 
-def test_plain_http_where_tls_was_asked_for_is_a_clear_error(make_caller: MakeAsker) -> None:
+def test_plain_http_where_tls_was_requested_is_a_clear_error(make_caller: MakeAsker) -> None:
     with EagerServer(send_and_close(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")) as server:
         message = refused(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
     assert message == "the server does not speak TLS; check https in base_url"
 
 
-def test_tls_where_plain_http_was_asked_for_is_a_clear_error(make_caller: MakeAsker, trusted: Any) -> None:
+def test_tls_where_plain_http_was_requested_is_a_clear_error(make_caller: MakeAsker, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server()) as server:
         message = refused(make_caller, server, f"http://127.0.0.1:{server.port}/v1")
     assert message.startswith("the connection ")

@@ -227,7 +227,7 @@ def test_an_invalid_length_does_not_block_forever(ask: AskRequest, length: str) 
     ],
     ids=["one", "many", "the status"],
 )
-def test_huge_headers_are_refused(ask: AskRequest, act: Action) -> None:
+def test_huge_headers_are_rejected(ask: AskRequest, act: Action) -> None:
     with FaultyServer(act) as server:
         with pytest.raises(ModelConnectionError):
             ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=2)))

@@ -48,7 +48,7 @@ def test_ten_streams_need_one_connection(
         assert server.settled(0)
 
 
-def test_streams_with_a_length_are_kept_too(make_caller: MakeAsker) -> None:
+def test_connections_of_streams_with_a_length_are_reused_too(make_caller: MakeAsker) -> None:
     body = piece("Hi") + LAST + DONE
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(body)
     with FaultyServer(send(head + body)) as server:

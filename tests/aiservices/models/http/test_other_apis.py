@@ -347,8 +347,8 @@ def test_a_reply_of_an_unexpected_shape_is_an_invalid_reply(
     with pytest.raises(InvalidReplyError) as caught:
         call(model)
     assert str(caught.value) == (
-        f"acme:acme.large:1 at {loopback.base_url}: the reply is not a reply of Acme: {problem}; check base_url. "
-        f"It begins: {json.dumps(body)!r}"
+        f"acme:acme.large:1 at {loopback.base_url}: the reply is not a reply of Acme: {problem}; "
+        f"check base_url. It begins: {json.dumps(body)!r}"
     )
 
 

@@ -113,7 +113,7 @@ def test_every_option_and_kind_of_message_arrives(loopback: Loopback) -> None:
     assert seen.headers["x-trace"] == "t-1"
 
 
-def test_json_mode_is_asked_for_as_a_json_object(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_json_mode_is_requested_as_a_json_object(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(answer("{}"))
     model.complete(ChatRequest.of("x", response_format=JsonObjectFormat()))
     assert loopback.requests[0].json["response_format"] == {"type": "json_object"}
@@ -405,7 +405,7 @@ def test_azure_takes_its_settings_from_the_environment(
     }
 
 
-def test_azure_may_be_given_its_address_and_key(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_accepts_an_address_and_a_key(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     loopback.reply(answer("Hi"))
     monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
     with OpenAiChatModel("d", provider="azure", base_url=loopback.base_url, api_key=KEY) as model:
@@ -489,7 +489,7 @@ def test_a_provider_without_a_name_says_how_to_write_it(provider: str) -> None:
     )
 
 
-def test_a_base_url_without_a_scheme_is_refused_at_once() -> None:
+def test_a_base_url_without_a_scheme_is_rejected_at_once() -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
         OpenAiChatModel("m", base_url="localhost:8000")
     assert str(caught.value) == (
@@ -500,7 +500,7 @@ def test_a_base_url_without_a_scheme_is_refused_at_once() -> None:
 @pytest.mark.parametrize(
     "base_url", ["http://", "http://h:port", "http://h:99999/v1", "http://a b", "http://[x"]
 )
-def test_an_invalid_base_url_is_refused_at_once(base_url: str) -> None:
+def test_an_invalid_base_url_is_rejected_at_once(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
         OpenAiChatModel("m", base_url=base_url)
     assert str(caught.value) == 'openai: base_url must be a URL with a host, as in "http://localhost:8000/v1"'
@@ -584,7 +584,7 @@ def test_requests_and_replies_are_logged_without_keys(
     assert "other-secret" not in caplog.text
 
 
-def test_nothing_is_logged_at_info_unless_asked_for(
+def test_nothing_is_logged_at_info_unless_requested(
     loopback: Loopback, model: OpenAiChatModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     loopback.reply(answer("Hi"))

@@ -64,7 +64,7 @@ def complete_reply(text: str, **parts: object) -> ChatReply:
     return ChatReply(AiMessage(text), model="m-1", id="chatcmpl-1", **parts)  # type: ignore[arg-type]
 
 
-def test_a_stream_is_asked_for_with_its_usage(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_a_stream_is_requested_with_its_usage(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(stream_reply(["Hi"]))
     list(model.stream(HELLO))
     assert loopback.requests[0].json == {

@@ -370,7 +370,7 @@ def test_azure_says_which_of_its_settings_is_missing(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-секрет"])
-def test_a_key_that_is_not_valid_in_a_header_is_refused_without_being_shown(
+def test_a_key_that_is_not_valid_in_a_header_is_rejected_without_being_shown(
     loopback: Loopback, key: str
 ) -> None:
     caught = failure(OpenAiChatModel("m", base_url=loopback.base_url, api_key=key))

@@ -183,7 +183,7 @@ def test_the_tool_choice_is_sent_only_if_it_is_not_auto(
     }
 
 
-def test_json_mode_is_asked_for_as_a_json_object(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_json_mode_is_requested_as_a_json_object(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(response_reply(message("{}")))
     model.complete(ChatRequest.of("x", response_format=JsonObjectFormat()))
     assert loopback.requests[0].json["text"] == {"format": {"type": "json_object"}}
@@ -241,7 +241,7 @@ def test_input_in_the_extra_body_replaces_ours(loopback: Loopback, model: OpenAi
         ),
     ],
 )
-def test_settings_that_the_api_does_not_have_are_refused_and_not_dropped(
+def test_settings_that_the_api_does_not_have_are_rejected_and_not_dropped(
     loopback: Loopback, model: OpenAiResponsesModel, request_: ChatRequest, expected_text: str
 ) -> None:
     expected = f"openai-responses:test-model at {loopback.base_url}: {expected_text}"
@@ -258,7 +258,7 @@ def test_settings_that_the_api_does_not_have_are_refused_and_not_dropped(
     assert loopback.requests == []
 
 
-def test_options_of_the_model_that_the_api_does_not_have_are_refused_at_once() -> None:
+def test_options_of_the_model_that_the_api_does_not_have_are_rejected_at_once() -> None:
     with pytest.raises(ValueError, match="seed") as caught:
         OpenAiResponsesModel("m", options=ChatOptions(seed=1))
     assert str(caught.value) == (

@@ -71,7 +71,7 @@ def complete_reply(text: str, **parts: Any) -> ChatReply:
     return ChatReply(AiMessage(text), model="test-model-1", id="resp_1", **parts)
 
 
-def test_a_stream_is_asked_for(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_a_stream_is_requested(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(stream_reply("Hi"))
     list(model.stream(HELLO))
     assert loopback.requests[0].json == {
