@@ -40,7 +40,8 @@ ASSERTIONS = MAPS | frozenset(
     "type enum const required items prefixItems additionalItems additionalProperties propertyNames contains "
     "minContains maxContains minItems maxItems uniqueItems minProperties maxProperties minLength maxLength "
     "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern format anyOf oneOf allOf not if "
-    "then else dependentRequired unevaluatedItems unevaluatedProperties $ref $dynamicRef $recursiveRef".split()
+    "then else dependentRequired unevaluatedItems unevaluatedProperties $ref $dynamicRef "
+    "$recursiveRef".split()
 )
 # Annotations, of JSON Schema and of OpenAPI. They are not taken for misspelt keywords.
 _NOTES = frozenset(

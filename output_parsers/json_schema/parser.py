@@ -42,8 +42,12 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema for use inside another schema, with its references adjusted."""
-        inside = {key: value for key, value in self._schema.items() if key != "$schema"}
+        """Return the JSON Schema for strict modes and for use inside another schema.
+
+        Its references are adjusted. Its objects are closed, so that a model does not invent properties;
+        replies with further properties are valid if the schema of the user allows them.
+        """
+        inside = {key: value for key, value in close_objects(self._schema).items() if key != "$schema"}
         references = self._check.references
         if not references or self._check.has_ids or "$id" in inside:
             return inside
@@ -219,3 +223,63 @@ def _move_references(part: object) -> Any:
         else:
             moved[key] = value if key in DATA else _move_references(value)
     return moved
+
+
+# --- closed objects
+
+_PROPERTY_KEYWORDS = frozenset(
+    "properties patternProperties additionalProperties unevaluatedProperties propertyNames".split()
+)
+_IN_PLACE_KEYWORDS = frozenset(
+    "allOf anyOf oneOf not if then else dependencies dependentSchemas $ref $dynamicRef $recursiveRef".split()
+)
+
+
+def close_objects(schema: Mapping[str, object]) -> JsonSchema:
+    """Return a JSON Schema whose objects allow only the properties that they list.
+
+    Most schemas leave ``additionalProperties`` out. In the strict modes of providers, every such object would
+    need a field for further properties. Objects that say anything about other properties are not changed. If
+    several parts of the schema declare properties of the same object, nothing is changed.
+    """
+    # a part that is closed would forbid what the other parts declare
+    return dict(schema) if _has_shared_object(schema) else _closed(schema)
+
+
+def _has_shared_object(part: object) -> bool:
+    """Return True if several parts of a schema declare properties of one object, as allOf does."""
+    if isinstance(part, list):
+        return any(map(_has_shared_object, part))
+    if not isinstance(part, Mapping):
+        return False
+    declarations = [bool(part.keys() & _PROPERTY_KEYWORDS), *map(_declares_properties, part.get("allOf", ()))]
+    for key in _IN_PLACE_KEYWORDS & part.keys() - {"allOf"}:
+        value = list(part[key].values()) if isinstance(part[key], Mapping) and key in MAPS else part[key]
+        options = value if isinstance(value, list) else [value]
+        declarations.append(isinstance(value, str) or any(map(_declares_properties, options)))
+    return sum(declarations) > 1 or any(
+        any(map(_has_shared_object, value.values()))
+        if key in MAPS and isinstance(value, Mapping)
+        else key not in DATA and _has_shared_object(value)
+        for key, value in part.items()
+    )
+
+
+def _declares_properties(part: object) -> bool:
+    return isinstance(part, Mapping) and bool(part.keys() & (_PROPERTY_KEYWORDS | _IN_PLACE_KEYWORDS))
+
+
+def _closed(schema: Mapping[str, Any]) -> JsonSchema:
+    closed = dict(schema)
+    for key, value in schema.items():
+        if key in MAPS and isinstance(value, Mapping):
+            closed[key] = {name: _closed_part(part) for name, part in value.items()}
+        elif key in ("items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf"):
+            closed[key] = list(map(_closed_part, value)) if isinstance(value, list) else _closed_part(value)
+    if "properties" in closed and closed.keys() & _PROPERTY_KEYWORDS == {"properties"}:
+        closed["additionalProperties"] = False
+    return closed
+
+
+def _closed_part(part: object) -> Any:
+    return _closed(part) if isinstance(part, Mapping) else part  # true and false are schemas too

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..json_schema.parser import close_objects
 from ..parser.registry import DEFAULT_REGISTRY
 from ..parser.type_parser import TypeParser
 from ..strict.codec import Finding
@@ -37,7 +38,7 @@ def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
             )
         profile = PROFILES[profile]
     if isinstance(type_or_schema, dict):
-        return list(encode(type_or_schema, profile).findings)
+        return list(encode(close_objects(type_or_schema), profile).findings)
     parser = type_or_schema
     if not isinstance(parser, TypeParser):
         parser = DEFAULT_REGISTRY.parser_for(type_or_schema)

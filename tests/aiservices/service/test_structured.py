@@ -262,6 +262,23 @@ def test_options_of_the_call_win_over_those_of_the_model() -> None:
     ]
 
 
+# strict mode
+
+
+def test_a_strict_schema_gains_no_field() -> None:
+    model = scripted('{"name": "Ann", "age": 31}', capabilities=STRICT)
+    assert structured(model, FUNCTION).invoke("x") == PLAIN
+    sent = model.requests[0].response_format
+    assert isinstance(sent, JsonSchemaFormat)
+    assert sent.strict
+    assert sent.schema == {**SCHEMA, "description": "Tells of somebody.", "additionalProperties": False}
+
+
+def test_further_properties_that_the_schema_allows_are_kept() -> None:
+    model = scripted('{"name": "Ann", "age": 31, "note": "hi"}', capabilities=STRICT)
+    assert structured(model, SCHEMA).invoke("x") == {**PLAIN, "note": "hi"}
+
+
 # what is wrong with the declaration
 
 

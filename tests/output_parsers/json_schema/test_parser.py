@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
 from output_parsers import Leniency, OutputParsingError, PartialReader, TypeParser, UnsupportedTypeError
-from output_parsers.json_schema.parser import InvalidSchemaError, named_schema, schema_parser
+from output_parsers.json_schema.parser import InvalidSchemaError, close_objects, named_schema, schema_parser
 
 PERSON: dict[str, Any] = {
     "title": "Person",
@@ -562,6 +562,56 @@ def test_annotations_and_properties_of_any_name_are_not_misspelt_keywords() -> N
         "readonly": True,
     }
     assert schema_parser(schema).parse('{"propertys": "a", "typ": 1}') == {"propertys": "a", "typ": 1}
+
+
+OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+CLOSED = {**OPEN, "additionalProperties": False}
+FREE = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+def test_objects_with_listed_properties_are_closed() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": OPEN},
+            "one": {"anyOf": [OPEN, {"type": "null"}]},
+            "both": {"allOf": [{"$ref": "#/$defs/part"}], "description": "a lone reference"},
+            "free": FREE,
+            "any": True,
+            "open": {**OPEN, "additionalProperties": True},
+        },
+        "anyOf": [{"required": ["one"]}, {"required": ["any"]}],
+        "$defs": {"part": OPEN},
+    }
+    assert close_objects(schema) == {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": CLOSED},
+            "one": {"anyOf": [CLOSED, {"type": "null"}]},
+            "both": {"allOf": [{"$ref": "#/$defs/part"}], "description": "a lone reference"},
+            "free": FREE,
+            "any": True,
+            "open": {**OPEN, "additionalProperties": True},
+        },
+        "anyOf": [{"required": ["one"]}, {"required": ["any"]}],
+        "$defs": {"part": CLOSED},
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        {"allOf": [{"$ref": "#/$defs/Base"}, OPEN]},
+        {"$ref": "#/$defs/Base", "properties": {"b": True}},
+        {**OPEN, "anyOf": [{"type": "object", "properties": {"b": True}}, {"required": ["a"]}]},
+        {**OPEN, "dependentSchemas": {"a": {"properties": {"b": True}}}},
+        {**OPEN, "if": {"required": ["a"]}, "then": {"properties": {"b": True}}},
+    ],
+)
+def test_objects_whose_properties_are_declared_in_several_parts_stay_open(shared: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"x": shared}, "$defs": {"Base": OPEN}}
+    assert close_objects(schema) == schema
 
 
 # For schemas and values of all shapes.
