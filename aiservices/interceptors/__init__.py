@@ -1,4 +1,4 @@
-"""The public types for writing interceptors: the invocation, the effects and the answer."""
+"""The public names for writing interceptors: the invocation, the effects and the answer."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class FakeChatModel(ScriptedChatModel):
         if call is not None:
             return self._chat_reply(request, AiMessage("", (call,)))
         text = self._text(request, choices)
-        tool = _answer_tool(request)
+        tool = _output_tool(request)
         if tool is None:
             return self._chat_reply(request, AiMessage(text))
         return self._chat_reply(request, AiMessage("", (ToolCall(_call_id(request), tool.name, text),)))
@@ -83,9 +83,9 @@ class FakeChatModel(ScriptedChatModel):
 
     def _next_call(self, request: ChatRequest, choices: Choices) -> ToolCall | None:
         """Return the next tool call to reply with, or None if all requested tools were called."""
-        answer_tool = _answer_tool(request)
+        output_tool = _output_tool(request)
         offered = {} if request.tooling is None else {tool.name: tool for tool in request.tooling.tools}
-        wanted = [name for name in offered if answer_tool is None or name != answer_tool.name]
+        wanted = [name for name in offered if output_tool is None or name != output_tool.name]
         if self._calls != "all":
             wanted = list(self._calls) if offered else []
         # A tool of the list that already has a result in the messages is done. The list may repeat a name.
@@ -132,12 +132,12 @@ def _given_value(values: Mapping[Any, object], parser: TypeParser[Any]) -> Any:
         return None
 
 
-def _answer_tool(request: ChatRequest) -> ToolSpecification | None:
+def _output_tool(request: ChatRequest) -> ToolSpecification | None:
     """Return the tool by which the answer must be given, or None if the answer is text."""
     tooling = request.tooling
     if tooling is None or request.response_format is not None or tooling.choice == "auto":
         return None
-    if tooling.choice == "required":  # the answer tool comes after all others
+    if tooling.choice == "required":  # the output tool comes after all others
         return tooling.tools[-1]
     return next(tool for tool in tooling.tools if tool.name == tooling.choice)
 
@@ -148,7 +148,7 @@ def _schema_of(request: ChatRequest) -> Mapping[str, Any] | None:
         return response_format.schema
     if isinstance(response_format, JsonObjectFormat):
         return {"type": "object"}
-    tool = _answer_tool(request)
+    tool = _output_tool(request)
     return None if tool is None else tool.parameters
 
 

@@ -110,6 +110,14 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         value(2),
     ],
     "how-to/guardrails.md": [OFFER % 90, OFFER % 20, OFFER % 10, OFFER % 5],
+    "how-to/interceptors.md": [
+        " Yes, we do.\n",
+        "At nine.",
+        '{"word": "glad", "stars": "many"}',
+        '{"word": "glad", "stars": 5}',
+        "In Rome.",
+        "Yes.",
+    ],
     "how-to/files.md": [value("12.50")],
     "how-to/budgets.md": [
         OLD,
