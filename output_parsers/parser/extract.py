@@ -88,7 +88,7 @@ class ReplyText(NamedTuple):
 
         Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
-        # The look at the first character is cheaper than an error of the JSON decoder.
+        # Checking the first character is cheaper than catching an error of the JSON decoder.
         if not self.text or self.text[0] not in '{["-0123456789tfn':
             return None
         try:
@@ -136,7 +136,7 @@ class ReplyText(NamedTuple):
                 continue
             position = end
             is_link = text[start] == "[" and text.startswith("(", end)  # [text](address) in Markdown
-            # Accounts write (5) for minus five: only a list or an object in parentheses is a value.
+            # In accounting (5) is minus five, so only a list or an object in parentheses is a value.
             is_parenthesis = text[start] == "(" and not isinstance(value, (list, dict))
             if is_link or is_parenthesis or _is_denied(text, start, end):
                 continue

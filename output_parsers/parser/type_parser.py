@@ -186,10 +186,10 @@ class TypeParser(Generic[T]):
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
         if not reply.text:
             raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
-        # A reply that is a choice exactly as prompts show it wins over reading it as JSON, as in "true".
+        # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
         if self._choices is not None and self._choices.has_text_choice(reply.text):
             return self._read_text(reply, cursor)
-        if "<" in text and not self._accepts_prose:  # other texts were tried before
+        if "<" in text and not self._accepts_prose:  # _read_leniently has already tried other texts
             value = self._read_exact_after_tag(reply, cursor)
             if value is not NOT_EXACT:
                 exact: T = value
@@ -242,7 +242,7 @@ class TypeParser(Generic[T]):
                 raise cursor.failure(reply.broken_json_message(), reply.text)
             return self._read_text(reply.without_wrapping(), cursor)
         fenced = [candidate for candidate in candidates if candidate.fenced]
-        if 0 < len(fenced) < len(candidates):  # a fence marks the answer; the text outside refers to it
+        if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
             try:
                 value = self._read_only(fenced, cursor)
             except _DifferentAnswers:

@@ -55,7 +55,7 @@ from .schema_queries import (
 )
 from .unions import UnionCodec, make_union
 
-_MAX_ALTERNATIVES = 16  # more combinations of several unions are not multiplied out
+_MAX_ALTERNATIVES = 16  # a product of several unions with more branches is not built
 _OBJECT_KEYWORDS = frozenset(
     "properties patternProperties additionalProperties required propertyNames minProperties maxProperties "
     "dependencies dependentRequired dependentSchemas unevaluatedProperties".split()
@@ -120,7 +120,7 @@ class CodecBuilder:
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
         if contains_reference(schema):
-            # a part that extends what it refers to may be recursive, so it becomes a definition as well
+            # a schema with a reference and other keywords may be recursive, so it becomes a definition too
             name = reference_name(schema) or "Part"
             return self._build_definition(canonical_json(schema), name, schema, location)
         return self._build_merged(schema, location)
@@ -182,7 +182,8 @@ class CodecBuilder:
     ) -> Codec:
         """Build the codec for a JSON Schema with anyOf or oneOf, as a union of all combinations."""
         base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
-        base.pop("unevaluatedProperties", None)  # branches together may evaluate what each alone does not
+        # a property that one branch does not evaluate may be evaluated by another
+        base.pop("unevaluatedProperties", None)
         options: list[JsonSchema | bool] = [base]
         is_union = False
         for choice in merged.choices:
@@ -240,7 +241,7 @@ class CodecBuilder:
                 remarks.append(describe_keyword(keyword, keywords[keyword]))
                 self.findings.add(location, keyword, ENFORCED_LATER)
             return self.any_json(location, remarks, schema)
-        # keywords of objects hold for objects only: by JSON Schema, all other types are still allowed
+        # keywords of objects constrain objects only: without "type", all other types are still allowed
         others = [kind for kind in KINDS if kind not in structured]
         if self.profile.any_json:
             return self._build_kinds([*structured, *others], schema, remarks, location)
@@ -499,7 +500,7 @@ def _build_tuple(
     rest: Codec | None = NeverCodec() if max_items is not None and max_items <= len(prefix) else None
     for index, item in enumerate(prefix):
         codec = builder.build_nested(item, location.subschema("prefixItems", index).deeper())
-        if isinstance(codec, NeverCodec):  # no item can have this position, and so none can follow it
+        if isinstance(codec, NeverCodec):  # no value fits this position, so the array ends before it
             rest = codec
             break
         first.append(codec)
@@ -577,7 +578,7 @@ def _build_fields(
         property_location = location.property(key, schema.get("title"))
         codec = builder.build_nested(value_schema, property_location)
         if isinstance(codec, NeverCodec):
-            if key in required:  # no object can have this key, and none may lack it
+            if key in required:  # required, but no value fits it: no object is valid
                 return None
         elif key in required:
             fields[key] = ObjectProperty(codec, Absence.NEVER)
@@ -602,12 +603,16 @@ def _build_nullable(
 ) -> Codec:
     """Build the codec for an optional property, for providers that require every property.
 
-    If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
+    If ``null_may_be_absence`` is true, null and a missing property are treated alike where the default is null,
+    and in a JSON Schema of the user also where there is no default.
     """
     has_default = isinstance(schema, dict) and "default" in schema
     default: Any = schema["default"] if isinstance(schema, dict) and has_default else None
     null_default = null_may_be_absence and has_default and default is None
-    nullable = NullableCodec(codec, null_default=null_default)
+    # In a schema without a default, null says as much as a missing property. A Python type may have a default
+    # that its schema does not show, such as a default_factory.
+    no_default = null_may_be_absence and not has_default and not location.of_type
+    nullable = NullableCodec(codec, keep_null=null_default or no_default)
     if not null_default:
         nullable.description = _null_remark(default, has_default=has_default)
     action = "sent as required; null where it is left out"

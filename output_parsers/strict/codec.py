@@ -169,14 +169,14 @@ class EncodingError(ValueError):
 class DeviationKind(Enum):
     """The ways to handle a reply that deviates from the JSON Schema that was sent."""
 
-    # "3" where an integer is expected: the reader of the type knows whether that is acceptable
-    MISMATCH = "left to the reader of the type"
+    # "3" where an integer is expected: the node of the type decides whether that is acceptable
+    MISMATCH = "left to the node of the type"
     # a key in another spelling, JSON inside a string
     COERCED = "decoded, and recorded as a coercion"
     # {"a": 1} where a list of pairs is expected: models know the plain form from many other texts
     UNENCODED = "written without the encoding, and recorded as a coercion"
     # a string where a list of pairs is expected
-    UNKNOWN_FORM = "neither encoded nor plain: left unchanged, because the reader of the type may accept it"
+    UNKNOWN_FORM = "neither encoded nor plain: left unchanged, because the node of the type may accept it"
     # the same key twice in a list of pairs
     ERROR = "cannot be decoded"
     AMBIGUOUS = "can be decoded in more than one way"
@@ -243,7 +243,7 @@ class DecodeResult(NamedTuple):
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
         """Combine the errors from decoding a reply with the problems from reading the decoded value."""
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
-        # an unknown form is only wrong if the reader of the type could not make sense of it either
+        # an unknown form is an error only if the node of the type cannot read it either
         rejected = [
             deviation
             for deviation in self.of_kind(DeviationKind.UNKNOWN_FORM)
@@ -386,7 +386,7 @@ def decode_with_fewest_deviations(
         attempts.append((rank, trial.deviations, result))
     best_rank = min(rank for rank, _, _ in attempts)
     best = [(deviations, result) for rank, deviations, result in attempts if rank == best_rank]
-    if best_rank[0]:  # none fits: the model most likely meant the branch whose mistakes lie deepest
+    if best_rank[0]:  # no branch fits: the model most likely meant the branch with the deepest mistakes
         best.sort(key=lambda attempt: _depth_of_mistakes(attempt[0]), reverse=True)
     deviations, result = best[0]
     cursor.deviations.extend(deviations)
@@ -445,7 +445,7 @@ class SchemaLocation(NamedTuple):
     def property(self, key: str, title: object) -> SchemaLocation:
         """Return the location of a property of the object at the current location."""
         if self.of_type:
-            # an object without a title is an envelope that was added; users do not know it
+            # an object without a title is an added envelope, which users do not know
             path = f"{title}.{key}" if isinstance(title, str) else self.path
             return SchemaLocation(path, True, self.depth + 1)
         step = key.replace("~", "~0").replace("/", "~1")

@@ -148,9 +148,8 @@ class TupleCodec(Codec):
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         encoded = cursor.parse_json_string(value, "{")
         keys = [*self.keys, *(() if self.rest is None else ("rest",))]
-        if isinstance(
-            encoded, list
-        ):  # models sometimes write the plain form of a tuple, although the schema asks for an object
+        # models sometimes write the plain form of a tuple, although the schema asks for an object
+        if isinstance(encoded, list):
             cursor.unencoded(f"expected an object with {', '.join(keys)}", value)
             return [self._codec_at(i).decode(item, cursor.child(i)) for i, item in enumerate(encoded)]
         if not isinstance(encoded, dict) or (keys and not match_keys(encoded, keys, cursor.trial())):
@@ -288,7 +287,7 @@ class PairsCodec(Codec):
 
         Return None if the key is not a string or a number.
         """
-        # JSON has no numbers as keys of objects, but a model writes the key of a dict[int, str] as one
+        # in a pair a model may write the key of a dict[int, str] as a number
         if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
             cursor.coerced("number as text", value, dump_json(value))
             return dump_json(value)
@@ -475,9 +474,8 @@ class ObjectCodec(Codec):
         names: dict[str, str | None] = {}
         for name in (*self.fields, *self._pairs_by_name):
             plain = normalize_key(name)
-            names[plain] = (
-                None if plain in names else name
-            )  # two names with the same normalized spelling: the key is ambiguous
+            # a spelling that two names have in common is ambiguous
+            names[plain] = None if plain in names else name
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
@@ -497,7 +495,7 @@ class ObjectCodec(Codec):
         """Decode the value of a property that is not declared in the schema."""
         if self.rest is not None and not isinstance(self.rest, NeverCodec):
             return self.rest.decode(item, cursor)
-        # a free key that the model wrote into the object itself, rather than into the list of pairs
+        # the model may write an undeclared key into the object itself instead of the list of pairs
         for _, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
                 cursor.unencoded("no property of this name is expected", item)

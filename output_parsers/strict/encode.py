@@ -107,7 +107,7 @@ def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -
     )
 
 
-# What is left out of a schema that is too large, one step after the other: long enums, then deep objects.
+# Steps that make a large schema smaller: first long enums are left out, then deep objects.
 _SIZE_LIMITS = [
     SizeLimits(),
     *(SizeLimits(max_enum) for max_enum in (250, 50, 10)),
@@ -151,10 +151,8 @@ def _try_encode(
     except RecursionError:
         log.give_up(location, "nesting that is too deep")
         return None, log, False
-    except (
-        ValueError,
-        *USER_CODE_ERRORS,
-    ) as error:  # the schema comes from the user and may be malformed in any way
+    # the schema comes from the user and may be malformed in any way
+    except (ValueError, *USER_CODE_ERRORS) as error:
         log.give_up(location, f"an invalid JSON Schema ({type(error).__name__}: {error})")
         return None, log, False
     if not all(finding.lossless for finding in log.findings):
@@ -205,7 +203,7 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) 
         return WrapperCodec(root)
     if "anyOf" in schema and not builder.profile.any_of_root:
         return WrapperCodec(root)
-    return target  # not the reference: a root must not be a $ref
+    return target  # the target and not the reference, because a root must not be a $ref
 
 
 def _schema_with_definitions(root: Codec) -> JsonSchema:
@@ -221,7 +219,7 @@ def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
     """Return a function that decodes as much of a reply as possible and lists all deviations."""
 
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
-        # the encoded position has a cursor of its own: what is recorded there must not become a coercion
+        # the encoded position has its own cursor, so that steps recorded there do not become coercions
         decode_cursor = DecodeCursor(cursor, Cursor(path=cursor.path), {})
         decoded = root.decode(value, decode_cursor)
         return DecodeResult(decoded, decode_cursor.deviations)
@@ -468,7 +466,7 @@ class EncodedNode(Node[T]):
         missing_field = self._missing_envelope(data)
         wrapped = data if missing_field is None else {missing_field: data}
         result = self.encoding.decode_leniently(wrapped, cursor)
-        # an ambiguous reply is not given to the reader of the type, which would choose one of the readings
+        # an ambiguous reply is not passed to the node of the type, which would choose one of the values
         ambiguities = result.of_kind(DeviationKind.AMBIGUOUS)
         if ambiguities:
             raise Ambiguity(*(deviation.problem for deviation in ambiguities))

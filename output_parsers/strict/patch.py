@@ -155,7 +155,7 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
         value = candidates[0].value
         if not isinstance(node, EncodedNode):
             return value
-        # problems have the paths of the plain form, so the reply is repaired in that form too
+        # the paths of problems refer to the plain form, so the reply is repaired in that form
         result = node.encoding.decode_leniently(value, Cursor())
         return None if result.problems(()) else result.value
     except (ValidationFailure, ValueError, RecursionError):

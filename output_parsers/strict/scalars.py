@@ -181,14 +181,14 @@ class JsonTextCodec(Codec):
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         if not isinstance(value, str):
-            # models write the object itself, as the description of the field asks for any JSON
+            # models may write the object itself, because the description of the field asks for any JSON
             return self._keep_plain("expected JSON text in a string", value, cursor)
         try:
             inner = read_exact(value)
         except JsonSyntaxError as error:
             message = f"expected JSON text in a string: {error}"
             if value.strip()[:1] in _JSON_OPENINGS or value.strip().casefold() in _JSON_LITERALS:
-                cursor.fail(message, value)  # it was meant as JSON, and it is broken
+                cursor.fail(message, value)  # it looks like JSON, but is broken
                 return value
             return self._keep_plain(message, value, cursor)
         if not self._accepts(inner):
@@ -274,7 +274,7 @@ class WrapperCodec(Codec):
         return {self.key: self.inner.encode(value, cursor)}
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
-        # on a trial, because nothing may be recorded before it is known which form the value has
+        # on a trial: nothing may be recorded until the form of the value is known
         wrapper = cursor.trial().parse_json_string(value, "{")
         if not isinstance(wrapper, dict) or [normalize_key(key) for key in wrapper] != [
             normalize_key(self.key)

@@ -1,7 +1,7 @@
 """Functions that analyze JSON Schemas: references, merged constraints, patterns and size limits.
 
 ``SchemaDocument`` resolves references and rewrites older drafts as draft 2020-12. ``merge_constraints``
-collects everything that holds of one value, so that the encoding sees one flat schema::
+collects all constraints on a value in one flat schema::
 
     {"$ref": "#/$defs/Base", "allOf": [{"minimum": 3}, {"minimum": 5}]}      where Base is an integer
     ->  {"type": ["integer"], "minimum": 5}
@@ -26,7 +26,7 @@ from .profiles import Limits
 
 # --- JSON values
 
-# "integer" is not among the types of values: a schema may ask for it, but 1 and 1.0 are the same number.
+# "integer" is missing, because 1 and 1.0 are the same number. Only a schema has the type "integer".
 KINDS = ("null", "boolean", "number", "string", "array", "object")
 
 
@@ -109,7 +109,7 @@ def _exact(number: Json) -> Decimal:
 
 # --- patterns
 
-# Lookaround and backreferences. Engines that enforce a pattern while the text is written lack them.
+# Lookaround and backreferences. Grammar engines do not support them.
 _LOOKAROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<|\\[bBpP]")
 
 
@@ -384,7 +384,7 @@ def close_unevaluated(plain: JsonSchema) -> JsonSchema:
     }
     if plain.get("unevaluatedProperties") is not False or others & plain.keys():
         return plain
-    # the listed keywords evaluate properties of their own, which must stay allowed
+    # the keywords in ``others`` may evaluate further properties, which must stay allowed
     rest = {key: value for key, value in plain.items() if key != "unevaluatedProperties"}
     return {**rest, "additionalProperties": False}
 
@@ -438,7 +438,7 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
     plain: JsonSchema = {}
     choices: list[tuple[JsonSchema | bool, ...]] = []
     unmerged: list[str] = []
-    seen: set[str] = set()  # a schema may refer to itself through an allOf
+    seen: set[str] = set()  # to stop at a schema that refers to itself through an allOf
     pending: list[JsonSchema | bool] = [schema]
     while pending:
         part = pending.pop(0)
@@ -447,7 +447,8 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
         if part is True:
             continue
         assert isinstance(part, dict)
-        if seen or pending or not _IN_PLACE.isdisjoint(part):  # a lone schema cannot repeat: save the text
+        # a single schema cannot repeat, so its text is not needed
+        if seen or pending or not _IN_PLACE.isdisjoint(part):
             text = canonical_json(part)
             if text in seen:
                 continue
@@ -563,7 +564,7 @@ def _merge_objects(one: JsonSchema, other: JsonSchema) -> JsonSchema:
             p: intersect(_pattern_schema(one, p), _pattern_schema(other, p)) for p in patterns
         },
     }
-    # added only where it was: its mere presence makes all other properties "evaluated"
+    # added only if it was present, because its presence makes all other properties "evaluated"
     if "additionalProperties" in one or "additionalProperties" in other:
         rest = [schema.get("additionalProperties", True) for schema in (one, other)]
         merged["additionalProperties"] = intersect(rest[0], rest[1])
@@ -662,7 +663,7 @@ def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: froz
     A recursive definition counts once.
     """
     if "$ref" in schema:
-        # a recursive definition is entered once: how deep its values are is not limited
+        # a recursive definition counts once, because the depth of its values is not limited
         name = schema["$ref"].rpartition("/")[2]
         return 0 if name in entered else _depth(definitions[name], definitions, entered | {name})
     inner_depth = max((_depth(part, definitions, entered) for part in _subschemas(schema)), default=0)

@@ -173,7 +173,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
     """
     distinct: list[Codec] = []
     ambiguous: list[int] = []
-    # branches that change nothing come first, so that they are the ones that stay as they are
+    # branches that do not change values come first, so that others get the wrappers
     for index in sorted(range(len(union.branches)), key=lambda i: not is_identity(union.branches[i])):
         branch = union.branches[index]
         if all(decode_alike(branch, other) for other in distinct):
@@ -197,8 +197,8 @@ def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]
 
 # --- comparing branches
 
-# Pairs of codecs that are being compared further up. For recursive types they are assumed to be fine: values
-# are finite, so a difference must show up at another pair.
+# Pairs of codecs whose comparison has begun. For recursive types they are assumed to decode alike: values are
+# finite, so a difference appears at another pair.
 _ComparedPairs = frozenset[tuple[int, int]]
 
 
@@ -225,7 +225,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
         return True
-    # one string may be a member as it is in one enum, and the JSON text of a member in another
+    # a string may be a member of one enum, and the JSON text of a member of the other
     if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
         return one.all_as_text == other.all_as_text
     if isinstance(one, PairsCodec) and isinstance(other, PairsCodec):

@@ -115,7 +115,7 @@ class UnionNode(Node[object]):
             else:
                 fits.append(_Fit(option, value, cursor.coercions[before:]))
             del cursor.coercions[before:]  # the next member starts from the same state
-        # an ambiguous member wins if it needs no more coercions than any other, and then nothing is certain
+        # an ambiguous member that needs as few coercions as any other makes the union ambiguous
         for count, ambiguity in ambiguities:
             if all(count <= len(fit.coercions) for fit in fits):
                 raise ambiguity
