@@ -29,9 +29,9 @@ from ..types.scalars import AnyNode, FloatNode, IntNode, NoneNode, NumberNode, T
 from ..types.target import Target
 from ..types.unions import UnionNode
 
-DATA = frozenset(
-    ("enum", "const", "default", "examples", "example")
-)  # keywords that hold values, not schemas
+# Keywords that hold values and not schemas.
+DATA = frozenset(("enum", "const", "default", "examples", "example"))
+# Keywords that hold a schema for each of several names.
 MAPS = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 )
@@ -63,12 +63,8 @@ _KINDS = {
     "object": "an object",
     "null": "null",
 }
-_KIND_KEYWORDS = (
-    "type",
-    "enum",
-    "const",
-    None,
-)  # keywords about the kind of a value; None is the schema ``false``
+# Keywords about the kind of a value; None is the schema ``false``.
+_KIND_KEYWORDS = ("type", "enum", "const", None)
 _LIMIT_MESSAGES = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
@@ -304,7 +300,7 @@ def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator
     If this cannot be decided, yield one problem about all alternatives.
     """
     if not error.context:
-        # oneOf is the only keyword that fails because too much is valid
+        # oneOf is the only keyword that fails because several alternatives are valid
         message = "it fits more than one alternative, and must fit exactly one"
         yield Problem(cursor.path, message, describe_value(error.instance))
         return
@@ -520,7 +516,7 @@ class AlternativesNode(UnionNode):
             return super().read(data, cursor)
         except Ambiguity:
             raise
-        except ValidationFailure as failure:  # the limit of one alternative says more than that none fits
+        except ValidationFailure as failure:  # a limit of one alternative is the better message
             problems = self._check.problems(plain_json(data, cursor), cursor)
             deeper = any(problem.path != cursor.path for problem in failure.problems)
             if deeper or not problems or problems[0].message == NO_ALTERNATIVE:
@@ -612,7 +608,7 @@ class SchemaTree:
         if isinstance(kinds, list) and len(kinds) > 1:
             options = (self._of_kind(kind, schema, name) for kind in kinds)
             return AlternativesNode(tuple(options), self._check.of(schema))
-        if kinds:  # a list with a single type is that type
+        if kinds:  # a list with a single type is the same as the type
             return self._of_kind(kinds if isinstance(kinds, str) else kinds[0], schema, name)
         return self._combined(schema, followed, name)
 
