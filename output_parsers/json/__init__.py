@@ -1,1 +1,1 @@
-"""Read JSON as language models write it: exact JSON, and broken JSON with repairs that are recorded."""
+"""Parse JSON as language models write it, and record each repair of broken JSON."""

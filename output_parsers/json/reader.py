@@ -1,4 +1,4 @@
-"""Read JSON from text: exactly with ``read_exact``, or with recorded repairs with ``read_tolerant``."""
+"""Parse exact JSON with ``read_exact``, and broken JSON with ``read_tolerant``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ESCAPE = lazy_regex(
 
 
 def read_exact(text: str) -> Json:
-    """Read a text that is one JSON value and nothing else: integers as int, other numbers as Decimal.
+    """Parse a text that is exactly one JSON value. Integers become int, other numbers Decimal.
 
     Raises only JsonSyntaxError, also for a key that appears twice with different values, NaN and Infinity,
     half a surrogate pair, a number that is too long to convert, and nesting deeper than 500 levels.
@@ -51,17 +51,17 @@ def read_exact(text: str) -> Json:
 
 
 def read_tolerant(text: str, start: int = 0) -> ParsedJson:
-    """Read the one JSON value that begins at ``start``, repairing what is not JSON, and stop at its end.
+    """Parse the JSON value that begins at ``start``, and repair common mistakes in it.
 
-    Raises only JsonSyntaxError: for truncated text (``truncated`` is true), for text that is too far from
-    JSON, and for text that can be read in two ways.
+    Parsing stops at the end of the value. Raises only JsonSyntaxError: for truncated text (``truncated`` is
+    true), for text that is too far from JSON, and for ambiguous text.
     """
     begins = text[start : start + 1] in ("{", "[")
     first = start if begins else _skip_space(text, start)
     near_exact = begins or text[first : first + 1] in ("{", "[")
     parsed = (_read_near_exact(text, first) if near_exact else None) or Scanner(text).read(start)
     # If a string seems to end behind the value, the bracket that ended the value was text in that string.
-    # An exception is a value in quotes, whose closing quote follows.
+    # The exception is a value in quotes, because its closing quote follows.
     if _STRING_END_AHEAD.match(text, parsed.end) and not (first > 0 and text[first - 1] == '"'):
         message = "there is more text after what looks like the end of the value"
         raise JsonSyntaxError(message, parsed.end)
@@ -69,9 +69,10 @@ def read_tolerant(text: str, start: int = 0) -> ParsedJson:
 
 
 def _read_near_exact(text: str, first: int) -> ParsedJson | None:
-    """Read the value at ``first`` with the standard library if its only faults are commas and comments.
+    """Parse a value whose only mistakes are trailing commas and comments, with the standard library.
 
-    Return None if it has others, so that the slower scanner must read it.
+    ``first`` is the index where the value begins. Return None if the value has other mistakes. Then the
+    slower scanner must read it.
     """
     # An error of the standard library costs as much as all text before it, because it counts lines. A reply
     # may hold many values, so each is read from a piece that grows until it holds the whole value.
@@ -100,7 +101,7 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
 
 
 def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """Return the JSON inside a string that begins with the bracket ``opening``; other data is unchanged.
+    """Parse the JSON inside a string that begins with ``opening``; return other data unchanged.
 
     Models sometimes write a nested object or array as a string. The conversion is recorded.
     """
@@ -138,7 +139,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _decode(text: str, start: int) -> tuple[Json, int]:
-    """Read one exact value at ``start``; return it with the index after it."""
+    """Parse the exact JSON value at ``start``; return the value and the index after it."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -163,7 +164,7 @@ def _decode(text: str, start: int) -> tuple[Json, int]:
     return value, end
 
 
-# The nesting that json.loads accepts depends on the version of Python: the result must not.
+# The nesting that json.loads accepts depends on the version of Python, so this limit is checked separately.
 def _check_depth(value: Json, position: int) -> None:
     """Raise JsonSyntaxError if a value is nested deeper than DEPTH levels."""
     level, depth = [value], 0
@@ -193,9 +194,9 @@ _REPAIR_RULES = {"comma": "trailing comma", "comment": "comment"}
 
 
 def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
-    """Replace trailing commas and comments with spaces; return the new text and each replacement.
+    """Replace trailing commas and comments with spaces; return the new text and the repairs.
 
-    It stops at the first character that is not JSON for another reason.
+    Replacing stops at the first character that is not JSON for another reason.
     """
     parts: list[str] = []
     repairs: list[Repair] = []

@@ -1,4 +1,4 @@
-"""The results and errors of reading JSON, and the JSON form of NaN and the infinities."""
+"""The results and errors of the JSON parser, and conversions of NaN and infinity."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple, TypeAlias
 from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
 
-# The deepest nesting that is read: deeper than any answer a type asks for, and shallow enough for the
-# recursive readers that get the value afterwards.
+# The deepest nesting that is accepted. It is deeper than any realistic answer, and shallow enough for the
+# recursive functions that validate the value afterwards.
 DEPTH = 500
 
 
 class JsonSyntaxError(ValueError):
-    """A text cannot be read as JSON.
+    """The error for a text that cannot be parsed as JSON.
 
     Attributes:
         message: What is wrong.
@@ -32,7 +32,7 @@ class JsonSyntaxError(ValueError):
 
 
 class Repair(NamedTuple):
-    """One deviation from the JSON syntax that a reading tolerated.
+    """One deviation from the JSON syntax that the parser tolerated.
 
     Attributes:
         rule: The name of the deviation, such as ``trailing comma``.
@@ -43,12 +43,12 @@ class Repair(NamedTuple):
     position: int
 
 
-# The repairs of one reading: the position where each rule was first needed. It is filled with setdefault.
+# The position where each repair rule was first needed. It is filled with setdefault.
 RepairLog: TypeAlias = dict[str, int]
 
 
 class ParsedJson(NamedTuple):
-    """A JSON value that was read from a text.
+    """A parsed JSON value, with the repairs that were necessary.
 
     Attributes:
         value: The value.
@@ -62,18 +62,18 @@ class ParsedJson(NamedTuple):
 
 
 def truncation_error(kind: str, position: int) -> JsonSyntaxError:
-    """Return the error for text that ends inside the array, object or string that begins at ``position``."""
+    """Return the error for an array, object or string that is not closed before the text ends."""
     message = f"the text is cut off: the {kind} that begins here is not closed"
     return JsonSyntaxError(message, position, truncated=True)
 
 
 def nesting_error(position: int) -> JsonSyntaxError:
-    """Return the error for a text that is nested deeper than DEPTH levels."""
+    """Return the error for JSON that is nested deeper than DEPTH levels."""
     return JsonSyntaxError(f"nested deeper than {DEPTH} levels", position)
 
 
 def surrogate_error(position: int) -> JsonSyntaxError:
-    """Return the error for half a surrogate pair; a string with one cannot be encoded as UTF-8."""
+    """Return the error for half of a surrogate pair, which cannot be encoded as UTF-8."""
     return JsonSyntaxError("half a surrogate pair is not a character", position)
 
 
@@ -85,8 +85,8 @@ def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> 
 
 
 def _json_equal(one: Json, other: Json) -> bool:
-    """Compare two JSON values, keeping ``1``, ``1.0`` and ``true`` apart."""
-    # Without recursion: at 500 levels it would come near Python's own limit.
+    """Return True if two JSON values are equal. ``1``, ``1.0`` and ``true`` are different values."""
+    # Without recursion, because 500 levels would come near the recursion limit of Python.
     pairs: list[tuple[Json, Json]] = [(one, other)]
     while pairs:
         left, right = pairs.pop()
@@ -109,7 +109,7 @@ def _zip(left: Iterable[Json], right: Iterable[Json]) -> list[tuple[Json, Json]]
     return list(zip(left, right, strict=True))
 
 
-# JSON has no number for NaN and the infinities. In a schema they are the strings that pydantic writes.
+# JSON has no numbers for NaN and infinity. A schema describes them as the strings that pydantic writes.
 NON_FINITE_RULE = "NaN or Infinity without quotes"
 NON_FINITE_SCHEMA = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
 # The spellings of JavaScript, Python and pandas.
@@ -117,7 +117,7 @@ _NON_FINITE_NAME = lazy_regex(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)
 
 
 def parse_non_finite(text: str) -> Decimal | None:
-    """Return NaN or the infinity that a text names; None for any other text."""
+    """Parse the name of NaN or infinity, such as ``-Infinity``; return None for other text."""
     name = _NON_FINITE_NAME.fullmatch(text)
     if name is None:
         return None
@@ -130,7 +130,7 @@ def is_non_finite(value: object) -> bool:
 
 
 def non_finite_name(value: float) -> str | None:
-    """Return the JSON string for a float that is NaN or an infinity; None for any other float."""
+    """Return the JSON string for NaN or an infinite float; None if the float is finite."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

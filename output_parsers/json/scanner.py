@@ -1,6 +1,6 @@
-"""Read one JSON value from broken text: containers, separators, and the faults that are tolerated there.
+"""Parse one value of broken JSON: its objects, arrays and separators.
 
-Strings and values without quotes are read in ``strings``.
+The module ``strings`` parses strings and values without quotes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
 _BARE_KEY = lazy_regex(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
 _SEPARATOR = lazy_regex(r":|=>|=(?!=)")
 _KEY_AHEAD = lazy_regex(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
-# What must follow after a missing bracket was added, by that bracket.
+# The text that must follow after a missing bracket was added, by that bracket.
 _FITS_AFTER = {
     "]": lazy_regex(r"\s*+(?:\]|,\s*+[{\[])"),
     "}": lazy_regex(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
@@ -54,16 +54,16 @@ _FITS_AFTER = {
 
 @dataclass(slots=True)
 class _Frame:
-    """An open container.
+    """An object, array or tuple whose closing bracket has not been read yet.
 
     Attributes:
-        closer: The bracket that closes it.
-        start: The index of the bracket that opened it.
-        items: The items so far, of an array or a tuple.
-        fields: The fields so far, of an object.
-        key: The last key that was read, of an object.
+        closer: The closing bracket.
+        start: The index of the opening bracket.
+        items: The items so far of an array or a tuple.
+        fields: The fields so far of an object.
+        key: The last key of an object that was read.
         key_start: The index of that key.
-        is_empty: True as long as it has no value.
+        is_empty: True as long as the container has no value.
         after_comma: True if a comma was read since the last value.
         comma_start: The index of that comma.
     """
@@ -87,7 +87,7 @@ class _Frame:
 
 
 class Scanner:
-    """Reads one value with a stack of open containers, until the outermost one is closed."""
+    """Parses one value of broken JSON with a stack of open objects and arrays."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -98,7 +98,7 @@ class Scanner:
         self.after_word = False  # the last value was a string without quotes
 
     def read(self, start: int) -> ParsedJson:
-        """Read the value at ``start``, repairing what is not JSON. Raises only JsonSyntaxError."""
+        """Parse the value at ``start`` and repair mistakes in it. Raises only JsonSyntaxError."""
         position = self._skip_blank(start)
         while True:
             char = self.text[position : position + 1]
@@ -110,7 +110,7 @@ class Scanner:
                 position += 1
             else:
                 value, position = self._read_scalar(char, position)
-                if not self.stack:  # a scalar outside of any container is the whole value
+                if not self.stack:  # a scalar that is not in a container is the whole value
                     break
                 self.stack[-1].add(value)
                 self.value_end = position
@@ -121,10 +121,10 @@ class Scanner:
         return ParsedJson(value, tuple(starmap(Repair, self.repairs.items())), position)
 
     def _advance(self, position: int) -> tuple[Json, int]:
-        """Go to the beginning of the next value, closing the containers that end before it.
+        """Skip to the beginning of the next value, and close the objects and arrays that end before it.
 
-        Return the container that was closed last, which is the whole value once no other is open, and the
-        new position.
+        Return the container that was closed last, and the new position. The container is the whole value if
+        no other container is open.
         """
         value: Json = None
         while self.stack:
@@ -152,7 +152,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Read the fields or items that are exact JSON; return the index after them."""
+        """Read consecutive fields or items that are exact JSON; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
@@ -168,9 +168,9 @@ class Scanner:
         return after
 
     def _skip_blank(self, position: int) -> int:
-        """Return the index of the next character that is neither white space nor in a comment."""
+        """Return the index of the next character that is not white space or part of a comment."""
         text = self.text
-        # The common case first: this runs before every token.
+        # The common case comes first, because this method runs before every token.
         if text[position : position + 1] in _SOLID:
             return position
         while True:
@@ -190,7 +190,10 @@ class Scanner:
             position = match.end()
 
     def _skip_commas(self, frame: _Frame, position: int) -> int:
-        """Go past the comma after a value; in an object past several, because no value is missing there."""
+        """Skip the comma after a value. In an object, skip repeated commas too.
+
+        In an array, repeated commas are an error, because a value may be missing between them.
+        """
         text = self.text
         while text.startswith(",", position) and not frame.is_empty:
             if frame.after_comma:
@@ -214,9 +217,10 @@ class Scanner:
         return frame.fields if frame.closer == "}" else frame.items
 
     def _repair_missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
-        """Record that the bracket before ``char`` is missing. Raises JsonSyntaxError if that is not certain.
+        """Record that a bracket is missing before ``char``, or raise JsonSyntaxError if that is uncertain.
 
-        In ``[{"a": [1}, {"a": [2]}]`` the ``}`` cannot stand for ``]``: in an object no ``, {`` follows.
+        In ``[{"a": [1}, {"a": [2]}]`` the ``]`` before the first ``}`` is missing. The ``}`` is not a wrong
+        bracket instead of ``]``, because ``, {`` cannot follow in an object.
         """
         outer = [frame.closer for frame in self.stack[-3:-1]]
         alternates = outer in (["]", "}"], ["}", "]"]) and outer[1] == char
@@ -225,12 +229,12 @@ class Scanner:
         self.repairs.setdefault("missing bracket", position)
 
     def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
-        """Record that a comma is missing. Raises JsonSyntaxError if no key or value clearly begins here."""
+        """Record that a comma is missing, or raise JsonSyntaxError if that is uncertain."""
         text, before = self.text, self.text[position - 1]
         if frame.closer == "}":
             certain = _KEY_AHEAD.match(text, position) is not None
         elif text[position] in _CLOSERS or text[position] in OPENING_QUOTES:
-            # Only in an array: in Python, two strings side by side in parentheses are one string.
+            # Only in an array, because two adjacent strings in parentheses are one string in Python.
             certain = (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
         else:
             certain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
@@ -239,7 +243,7 @@ class Scanner:
         self.repairs.setdefault("missing comma", position)
 
     def _read_key(self, frame: _Frame, position: int) -> int:
-        """Read a key and the separator after it; return the index where its value begins."""
+        """Read a key and its separator; return the index where the value of the key begins."""
         frame.key_start = position
         exact = _EXACT_KEY.match(self.text, position)
         if exact:
@@ -264,7 +268,7 @@ class Scanner:
         return self._skip_blank(separator.end())
 
     def _read_scalar(self, char: str, position: int) -> tuple[Json, int]:
-        """Read a string, a number, a literal or a string without quotes; return it and the index after it."""
+        """Parse a value that is not an object or array; return the value and the index after it."""
         closer = self.stack[-1].closer if self.stack else ""
         self.after_word = False
         if char in OPENING_QUOTES:
@@ -282,17 +286,17 @@ class Scanner:
         return truncation_error(_CONTAINER_NAMES[frame.closer], frame.start)
 
 
-# Most fields and items of a broken reply are exact JSON. One regular expression reads such a field or item
-# at once, which is faster than reading it step by step. Each match must end before a comma and
-# the next key or value, or before a closing bracket, so that a string cannot end at a quote inside it.
+# Most fields and items of a broken reply are exact JSON. One regular expression matches a whole field or
+# item, which is faster than reading it step by step. Each match must end before a comma and the next key or
+# value, or before a closing bracket, so that a string cannot end at a quote inside it.
 _ANY_SPACE = r"[ \t\r\n]*+"
 _SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
 _LITERALS = {"true": True, "false": False, "null": None}
 
 
 def _string_pattern(quote: str) -> str:
-    clean = rf"[^{quote}\\\x00-\x1f\ud800-\udfff]*+"
-    return rf"{quote}({clean}(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{{4}}){clean})*+){quote}"
+    plain = rf"[^{quote}\\\x00-\x1f\ud800-\udfff]*+"
+    return rf"{quote}({plain}(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{{4}}){plain})*+){quote}"
 
 
 def _field_pattern(quote: str) -> re.Pattern[str]:
@@ -316,9 +320,9 @@ _ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
 
 
 def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
-    """Read consecutive exact fields from ``position`` on, and add them to ``fields``.
+    """Read consecutive fields that are exact JSON, and add them to ``fields``.
 
-    Return the index where the run ends, and the index of the comma before it or -1 without one.
+    Return the index after them, and the index of the comma after the last field or -1 if there is none.
     """
     comma = -1
     pattern = _FIELD.get(text[position])
@@ -339,9 +343,9 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
 
 
 def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
-    """Read consecutive exact items from ``position`` on, and add them to ``items``.
+    """Read consecutive items that are exact JSON, and add them to ``items``.
 
-    Return the index where the run ends, and the index of the comma before it or -1 without one.
+    Return the index after them, and the index of the comma after the last item or -1 if there is none.
     """
     comma = -1
     pattern = _ITEM["'" if text[position] == "'" else '"']

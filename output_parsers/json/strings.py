@@ -1,7 +1,7 @@
-"""Read the strings of broken JSON, in any quotes, and the values that are written without quotes.
+"""Parse the strings of broken JSON, and values that are written without quotes.
 
-The hard question is where a string ends whose text contains quotes that should have been escaped. A quote
-ends the string if what follows it can only follow a string. Text with two possible ends is refused.
+The main difficulty is a string with inner quotes that should have been escaped. A quote ends the string if
+the text after the quote can only follow a string. A string with two possible ends is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUOTE_AHEAD = lazy_regex(r'[^"`]*+"')
 
 
 class StringReader:
-    """Reads the strings of one text, and counts the quotes inside them that have no partner."""
+    """Parses the strings of one JSON text, and detects unpaired quotes inside them."""
 
     def __init__(self, text: str, repairs: RepairLog) -> None:
         self.text = text
@@ -38,9 +38,9 @@ class StringReader:
         self._unpaired = -1  # the start of the string with an odd number of quotes inside, or -1
 
     def read(self, position: int, closer: str) -> tuple[str, int]:
-        """Read the string at ``position``, and those joined to it with ``+``; return its text and its end.
+        """Parse a string and the strings joined to it with ``+``; return the text and its end.
 
-        ``closer`` is the bracket that closes the container of the string, or "" outside of any container.
+        ``closer`` is the bracket that closes the container of the string, or "" if there is no container.
         """
         value, end = self.read_one(position, closer)
         plus = _PLUS.match(self.text, end)
@@ -55,12 +55,12 @@ class StringReader:
         return "".join(parts), end
 
     def read_one(self, position: int, closer: str) -> tuple[str, int]:
-        """Read the string whose opening quote is at ``position``; return its text and its end."""
+        """Parse the string whose opening quote is at ``position``; return its text and its end."""
         text, quote = self.text, self.text[position]
         triple = quote * 3
         if triple == "```" and text.startswith(triple, position):
             raise JsonSyntaxError("a code fence is not a value", position)
-        # Python's triple quotes: no single quote inside ends the string.
+        # With the triple quotes of Python, a single quote inside does not end the string.
         if quote in "\"'" and text.startswith(triple, position):
             self.repairs.setdefault("triple-quoted string", position)
             start, width = position + 3, 3
@@ -83,7 +83,7 @@ class StringReader:
         return decode_string(text[start:end], start, self.repairs, python=quote == "'"), end + width
 
     def check_end(self, position: int) -> None:
-        """Raise JsonSyntaxError if quotes in the value that ends at ``position`` may have another meaning."""
+        """Raise JsonSyntaxError if quotes in the value that ends at ``position`` are ambiguous."""
         # A comma missing between strings and a quote inside a string look the same.
         inner = self.repairs.get("unescaped quote", -1)
         if inner >= 0 and "missing comma" in self.repairs:
@@ -113,8 +113,9 @@ def _after_string_in_list(closer: str) -> tuple[re.Pattern[str], re.Pattern[str]
     )
 
 
-# What follows the closing quote of a string, by the bracket that closes its container. The first pattern
-# always marks the end; the second one only if the string contains an even number of quotes.
+# Patterns for the text after the closing quote of a string, by the bracket that closes its container. The
+# first pattern always marks the end. The second one does so only if the string contains an even number of
+# quotes.
 _AFTER_STRING = {
     "}": _after_string(
         rf"}}|,[\s,]*+(?:\Z|}}|{_COMMENT}|{_QUOTED_KEY})",
@@ -123,14 +124,14 @@ _AFTER_STRING = {
     "]": _after_string_in_list("]"),
     ")": _after_string_in_list(")"),
 }
-# A closing bracket with structure behind it, even the wrong bracket: then the scanner judges the bracket.
+# A closing bracket followed by more structure. It may be a wrong bracket, which the scanner detects later.
 _ANY_CLOSER = lazy_regex(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
 _COLON = lazy_regex(r"\s*+:")
 _CODE_BEFORE = lazy_regex(r"[{\[]\s*\Z")
 _ONLY_SEPARATOR = lazy_regex(r"[\s}\]]*+[,:][\s{\[]*+")
 _SEPARATOR_BEFORE = lazy_regex(r"[,\n]\s*\Z")
-_WINDOW = 80  # characters that are searched before a quote: enough for a key, and it keeps the time linear
-_MAX_INNER_QUOTES = 1000  # each of them takes a search before and after it
+_WINDOW = 80  # characters searched before a quote; enough for a key, and the time stays linear
+_MAX_INNER_QUOTES = 1000  # limited because each of them needs a search before and after it
 
 
 @cache
@@ -145,14 +146,17 @@ def _detached(opening: str) -> re.Pattern[str]:
 
 
 def _ambiguous_quotes(position: int) -> JsonSyntaxError:
-    """Return the error for the string at ``position`` if a quote may end it or be part of its text."""
+    """Return the error for a string with an inner quote that may or may not end the string."""
     return JsonSyntaxError("the quotes inside a string can be read in two ways", position)
 
 
 class _StringEnd(NamedTuple):
-    """The index of the closing quote, the number of quotes inside, and the index of the first one or -1.
+    """The position of the closing quote of a string, and information about its inner quotes.
 
-    Apostrophes are not counted, but the first of them has an index.
+    Attributes:
+        position: The index of the closing quote.
+        inner_quotes: The number of inner quotes that are not escaped. Apostrophes are not counted.
+        first_inner: The index of the first inner quote or apostrophe; -1 if there is none.
     """
 
     position: int
@@ -163,8 +167,8 @@ class _StringEnd(NamedTuple):
 class _StringEndFinder:
     """Finds the closing quote of a string whose text may contain unescaped quotes.
 
-    ``closer`` is the bracket that closes the container of the string. It is "" for keys and for strings
-    outside of any container, which end at their first quote.
+    ``closer`` is the bracket that closes the container of the string. It is "" for keys and for strings that
+    are not in a container. These strings end at their first quote.
     """
 
     def __init__(self, text: str, start: int, closer: str) -> None:
@@ -172,13 +176,13 @@ class _StringEndFinder:
         self.opening = text[start - 1]
         self.inner_quotes = 0
         self.first_inner = -1
-        self.depth = 0  # of brackets opened right before an inner quote: JSON or code inside the string
+        self.depth = 0  # the number of open brackets of JSON or code inside the string
         self.contains_code = False
         self.last_inner = -1
         self.last_follows_separator = False
 
     def find(self) -> _StringEnd:
-        """Find the end of the string. Raises JsonSyntaxError if there is none, or if there may be two."""
+        """Find the closing quote. Raises JsonSyntaxError if none or more than one is possible."""
         pattern, text, position = _text_up_to_quote(self.opening), self.text, self.start
         while True:
             match = pattern.match(text, position)
@@ -187,7 +191,7 @@ class _StringEndFinder:
             quote = match.end()
             if self.depth:
                 self._count_brackets(position, quote)
-            # Apostrophes and the second one of „low quotes" never end a string and need no partner.
+            # Apostrophes and the closing quote of „low quotes" never end a string and are not paired.
             if self._is_apostrophe(quote):
                 pass
             elif self._ends_string(quote):
@@ -209,14 +213,14 @@ class _StringEndFinder:
         return inside and self.text[quote - 1].isalnum() and self.text[quote + 1 : quote + 2].isalnum()
 
     def _closes_low_quote(self, start: int, quote: int) -> bool:
-        """Return True for the second quote of „this", as written in German, Polish or Romanian."""
+        """Return True if a quote closes a quotation that a low quote „ opened, as in German or Polish."""
         low = self.text.rfind("„", start, quote)
         return low >= 0 and max(self.text.rfind(high, low, quote) for high in "“”") < 0
 
     def _ends_string(self, quote: int) -> bool:
         if not self.closer:
             return True
-        if self.depth:  # inside the brackets of JSON or code in the text
+        if self.depth:  # the quote belongs to JSON or code inside the string
             return False
         always, if_paired = _AFTER_STRING[self.closer]
         odd = self.inner_quotes % 2
@@ -238,7 +242,7 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Count a quote as part of the string's text. Raises JsonSyntaxError if it may be something else."""
+        """Count a quote as text of the string. Raises JsonSyntaxError if it may be something else."""
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]
@@ -251,7 +255,7 @@ class _StringEndFinder:
             raise _ambiguous_quotes(self.start - 1)
 
     def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if the code before the first inner quote closes what it did not open.
+        """Raise JsonSyntaxError if a bracket before the first inner quote is closed but not opened.
 
         In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
         the inner quote.
@@ -264,7 +268,7 @@ class _StringEndFinder:
                 raise _ambiguous_quotes(self.start - 1)
 
     def _check_is_text(self, quote: int) -> None:
-        """Raise JsonSyntaxError if a quote may be the end of this string or a part of the next field."""
+        """Raise JsonSyntaxError if an inner quote may end this string or belong to the next field."""
         text = self.text
         before = text[max(self.start, quote - _WINDOW) : quote]
         # With only a separator before it, the quote may be the opening quote of the next string.
@@ -275,7 +279,7 @@ class _StringEndFinder:
         if self.inner_quotes % 2:
             doubtful = self._looks_opening(quote)
         else:
-            # In "a 27" screen" the quote means inches.
+            # In "a 27" screen" the inner quote means inches.
             is_inch_mark = before[-1:].isdigit() and text[quote + 1 : quote + 2] == " "
             detached = _detached(self.opening).match(text, quote + 1)
             doubtful = not is_inch_mark and detached is not None
@@ -293,11 +297,11 @@ _QUOTES = frozenset("'`“”„‘’")
 
 
 def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool = False) -> str:
-    """Return the text of a string: replace its escapes, and record in ``repairs`` what is not JSON in it.
+    """Replace the escapes of a string, and record in ``repairs`` where the string is not valid JSON.
 
-    ``body`` is what is between the quotes, and ``position`` its index in the reply. ``python`` says that the
-    string was in single quotes, where ``\\x41`` is an escape. A backslash that begins no escape is kept as
-    text. Raises JsonSyntaxError for NUL, half a surrogate pair, and backslashes that have two meanings.
+    ``body`` is the text between the quotes, and ``position`` its index in the reply. ``python`` is True for a
+    string in single quotes, where ``\\x41`` is an escape. A backslash that does not begin an escape remains
+    in the text. Raises JsonSyntaxError for NUL, half a surrogate pair, and ambiguous backslashes.
     """
     if not _ODD_CHARACTER.search(body):
         return body
@@ -317,20 +321,20 @@ def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool 
 
 
 def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> str:
-    """Replace the escapes of a string.
+    """Replace the escapes of a string with the characters that they represent.
 
     An author who writes ``\\d`` or ``\\alpha`` does not escape backslashes. Then ``\\b`` and ``\\f`` begin
-    words too. ``\\n`` or ``\\t`` before a letter is refused: it may be a line break or begin ``\\nu`` or
-    ``\\table``.
+    words too. ``\\n`` or ``\\t`` before a letter is refused, because it may be a line break or the beginning
+    of ``\\nu`` or ``\\table``.
     """
     escapes = list(_ESCAPE.finditer(body))
-    unknown = [escape for escape in escapes if escape[2] and escape[2] not in _ESCAPED]
+    invalid = [escape for escape in escapes if escape[2] and escape[2] not in _ESCAPED]
     unescaped = any(
         escape[2].isalpha() and not (python and _HEX_ESCAPE.match(body, escape.start(2)))
-        for escape in unknown
+        for escape in invalid
     )
-    if unknown:
-        repairs.setdefault("invalid escape", position + unknown[0].start())
+    if invalid:
+        repairs.setdefault("invalid escape", position + invalid[0].start())
     parts: list[str] = []
     done = 0
     for escape in escapes:
@@ -342,7 +346,7 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
         elif python and (digits := _HEX_ESCAPE.match(body, escape.start(2))):
             parts.append(chr(int(digits[1], 16)))
             done = digits.end()
-        elif char in _QUOTES:  # not an escape of JSON, but it can only mean the quote
+        elif char in _QUOTES:  # not a JSON escape, but it can only mean the quote
             parts.append(char)
         elif char not in _ESCAPED or (unescaped and char in "bf"):
             parts.append(escape[0])
@@ -389,12 +393,12 @@ _STRAY_QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)|[`\\]")
 
 
 class BareValue(NamedTuple):
-    """A value that was written without quotes.
+    """A number, literal or string that is written without quotes.
 
     Attributes:
         value: The value.
-        end: The index after it.
-        rule: The repair that reading it took, or "" for a number or literal that is exact JSON.
+        end: The index after the value.
+        rule: The name of the repair that was necessary, or "" for exact JSON.
     """
 
     value: Json
@@ -403,10 +407,10 @@ class BareValue(NamedTuple):
 
 
 def read_bare_value(text: str, position: int, closer: str) -> BareValue:
-    """Read the value without quotes at ``position``.
+    """Parse a value without quotes: a number, a literal or words.
 
-    ``closer`` is the bracket that closes its container, or "" outside of any container. NaN and Infinity
-    become decimals that are not finite; types that do not allow them refuse them later.
+    ``closer`` is the bracket that closes its container, or "" if there is no container. NaN and Infinity
+    become Decimal values that are not finite. Types that do not allow them refuse them later.
     """
     exact = (_EXACT if closer else _EXACT_ALONE).match(text, position)
     if exact is None:
@@ -428,8 +432,8 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
 
 
 def exact_int(digits: str, position: int) -> int:
-    """Return the integer. Raises JsonSyntaxError if it has more digits than Python converts."""
-    # Python refuses to convert very long numbers, because the time is quadratic in their length.
+    """Convert digits to an int. Raises JsonSyntaxError if there are more digits than Python converts."""
+    # Python limits the number of digits, because the time is quadratic in their number.
     try:
         return int(digits)
     except ValueError:
@@ -437,7 +441,7 @@ def exact_int(digits: str, position: int) -> int:
 
 
 def exact_decimal(digits: str, position: int) -> Decimal:
-    """Return the number without rounding. Raises JsonSyntaxError if its exponent is too large for Decimal."""
+    """Convert digits to an exact Decimal. Raises JsonSyntaxError if the exponent is too large."""
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -450,8 +454,8 @@ def _parse_number(digits: str, position: int) -> int | Decimal:
 
 
 def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
-    """Read words up to what ends a value here: a comma, a bracket, the end of the line or a comment."""
-    if not closer:  # words outside of any container are prose
+    """Read words without quotes up to a comma, a bracket, a comment or the end of the line."""
+    if not closer:  # words that are not in a container are prose
         raise JsonSyntaxError("no JSON value begins here", position)
     run = _UNQUOTED_RUN[closer].match(text, position)
     end = run.end() if run else position
@@ -481,7 +485,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError for words without quotes that are not a value, or that may end elsewhere."""
+    """Raise JsonSyntaxError if words without quotes are not a value, or if their end is uncertain."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":
@@ -491,7 +495,7 @@ def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
     if _CALL.match(words):
         raise JsonSyntaxError("a function call is not a value", position)
     if _NUMBERS.fullmatch(words):
-        raise JsonSyntaxError("there is no comma between numbers", position)
+        raise JsonSyntaxError("a comma is missing between numbers", position)
     if (following and following in '{["') and not (following == '"' and spaced and " " not in words):
         raise JsonSyntaxError(f"a string without quotes runs into {following}", end)
     if _STRAY_COLON.search(_ADDRESS.sub("", words)) or _STRAY_QUOTE.search(words):

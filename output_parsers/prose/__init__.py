@@ -1,1 +1,1 @@
-"""Read numbers, dates, times, choices and lists that are written in prose."""
+"""Parse numbers, dates, times, choices and lists that are written in prose."""

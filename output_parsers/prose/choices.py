@@ -1,6 +1,6 @@
-"""Find the one choice that a text names, and split a list in prose into its items.
+"""Find the choice that a text names, and split a list in plain text into its items.
 
-A text that names several choices, or denies the one that it names, is refused.
+A text that names several choices, or denies the choice that it names, is refused.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Generic, NamedTuple, TypeVar
 from ..result.lazy_regex import lazy_regex
 
 T = TypeVar("T")
-IN_A_SENTENCE = "named in a sentence"  # the rule for a choice that is found among other words
+IN_A_SENTENCE = "named in a sentence"  # the rule for a choice among other words
 _CASE_OR_PUNCTUATION = "case or punctuation"
 _MAX_EXACT_LENGTH = 400  # characters; a longer text is a sentence, not just a choice
 
 
 class NoMatch(ValueError):
-    """A text names no choice, or more than one; the message says why."""
+    """The error for a text that does not name exactly one of the choices."""
 
 
 class Choice(NamedTuple, Generic[T]):
-    """One value that may be chosen.
+    """A value that a reply may choose, with the texts that name it.
 
     Attributes:
         label: The text that prompts show.
@@ -43,7 +43,7 @@ class Choice(NamedTuple, Generic[T]):
 
 
 class ChoiceMatcher(Generic[T]):
-    """Finds the choices of one type in texts."""
+    """Finds the choice that a text names, from a fixed sequence of choices."""
 
     def __init__(self, choices: Sequence[Choice[T]]) -> None:
         self.choices = tuple(choices)
@@ -66,9 +66,9 @@ class ChoiceMatcher(Generic[T]):
         self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
 
     def find(self, text: str) -> tuple[Choice[T], str | None]:
-        """Return the choice that a text names, and the rule that found it; None if it is the label itself.
+        """Return the choice that a text names, and the rule by which it was recognized.
 
-        Raises NoMatch.
+        The rule is None if the text is exactly the label of the choice. Raises NoMatch.
         """
         exact = self._by_label.get(text)
         if exact is not None:
@@ -82,7 +82,7 @@ class ChoiceMatcher(Generic[T]):
     def _choice_of(self, key: str) -> Choice[T]:
         choice = self._by_key[key]
         if choice is None:
-            raise NoMatch(f"“{key}” means more than one")
+            raise NoMatch(f"“{key}” means more than one of them")
         return choice
 
     @cached_property
@@ -107,25 +107,25 @@ class ChoiceMatcher(Generic[T]):
                 raise NoMatch(f"{mention[0]} may be a number of something")
             mentioned[id(choice)] = choice
             if len(mentioned) > 1:
-                raise NoMatch(f"it names {' and '.join(c.label for c in mentioned.values())}")
+                raise NoMatch(f"the text names {' and '.join(c.label for c in mentioned.values())}")
             between.append(folded[end : mention.start()])
             only_in_passing = only_in_passing and _is_in_passing(folded, mention, original)
             end = mention.end()
             first_end = end if first_end is None else first_end
         if not mentioned:
-            raise NoMatch("it names none of them")
+            raise NoMatch("the text names none of them")
         leads = not between[0].strip(_EDGES) and _LEADING_END.match(folded, first_end or 0)
         denied = _TAKEN_BACK.match(folded, first_end or 0) or _DENIED.search(folded)
-        # A choice at the beginning of the reply is the answer; what follows explains it, in any words.
+        # A choice at the beginning of the reply is the answer. The words after it explain the answer.
         if denied or (not leads and _TURNING.search(" ".join((*between, folded[end:])))):
-            raise NoMatch("it says more than one thing about them")
+            raise NoMatch("the text does not clearly choose one of them")
         if only_in_passing and not leads:
-            raise NoMatch("it uses the word in another sense")
+            raise NoMatch("the text uses the word in another sense")
         return next(iter(mentioned.values()))
 
 
 def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
-    """Return True if a sentence uses the word of a choice in another sense, as in "on a positive note".
+    """Return True if a choice's word has another sense in a sentence, as in "on a positive note".
 
     ``original`` is the text with its capital letters.
     """
@@ -147,18 +147,19 @@ def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
 
 
 def _mention_of(key: str) -> str:
-    """Return a regular expression that finds a choice in a sentence. "no" before a word is not an answer."""
+    """Return a regular expression that finds a choice in a sentence."""
+    # The word "no" before another word is not an answer, as in "no problem".
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
     return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
 
 
 def normalize(text: str) -> str:
-    """Normalize case and character width, and treat spaces, hyphens and underscores alike."""
+    """Normalize case and character width, and replace hyphens and underscores with spaces."""
     return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 # Words that may turn a statement about a choice into its opposite, limit it, or leave it open. The commonest
-# words of other languages are included: returning a choice that the model denied is the worst mistake.
+# words of other languages are included, because returning a denied choice is the worst mistake.
 _TURNING_WORDS = r"""
     not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|
     (?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|
@@ -195,8 +196,8 @@ _TAKEN_BACK = lazy_regex(
     r"|on second thought|correction)(?!\w)"
     r"|[\"'`*”’)\]]*+\s*+[:=]\s*+[\"'`*]*+(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
 )
-# In "I am positive" or "we are done" a person speaks of themselves, and in "he is positive that" of
-# certainty: the word is not the answer.
+# In "I am positive" or "we are done" people describe themselves, and "he is positive that" means that he is
+# certain. The word is not the answer there.
 _ADVERBS = r"(?: (?:so|very|quite|pretty|rather|really|just|still|only|too|100%|\w+ly)){0,3} \Z"
 _OF_A_PERSON = lazy_regex(
     r"(?<!\w)(?:i|we)(?: |(?=['’]))(?:(?:must|should|will|would|can|have to|need to|try to|['’]ll) )?"
@@ -207,7 +208,7 @@ _CERTAIN_BEFORE = lazy_regex(
     rf"|seems?|remains?|['’](?:re|s)){_ADVERBS}"
 )
 _CERTAIN_AFTER = lazy_regex(r" (?:that|this|these|it|he|she|they|we|you|i|there)(?!\w)")
-# After these a word is part of an idiom, or of something that may or shall be.
+# After these words, the word of a choice is part of an idiom, or the sentence states a wish or a plan.
 _IDIOM_BEFORE = lazy_regex(
     r"(?<!\w)(?:(?:can|must|shall|will|may) be|test(?:s|ed|ing)?|have|has|had|having|came|come|comes|went"
     r"|extra|super|well|by and|feel|feeling|saw|too|please|let['’]s|let us|(?:i|we|they)(?: will|['’]ll)?) \Z"
@@ -241,9 +242,10 @@ _GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 def split_items(text: str) -> list[str] | None:
-    """Split a list with one item per line, or one line with commas, into its items; None for other texts.
+    """Split a list with one item per line, or with commas; return None for other text.
 
-    Either all lines begin with a bullet or a number, or none. ``1,234`` is refused, as one item or two.
+    Either all lines begin with a bullet or a number, or none of them. ``1,234`` is refused, because it may be
+    one item or two.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:

@@ -1,6 +1,6 @@
-"""Read a number from a text that is just a number, or from a sentence that contains only one.
+"""Parse the number in a text that is only a number, or in a sentence that contains only one number.
 
-A text that two readers may understand differently is refused, never guessed:
+A text that two people may understand differently is refused, never guessed:
 
 * ``1,234`` is 1234 and ``1.234`` has three decimals, as in English and JSON. ``1,5``, ``12,34`` and ``0,123``
   are refused; ``1.234,56`` is read, because it has only one meaning.
@@ -9,7 +9,7 @@ A text that two readers may understand differently is refused, never guessed:
 * ``- 5`` is refused, because it may be an item of a list. ``~5`` is read, because it has only one meaning.
 * Number words of English are read if the package text2num is installed. "one" in a sentence is not a number.
 
-All readers take time in proportion to the length of the text.
+All functions take time linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ from .result import (
     word_set,
 )
 
-_MAX_MENTIONS = (
-    20  # of one number; a text with more is not an answer, and each takes a look at the whole text
-)
+# A text with more numbers is not an answer, and checking each number takes time linear in the text.
+_MAX_MENTIONS = 20
 _DIGIT = lazy_regex(r"\d")
 _SENTENCE_END = lazy_regex(r"(?<=[.!?])\s+|\n+")
 _LIST_MARKER = lazy_regex(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
@@ -57,14 +56,14 @@ _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
 def read_number(text: str) -> TextReading[Decimal]:
-    """Read a text that is a number, in digits or words. Raises only TextParseError."""
+    """Parse a text that is only a number, in digits or words. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     reading = _read_bare(bare)
     return reading._replace(rule=join_rules(wrapping, reading.rule))
 
 
 def find_number(text: str) -> TextReading[Decimal]:
-    """Read the number in a text: the whole text, its stated answer, or the only number in it.
+    """Parse the number in a text: the whole text, a stated answer, or the only number in it.
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
@@ -83,7 +82,7 @@ def _read_bare(text: str) -> TextReading[Decimal]:
 
 
 def _read_inside(text: str) -> TextReading[Decimal]:
-    """Read a number inside a sentence. Removing the quotes around it is not recorded."""
+    """Parse a number inside a sentence. Quotes around the number are removed but not recorded."""
     return _read_bare(strip_wrapping(text)[0])
 
 
@@ -140,7 +139,7 @@ def _only_number_in_digits(text: str) -> TextReading[Decimal]:
 
 
 def _number_at(words: list[str], position: int) -> TextReading[Decimal]:
-    """Read the number in one word, together with a word for its scale if one follows."""
+    """Parse the number in one word, and the scale word such as "million" after it."""
     bare = words[position].rstrip(",;:").lstrip("~≈≅")
     stop = "." if bare.endswith(".") else ""
     bare = bare.removesuffix(".").strip("*") + stop  # in "**42 people**" each word has half of the stars
@@ -175,15 +174,15 @@ def _only_number_in_words(text: str) -> TextReading[Decimal] | None:
 
 
 def _refuse_hedged(before: list[str], after: list[str]) -> None:
-    """Raise TextParseError if the words around a number leave it open, or contain another number."""
+    """Raise TextParseError if the words next to a number limit it or contain another number."""
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
         raise TextParseError(reason)
     start = _START_BEFORE.search(" ".join((*before[-4:], "")).casefold())
     if start:
-        raise TextParseError(f'"{start[0].strip()}" before it leaves the answer open')
+        raise TextParseError(f'"{start[0].strip()}" before the value makes it uncertain')
     if after and bare_word(after[0]) in _SHARES:
-        raise TextParseError(f'"{after[0]}" after it leaves the answer open')
+        raise TextParseError(f'"{after[0]}" after the value makes it uncertain')
     other = next((word for word in (*before, *after) if has_number_word(word)), None)
     if other:
         raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
@@ -244,7 +243,7 @@ _PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
 def read_number_token(text: str) -> TextReading[Decimal]:
-    """Read a number in digits from a text that contains nothing else. Raises TextParseError."""
+    """Parse a text that is only a number in digits. Raises TextParseError."""
     ascii_text, script_rule = _to_ascii(text)
     bare, currency_rule = _without_currency(ascii_text)
     for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
@@ -259,7 +258,7 @@ def _to_ascii(text: str) -> tuple[str, str | None]:
         return text, None
     zeros = {ord(character) - int(character) for character in set(text) if character.isdecimal()}
     if len(zeros) > 1:
-        raise TextParseError("digits of several scripts")
+        raise TextParseError("the number mixes digits of several scripts")
     digits = {zero + digit: str(digit) for zero in zeros for digit in range(10)}
     before = text.translate(_SEPARATORS)
     converted = before.translate(_SIGNS).translate(digits)
@@ -272,7 +271,7 @@ def _without_currency(text: str) -> tuple[str, str | None]:
     if first:
         rest = bare[first.end() :]
         if first[1] and rest[0] in "+-":
-            raise TextParseError("two signs")
+            raise TextParseError("the number has two signs")
         bare = first[1] + rest
     return bare, None if bare == text else "currency"
 
@@ -306,7 +305,7 @@ def _read_power(text: str) -> TextReading[Decimal] | None:
 
 
 def _read_scaled(text: str) -> TextReading[Decimal] | None:
-    """Read a number followed by a word for its scale, such as "1.5 million"."""
+    """Parse a number that is followed by a scale word, such as "1.5 million"."""
     head, space, word = text.rpartition(" ")
     scale = SCALE_WORDS.get(word.casefold())
     if not space or scale is None:
@@ -315,7 +314,8 @@ def _read_scaled(text: str) -> TextReading[Decimal] | None:
     if number is None or not number.value.is_finite() or "e" in head.casefold():
         return None
     scaled = _to_decimal(f"{number.value}e{scale}")
-    # Through its digits, so that the value is 1500000 and not 1.5E+6, which has other significant digits.
+    # Converted to digits first, so that the value is 1500000 and not 1.5E+6, which has fewer significant
+    # digits.
     return TextReading(_to_decimal(f"{scaled:f}"), join_rules(number.rule, "scale word"))
 
 
@@ -324,7 +324,7 @@ def _to_decimal(digits: str) -> Decimal:
         value = Decimal(digits)
     except InvalidOperation:
         raise TextParseError("the exponent is out of range") from None
-    if not value.is_finite():  # the result if the user's decimal context does not trap InvalidOperation
+    if not value.is_finite():  # possible if the active decimal context does not trap InvalidOperation
         raise TextParseError("the exponent is out of range")
     return value
 
@@ -348,7 +348,7 @@ _DECIMAL_FRACTION = lazy_regex(r"[0-9]+\.[0-9]+")
 
 
 def read_words(text: str) -> TextReading[Decimal]:
-    """Read a number in words: "forty-two", "minus three", "three point five". Raises TextParseError."""
+    """Parse a number in words, such as "forty-two" or "three point five". Raises TextParseError."""
     signed = _SIGNED.fullmatch(text.casefold()) if len(text) <= _MAX_WORDS_LENGTH else None
     if not signed or not _is_number_in_words(signed[2]):
         raise TextParseError("expected a number")
@@ -386,14 +386,14 @@ def _words_to_decimal(text: str) -> Decimal:
 
 
 def has_number_word(word: str) -> bool:
-    """Return True if a word, or a part of it between hyphens, is a number word or a sign such as ½ or 四."""
+    """Return True if a word contains a number word such as "ten", or a numeric sign such as ½ or 四."""
     if not word.isascii() and any(sign.isnumeric() and not sign.isdecimal() for sign in word):
         return True
     return any(part in NUMBER_WORDS for part in bare_word(word).split("-"))
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the start and end of each run of number words. Punctuation ends a run."""
+    """Return the start and end index of each run of number words. Punctuation ends a run."""
     runs: list[tuple[int, int]] = []
     start = None
     for position, word in enumerate(words):
@@ -411,13 +411,13 @@ def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _and_joins(words: Sequence[str], position: int) -> bool:
-    """Return True if "and" may be inside a number: after a scale word and before another number word."""
+    """Return True if the word "and" may be part of a number, as in "one hundred and five"."""
     after_scale = bare_word(words[position - 1]) in ("hundred", "thousand", "million", "billion")
     return after_scale and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
 # Right before a value, these words make it a limit or the end of a span: "more", "less", "before", "after",
-# "until", "almost". A limit that is returned as the value is a silent error, hence the many languages.
+# "until", "almost". Many languages are covered, because returning a limit as the value is a silent error.
 _LIMITS_BEFORE = word_set(
     """
     minimum maximum upwards north south shy excess short til
@@ -437,7 +437,7 @@ _LIMITS_BEFORE = word_set(
     近 负 負 少なくとも 최소 최대 약간
     """
 )
-# What may be between such a word and the value: "plus de 5", "weniger als 5", "vor dem 2024-03-15".
+# Words that may be between such a word and the value: "plus de 5", "weniger als 5", "vor dem 2024-03-15".
 _LIMIT_JOINTS = word_set(
     """
     of to als dem den der die das zu de le la les du des d' que l' el los las del al di il lo gli dan än than
@@ -451,7 +451,7 @@ _LIMITS_AFTER = word_set(
     """
 )
 _LIMITS_AFTER_AND = word_set("up above over upwards below under beyond later earlier")
-# Words for scales that are not read: the number without its scale would be wrong by a factor of thousands.
+# Scale words that are not supported. The number without its scale would be wrong by a factor of thousands.
 _OTHER_SCALES = word_set("mil mill mille mila mio mrd tsd tys mln mld тыс млн млрд bin mn bn hundreds")
 _OTHER_SCALE_STEMS = tuple(
     """
@@ -462,11 +462,11 @@ _OTHER_SCALE_STEMS = tuple(
 
 
 def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return the reason why words around a value make it a limit or scale it; None if they do not."""
+    """Return why the words next to a value limit or scale it, as in "more than 5"; None if they do not."""
     for word in reversed(before):
         bare = bare_word(word)
         if bare in _LIMITS_BEFORE:
-            return f'"{shorten(bare, 40)}" before it leaves the answer open'
+            return f'"{shorten(bare, 40)}" before the value makes it uncertain'
         if bare not in _LIMIT_JOINTS:
             break
     following = [bare_word(word) for word in after[:2]]
@@ -474,7 +474,7 @@ def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
         following[0] in _OTHER_SCALES or following[0].startswith(_OTHER_SCALE_STEMS)
     )
     if following and (scaled or following[0] in _LIMITS_AFTER):
-        return f'"{shorten(following[0], 40)}" after it leaves the answer open'
+        return f'"{shorten(following[0], 40)}" after the value makes it uncertain'
     if len(following) == 2 and following[0] == "and" and following[1] in _LIMITS_AFTER_AND:
-        return f'"and {following[1]}" after it leaves the answer open'
+        return f'"and {following[1]}" after the value makes it uncertain'
     return None

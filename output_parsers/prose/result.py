@@ -1,7 +1,7 @@
-"""The results and errors of reading prose, and checks of the words around a value.
+"""The results and errors of parsing prose, and checks of the words next to a value.
 
-The checks are shared by the readers of numbers, dates and times: removing quotes and markup around a value,
-and finding words beside it that deny it or leave it open.
+The functions for numbers, dates and times share the checks. They remove quotes and markup around a value, and
+find words next to the value that deny it or make it uncertain.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class TextReading(NamedTuple, Generic[T]):
-    """A value that was read from prose.
+    """A value that was parsed from prose, with the rules that were applied.
 
     Attributes:
         value: The value.
-        rule: The names of the steps that it took; None if the text is just the value.
+        rule: The names of the rules that were applied; None if the text is just the value.
     """
 
     value: T
@@ -28,11 +28,11 @@ class TextReading(NamedTuple, Generic[T]):
 
 
 class TextParseError(ValueError):
-    """A text does not clearly contain the value; the message says why in a few words."""
+    """The error for a text that does not clearly contain the expected value."""
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the names of steps, each name once; return None if there are none."""
+    """Join the names of rules without repetitions; return None if there are none."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
@@ -54,13 +54,13 @@ _PAIRS = (
     ("_", "_"),
     ("$", "$"),
 )
-_MAX_LAYERS = 6  # no reply has more, and removing a layer copies the text
+_MAX_LAYERS = 6  # realistic replies have fewer, and removing a layer copies the text
 
 
 def strip_wrapping(text: str) -> tuple[str, str | None]:
-    """Remove white space, quotes, markup and the full stop around a text.
+    """Remove white space, quotes, markup and a final full stop around a text.
 
-    Return the rest, and the rule if more than white space was removed.
+    Return the rest, and the name of the rule if more than white space was removed.
     """
     stripped = text.strip().strip("\ufeff").strip()
     bare = stripped
@@ -82,7 +82,7 @@ def _without_layer(text: str) -> str:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
+    """Split a text into words, and return the set of the words."""
     return frozenset(text.split())
 
 
@@ -116,7 +116,7 @@ _HEDGING_PHRASE = lazy_regex(
     r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b"
 )
 
-# Beside a number, a month makes it a day.
+# A number next to the name of a month is a day.
 _MONTHS = word_set(
     """
     january february march april may june july august september october november december jan feb mar apr
@@ -143,22 +143,22 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return the reason why words around a value deny it or leave it open; None if they do not."""
+    """Return why the words next to a value deny it or make it uncertain; None if they do not."""
     for word in (*before, *after):
         if _MARKUP.search(word):
-            return "JSON, markup or a reference is next to it"
+            return "JSON, markup or a reference is next to the value"
         bare = bare_word(word)
         if bare in _HEDGES or bare.endswith(("n't", "n’t")):
-            return f'"{shorten(bare, 40)}" leaves the answer open'
+            return f'"{shorten(bare, 40)}" makes the value uncertain'
     phrase = _HEDGING_PHRASE.search(" ".join(before).casefold())
     if phrase:
-        return f'"{phrase[0]}" leaves the answer open'
+        return f'"{phrase[0]}" makes the value uncertain'
     for word in reversed(before):
         if bare_word(word) in _NEUTRAL:
             continue
         if word in _OPERATORS or bare_word(word) in _HEDGES_BEFORE:
-            return f'"{shorten(word, 40)}" before it leaves the answer open'
+            return f'"{shorten(word, 40)}" before the value makes it uncertain'
         break
     if after and (after[0] in _OPERATORS or after[0] == "=" or bare_word(after[0]) in _HEDGES_AFTER):
-        return f'"{shorten(after[0], 40)}" after it leaves the answer open'
+        return f'"{shorten(after[0], 40)}" after the value makes it uncertain'
     return None

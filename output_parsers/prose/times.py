@@ -1,9 +1,9 @@
-"""Read dates, times and durations from text: from the value alone, or from a sentence with only one.
+"""Parse the date, time or duration in a text, or in a sentence that contains only one.
 
-Missing parts are never filled in: a date needs a year of four digits, and a date and time needs both. ISO
-8601 is read without a rule. ``01/02/2024`` is read only with a DateOrder; ``9:05`` and time ranges never.
-Numbers are never seconds since 1970. A UTC offset is kept; a zone that is only a name, such as EST or
-Europe/Berlin, is refused.
+Missing parts are never filled in. A date needs a year of four digits, and a datetime needs a date and a time.
+ISO 8601 does not need a rule. ``01/02/2024`` is read only with a DateOrder. ``9:05`` and time ranges are
+refused. Numbers are never interpreted as seconds since 1970. A UTC offset becomes part of the value; a zone
+that is only a name, such as EST or Europe/Berlin, is refused.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class DateOrder(Enum):
     YMD = "year, month, day"
 
 
-_MAX_MENTIONS = 20  # of one date
+_MAX_MENTIONS = 20  # further mentions of a date are not read, so that the time stays linear
 _CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
 _TIME_BEFORE_DATE = lazy_regex(r"[\s,]{1,3}(?:on\s{1,2})?")
 _SENTENCE_PART_END = lazy_regex(r"\s*(?:[.!;)\"'”’*`]|\Z)")
-# In the same sentence, these words move a date or a time, or give its half of the day or its zone.
+# In the same sentence, these words move a date or a time, or state its half of the day or its zone.
 _CHANGING_WORDS = frozenset(
     """
     eve day days week weeks month months year years morning afternoon evening night tonight noon midnight
@@ -55,12 +55,12 @@ _CHANGING_WORDS = frozenset(
     anniversary
     """.split()
 )
-# Right before a date or a time, these words make it another one: "the Friday following March 15, 2024".
+# Right before a date or a time, these words refer to another one: "the Friday following March 15, 2024".
 _CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
 
 
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
-    """Read the only date in a text. Raises only TextParseError."""
+    """Parse the only date in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
@@ -70,16 +70,16 @@ def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
             raise TextParseError("expected a date without a time")
         end = clock.end
     dropped = "midnight dropped" if clock else None
-    sentence_rule = _sentence_rule("date", _texts_around(bare, mentions, end), first.value)
+    sentence_rule = _sentence_rule("date", _texts_between(bare, mentions, end), first.value)
     if sentence_rule and bare[first.start : first.end].isdecimal():
-        raise TextParseError("eight digits in a sentence may be any number")
+        raise TextParseError("eight digits in a sentence are not clearly a date")
     return TextReading(
         first.value, join_rules(None if sentence_rule else wrapping, first.rule, dropped, sentence_rule)
     )
 
 
 def read_time(text: str) -> TextReading[time]:
-    """Read the only time of day in a text. Raises only TextParseError."""
+    """Parse the only time of day in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
@@ -96,7 +96,7 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Read the one date with a time in a text. Raises only TextParseError."""
+    """Parse the only datetime in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
@@ -116,7 +116,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
-    """Return the mentions of the only date in a text. Raises TextParseError for no date or several."""
+    """Return all mentions of the only date in a text. Raises TextParseError for no date or several."""
     # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:
@@ -128,23 +128,27 @@ def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
 
 
 def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
-    """Return the time right before a date, as in "11:45 PM on July 4, 1968"; None without one."""
+    """Return the time right before a date, as in "11:45 PM on July 4, 1968"; None if there is none."""
     times = list(islice(_times_in(text[: day.start]), 2))
     joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
     return times[0] if joined else None
 
 
-def _texts_around(text: str, mentions: list[_DateMention], end: int) -> list[str]:
-    """Return the texts before, between and after the mentions. The last mention ends at ``end``."""
+def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[str]:
+    """Return the texts before, between and after the mentions of a date.
+
+    ``end`` is the end of the last mention with its time.
+    """
     starts = [0, *(mention.end for mention in mentions[:-1]), end]
     ends = [*(mention.start for mention in mentions), len(text)]
     return [text[start:stop] for start, stop in zip(starts, ends, strict=True)]
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Return the rule for a value in a sentence; None if there is nothing around the value.
+    """Return the name of the rule for a value in a sentence; None if the text is just the value.
 
-    Raises TextParseError if the sentence may change the value. ``day`` is checked against weekdays in it.
+    ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
+    contain a weekday that contradicts ``day``.
     """
     if not any(part.strip() for part in parts):
         return None
@@ -157,22 +161,29 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
     for word in (*before, *after):
         bare = bare_word(word)
         if has_number_word(word) or any(character.isnumeric() for character in word):
-            raise TextParseError(f"a number beside the {kind}: {word[:40]!r}")
+            raise TextParseError(f"the text contains a number besides the {kind}: {word[:40]!r}")
         if bare in _CHANGING_WORDS and not (kind == "date" and bare in ("day", "year", "month")):
-            raise TextParseError(f'"{bare}" beside the {kind} may change it')
+            raise TextParseError(f'"{bare}" in the text may change the {kind}')
         if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
             raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
     return f"{kind} in a sentence"
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if words follow a time: a zone, a part of the day, the end of a range."""
+    """Raise TextParseError if words such as a time zone follow a time, because they may change it."""
     if not _SENTENCE_PART_END.match(text, clock.end):
         raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
 
 class _TimeMention(NamedTuple):
-    """A time in a text: its value, the rule that read it (None for ISO 8601), its start and its end."""
+    """A time of day in a text.
+
+    Attributes:
+        value: The time.
+        rule: The name of the rule that was applied; None for ISO 8601.
+        start: The index where the time begins.
+        end: The index after the time.
+    """
 
     value: time
     rule: str | None
@@ -200,14 +211,14 @@ _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNOR
 
 
 def _times_in(text: str) -> Iterator[_TimeMention]:
-    """Yield the times in a text from left to right. Raises TextParseError for an invalid or ambiguous one."""
+    """Yield the times in a text from left to right. Raises TextParseError for an ambiguous time."""
     for match in _TIME.finditer(text):
         if match["minute"] or match["half"]:
             yield _to_time(match)
 
 
 def _time_after_date(text: str, position: int) -> _TimeMention | None:
-    """Return the time that follows a date that ends at ``position``; None if none follows."""
+    """Return the time right after a date; None if there is none. ``position`` is the end of the date."""
     match = _TIME_AFTER_DATE.match(text, position)
     if match is None:
         return None
@@ -220,24 +231,24 @@ def _time_after_date(text: str, position: int) -> _TimeMention | None:
 
 
 def _to_time(match: re.Match[str]) -> _TimeMention:
-    """Return the time of a match of the clock pattern. Raises TextParseError if it is ambiguous."""
+    """Convert a match of the clock pattern to a time. Raises TextParseError if it is ambiguous."""
     text = match[0].strip(" ,")
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     fraction = match["fraction"] or ""
     rules = []
     if match["half"]:
         if not 1 <= hour <= 12:
-            raise TextParseError(f"no such time: {text}")
+            raise TextParseError(f"not a valid time: {text}")
         hour = hour % 12 + (12 if match["half"][0] in "pP" else 0)
         rules.append("12-hour clock")
-    elif len(match["hour"]) == 1:  # 09:05 is on the 24-hour clock, 9:05 may be on either
+    elif len(match["hour"]) == 1:  # 09:05 is on the 24-hour clock; 9:05 may be on the 12-hour clock too
         raise TextParseError(f"{text} may be in the morning or in the afternoon")
     if fraction[6:].strip("0"):  # datetime keeps no more than microseconds
         rules.append("cut to microseconds")
     zone = match["zone"]
-    # "10:30-12:00" has the form of a time with an offset, but often is a range of times.
+    # "10:30-12:00" looks like a time with an offset, but is often a range of times.
     if zone and zone[0] == "-" and not match["second"] and not match["t"]:
-        raise TextParseError(f"{text} may be a span of time, or a time with an offset")
+        raise TextParseError(f"{text} is ambiguous: a time range, or a time with a UTC offset")
     if zone and zone[:3].upper() in ("UTC", "GMT"):
         rules.append("named zone")
     value = _time(text, hour, minute, second, int(f"{fraction[:6]:0<6}"), _zone(zone))
@@ -248,7 +259,7 @@ def _time(text: str, hour: int, minute: int, second: int, microsecond: int, zone
     try:
         return time(hour, minute, second, microsecond, zone)
     except ValueError as error:
-        raise TextParseError(f"no such time: {text}") from error
+        raise TextParseError(f"not a valid time: {text}") from error
 
 
 def _zone(text: str | None) -> tzinfo | None:
@@ -259,14 +270,21 @@ def _zone(text: str | None) -> tzinfo | None:
     sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     if offset >= timedelta(days=1) or int(minutes or 0) > 59:
-        raise TextParseError(f"no such offset: {text}")
+        raise TextParseError(f"not a valid UTC offset: {text}")
     if not offset:
         return UTC
     return timezone(-offset if sign == "-" else offset)
 
 
 class _DateMention(NamedTuple):
-    """A date in a text: its value, the rule that read it (None for ISO 8601), its start and its end."""
+    """A date in a text.
+
+    Attributes:
+        value: The date.
+        rule: The name of the rule that was applied; None for ISO 8601.
+        start: The index where the date begins.
+        end: The index after the date.
+    """
 
     value: date
     rule: str | None
@@ -293,8 +311,8 @@ _DATE_IN_WORDS = "|".join(
         rf"{_YEAR}{_GAP}{_MONTH}[\s-]{{0,2}}{_DAY}",
     )
 )
-# A time may follow at once, as in 2024-02-13T10:30. With any other letter, digit or separator beside it, the
-# text is not a date.
+# A time may follow directly, as in 2024-02-13T10:30. Text with any other letter, digit or separator next to
+# it is not a date.
 _DATE = lazy_regex(
     rf"(?<![\w/.+-])(?<![0-9]:)(?:(?P<weekday>{_WEEKDAY})\.?,?\s{{1,2}})?(?:the\s)?(?:"
     r"(?P<iso>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -310,13 +328,15 @@ _DATE = lazy_regex(
 
 
 def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
-    """Yield the dates in a text from left to right. Raises TextParseError for an invalid or ambiguous one."""
+    """Yield the dates in a text from left to right. Raises TextParseError for an ambiguous date."""
     for match in _DATE.finditer(text):
         try:
             value, rule = _to_date(match, order)
         except ValueError as error:
             raise (
-                error if isinstance(error, TextParseError) else TextParseError(f"no such date: {match[0]}")
+                error
+                if isinstance(error, TextParseError)
+                else TextParseError(f"not a valid date: {match[0]}")
             ) from error
         # A weekday that contradicts its date means that one of them is wrong.
         weekday = match["weekday"]
@@ -326,7 +346,7 @@ def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
 
 
 def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
-    """Return a date and its rule. Raises ValueError if the calendar has no such day."""
+    """Convert a match to a date and its rule. Raises ValueError if the calendar has no such day."""
     if match["iso"]:
         return date.fromisoformat(match["iso"]), None
     if match["week"]:
@@ -343,9 +363,13 @@ def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str |
 
 
 def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
-    """Return a date such as 01/02/2024 and its order. Without ``order`` it must have only one meaning."""
+    """Convert a match such as 01/02/2024 to a date, and return the date and the name of its order.
+
+    Without ``order``, the date must have only one meaning.
+    """
     text = f"{match['p']}{match['b']}{match['q']}{match['b']}{match['last']}"
-    if len(match["last"]) == 2:  # of an unknown century, and 01/02/03 could even begin with the year
+    # The century is unknown, and 01/02/03 may even begin with the year.
+    if len(match["last"]) == 2:
         raise TextParseError(f"{text} has a year of two digits")
     year, first, second = int(match["last"]), int(match["p"]), int(match["q"])
     meanings = {DateOrder.DMY: (second, first), DateOrder.MDY: (first, second)}
@@ -355,7 +379,7 @@ def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple
         if _date_exists(year, month, day)
     }
     if not possible:
-        raise TextParseError(f"no such date: {text}")
+        raise TextParseError(f"not a valid date: {text}")
     if order is not None:
         if order not in possible:
             raise TextParseError(f"{text} is not in the order {order.value}")
@@ -376,21 +400,21 @@ def _date_exists(year: int, month: int, day: int) -> bool:
 
 
 def _parse_date_in_words(text: str) -> date:
-    """Parse a date with the name of a month."""
-    # Not at the top: importing dateutil takes longer than importing the rest of this package.
+    """Parse a date that contains the name of a month."""
+    # Imported here, because importing dateutil takes longer than importing the rest of this package.
     from dateutil.parser import ParserError, parse
 
-    # dateutil fills in missing parts, and reads 0068 as 2068. So the date must not depend on the default, and
-    # must have the numbers that the text has.
+    # dateutil fills in missing parts, and reads 0068 as 2068. So the result must not depend on the default,
+    # and must contain the same numbers as the text.
     words = re.sub(r"\bthe\b", " ", text, flags=re.IGNORECASE)
     try:
         one, other = (
             parse(words, default=default) for default in (datetime(2000, 1, 1), datetime(2004, 2, 2))
         )
     except (ParserError, OverflowError) as error:
-        raise TextParseError(f"no such date: {text}") from error
+        raise TextParseError(f"not a valid date: {text}") from error
     if one != other or sorted(map(int, re.findall(r"[0-9]+", text))) != sorted((one.day, one.year)):
-        raise TextParseError(f"no such date: {text}")
+        raise TextParseError(f"not a valid date: {text}")
     return one.date()
 
 
@@ -412,7 +436,7 @@ _ISO_PATTERN = (
 _ISO = lazy_regex(_ISO_PATTERN)
 _ISO_IN_TEXT = lazy_regex(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
 _CALENDAR = lazy_regex(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
-# The format of str(timedelta). A sign before the days is that of the days alone; without days, of the whole.
+# The format of str(timedelta). A sign before days applies only to the days; without days, to the whole.
 _CLOCK_DURATION = lazy_regex(
     r"(?:(?P<d>[+-]?[0-9]{1,10}) days?, |(?P<sign>[+-])?)"
     r"(?P<h>[0-9]{1,10}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9](?:\.[0-9]{1,12})?)"
@@ -434,17 +458,17 @@ _NUMBER_IN_WORDS = lazy_regex(
     rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )
-# A unit without a number is a part of the duration that would be lost: "an hour and 15 minutes".
+# A unit without a number is a part of the duration that would be lost, as in "an hour and 15 minutes".
 _UNIT_WITHOUT_NUMBER = lazy_regex(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
-# Before these words a duration is that of one thing of several, or a distance to a point in time.
+# Before these words, a duration applies to each of several things, or is the distance to another time.
 _CHANGING_AFTER = lazy_regex(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
 _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is short
 
 
 def read_timedelta(text: str) -> TextReading[timedelta]:
-    """Read the only duration in a text. Raises only TextParseError.
+    """Parse the only duration in a text. Raises only TextParseError.
 
-    It reads ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
+    It accepts ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
     microseconds, each unit once and in falling order. It refuses months and years, which have no fixed
     length, numbers without a unit, ``1:30``, and ``5m`` alone, which may be minutes or months.
     """
@@ -465,7 +489,7 @@ def read_timedelta(text: str) -> TextReading[timedelta]:
 
 
 def _duration_of_match(match: re.Match[str]) -> timedelta:
-    """Return the duration of a match whose groups are named like units. ``sign`` applies to the whole."""
+    """Convert a match whose groups are named after units, such as hours, to a duration."""
     named = {unit: number for unit, number in match.groupdict().items() if unit in _SECONDS and number}
     seconds = sum((Fraction(named[unit].replace(",", ".")) * _SECONDS[unit] for unit in named), Fraction(0))
     return _to_timedelta(-seconds if match["sign"] == "-" else seconds)
@@ -482,7 +506,7 @@ def _to_timedelta(seconds: Fraction) -> timedelta:
 
 
 def _words_to_digits(text: str) -> tuple[str, str | None]:
-    """Replace the number words before units with digits; return the new text and the rule if it changed."""
+    """Replace number words before units with digits; return the new text and the rule or None."""
     if len(text) > _MAX_WORDS_LENGTH:
         return text, None
     digits = _NUMBER_IN_WORDS.sub(lambda match: f"{read_words(match[1]).value:f}", text)
@@ -490,7 +514,7 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 
 
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
-    """Return the only duration in a text, the rule that read it, and the rule for the sentence around it."""
+    """Return the only duration in a text, its rule, and the rule for the sentence that contains it."""
     iso = _ISO_IN_TEXT.search(text)
     parts = [] if iso else _duration_parts(text)
     if iso:
@@ -505,7 +529,7 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
 
 
 def _duration_parts(text: str) -> list[re.Match[str]]:
-    """Return the first number with a unit, and those that are joined to it."""
+    """Return the matches of the numbers with units that make up the first duration in a text."""
     first = _FIRST_PART.search(text)
     parts = [first] if first else []
     while parts and len(parts) <= _MAX_PARTS:
@@ -518,21 +542,25 @@ def _duration_parts(text: str) -> list[re.Match[str]]:
 
 
 def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
-    """Return the sum of the parts of a duration in seconds. Raises TextParseError if they are ambiguous."""
+    """Add up the parts of a duration in seconds. Raises TextParseError if they are ambiguous."""
     units = [str(part.lastgroup) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
         raise TextParseError("each unit of the duration must occur once, in falling order")
     if units == ["m"] and parts[0]["m"].casefold() == "m":
         raise TextParseError(f"{parts[0][0]} may be minutes or months")
-    if sign and len(parts) > 1:  # in str(timedelta) it belongs to the first unit, in prose to all
+    # In str(timedelta), a sign belongs to the first unit; in prose, it belongs to all units.
+    if sign and len(parts) > 1:
         raise TextParseError("the minus sign may belong to the first unit or to all")
     numbers = (Fraction(read_number_token(f"{sign}{part['number']}").value) for part in parts)
     return sum((number * _SECONDS[unit] for number, unit in zip(numbers, units, strict=True)), Fraction(0))
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Return the rule for a duration in a sentence. Raises TextParseError if the sentence may change it."""
+    """Return the name of the rule for a duration in a sentence; None if the text is just the duration.
+
+    Raises TextParseError if the sentence may change the duration.
+    """
     if not before.strip() and not after.strip():
         return None
     reason = find_hedging(before.split(), after.split()) or find_limit(before.split(), after.split())
@@ -540,10 +568,10 @@ def _duration_sentence_rule(before: str, after: str) -> str | None:
         raise TextParseError(reason)
     for word in (*before.split(), *after.split()):
         if has_number_word(word) or any(character.isnumeric() for character in word):
-            raise TextParseError(f"a number beside the duration: {word[:40]!r}")
+            raise TextParseError(f"the text contains a number besides the duration: {word[:40]!r}")
     unit = _UNIT_WITHOUT_NUMBER.search(f"{before}\n{after}")
     if unit:
-        raise TextParseError(f'"{unit[0]}" beside the duration may be a part of it')
+        raise TextParseError(f'"{unit[0]}" in the text may be a part of the duration')
     if _CHANGING_AFTER.match(after):
         raise TextParseError(f'"{after.split()[0]}" after the duration may change it')
     return "duration in a sentence"

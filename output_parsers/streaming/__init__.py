@@ -1,6 +1,7 @@
-"""Reads replies while they are written.
+"""Parse the reply of a model while the model is still writing it.
 
-``PartialReader`` gives snapshots of a value that grows. ``ItemReader`` gives the items of a list one by one.
+``PartialReader`` returns snapshots of the value so far. ``ItemReader`` returns the items of a list one by
+one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Builds values from the containers of a growing text, member by member.
+"""Build Python values from JSON that is still being written, one member at a time.
 
-The scanner produces ``Container`` objects, which hold the closed members as text. A builder reads them when
-a snapshot is looked at: ``ObjectBuilder`` for a record or a dict, ``ListBuilder`` for a list, ``JsonBuilder``
-for values that are read only when the container is closed::
+The scanner produces ``Container`` objects, which hold the complete members as text. A builder reads them
+when the value of a snapshot is accessed: ``ObjectBuilder`` for a record or a dict, ``ListBuilder`` for a
+list, ``JsonBuilder`` for values that are validated only when their closing bracket has arrived::
 
     text so far: {"name": "Ada", "tags": ["a       for a record with the fields name and tags
     ObjectBuilder: has read name                  ListBuilder for tags: has read nothing, "a" may still grow
 
-Which builder a type needs is decided in ``factory``.
+The module ``factory`` decides which builder a type needs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from .views import NO_TAIL, ListStore, ObjectStore, PartialList, PartialObject, 
 
 
 class Member(NamedTuple):
-    """A closed member that is not part of a run of exact JSON.
+    """One complete field of a JSON object, or one complete item of an array.
+
+    Consecutive members that are exact JSON are kept together as text instead.
 
     Attributes:
-        key: Its key, "" in a list.
-        value: Its value.
-        is_unreadable: True if it is a string that cannot be read. ``value`` is the part that was shown.
+        key: The key of the field, "" for an item.
+        value: The JSON value.
+        is_unreadable: True for a string that cannot be decoded. ``value`` is the part that snapshots show.
     """
 
     key: str
@@ -44,18 +46,18 @@ class Member(NamedTuple):
 
 
 class Container:
-    """An object or array of the text, with its closed members.
+    """A JSON object or array in a streamed reply, with the members that are complete so far.
 
     Attributes:
         bracket: The opening bracket.
         closer: The closing bracket.
-        key: The key under which it stands in its parent.
-        start: Its position in the whole text.
-        end: The position after it, -1 while it is open.
-        parts: Its closed members in the order of the text: runs of exact JSON as text, single members, and
+        key: Its key in the parent object. It is not used if the parent is an array.
+        start: The position of the opening bracket in the whole text.
+        end: The position after the closing bracket; -1 while the container is open.
+        parts: The complete members in the order of the text: runs of exact JSON as text, single members, and
             containers. Parts are only added.
-        builder: Reads the parts. It is set when somebody looks at the value.
-        sizes: How many members the builder shows after 0, 1, 2 ... parts, as far as it has read them.
+        builder: The builder that reads the parts. It is created when a snapshot is first accessed.
+        sizes: The number of visible members after 0, 1, 2 ... parts, for the parts that were read.
     """
 
     __slots__ = ("bracket", "builder", "closer", "end", "key", "parts", "sizes", "start")
@@ -75,13 +77,13 @@ Part: TypeAlias = str | Member | Container
 
 
 class ScanState(NamedTuple):
-    """The state of the scan of a growing JSON text at one moment.
+    """The open containers and the unfinished string of a JSON text at one moment.
 
     Attributes:
         stack: The open containers, each with the number of its parts.
         key: The key of the string that is being written.
         text: The string that is being written, if the scanner reads it piece by piece.
-        partial_member: Otherwise the match of PARTIAL_MEMBER for the member that is being written.
+        partial_member: The match of PARTIAL_MEMBER for a short member that is being written, otherwise.
     """
 
     stack: list[tuple[Container, int]]
@@ -91,7 +93,7 @@ class ScanState(NamedTuple):
 
 
 def exact_json(container: Container) -> str | None:
-    """Return the JSON text of a closed container. None if one of its members is not exact JSON."""
+    """Return the JSON text of a complete object or array; None if a part of it is not exact JSON."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
@@ -104,13 +106,14 @@ def exact_json(container: Container) -> str | None:
     return f"{container.bracket}{','.join(members)}{container.closer}"
 
 
-# numbers stay exact, because the type may be Decimal; pairs, because a key may be repeated
+# Decimal keeps numbers exact, because the type may be Decimal. Objects become pairs, because a key may be
+# repeated.
 _ITEMS = json.JSONDecoder(parse_float=Decimal)
 _MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 
 def decode_items(run: str) -> list[Json]:
-    """Decode a run of array items that are exact JSON."""
+    """Decode the text of several consecutive array items that are exact JSON."""
     items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
     return items
 
@@ -123,13 +126,14 @@ IGNORED = object()  # the result of a builder for a member that the type does no
 
 
 class MemberSpec(NamedTuple):
-    """How an object's member or a list's item is read and shown.
+    """How one field of an object, or one item of a list, is validated and shown in snapshots.
 
     Attributes:
-        node: Reads the value.
-        identity_type: The type of JSON values that the node returns unchanged. None if there is none.
-        read_exact: Reads the exact text of a container, or returns NOT_EXACT. None if it always would.
-        make_builder: Makes the builder for a container, from its bracket and the cursor of the reply.
+        node: The node that validates the JSON value.
+        identity_type: The type of JSON values that the node returns unchanged; None if it always converts.
+        read_exact: A function that parses the exact text of a container in one step, or returns NOT_EXACT.
+            None if the type has no such function.
+        make_builder: A function that creates the builder for a container from its bracket and a cursor.
         shows_partial_text: True if a string is shown while it is being written.
         name: The name of the field, or the key of a dict.
         is_exact_key: True if the key in the text is the name of the field, False for another spelling.
@@ -147,60 +151,61 @@ class MemberSpec(NamedTuple):
 
 
 class Builder:
-    """Builds the value of one container from its members, in the order of the text.
+    """Base class of the builders that make a Python value from a streamed JSON object or array.
 
-    This class ignores all members: it is used where the type has no such member.
+    The methods are called for each member in the order of the text. This class itself ignores all members.
+    It is used for a field that the type does not have.
 
     Attributes:
-        returns_json: True if ``build`` returns a JSON value, which the parent still has to read.
+        returns_json: True if ``build`` returns plain JSON, which the parent builder still has to validate.
     """
 
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Begin the next member of the container, with its key."""
+        """Set the key of the member that is added next."""
 
     def add_value(self, value: Json) -> None:
-        """Add the JSON value of the next member."""
+        """Add a complete JSON value as the next member."""
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
-        """Add several members that follow one another."""
+        """Add several complete members, which are pairs of key and JSON value."""
         for key, value in members:
             self.start_member(key)
             self.add_value(value)
 
     def add_unreadable(self, visible_text: str) -> None:
-        """Add a string that cannot be read. ``visible_text`` is the part that was shown."""
+        """Add a string that cannot be decoded. ``visible_text`` is the part that snapshots show."""
 
     def child_builder(self, bracket: str) -> Builder:
-        """Return a builder for the next member, which is a container."""
+        """Return a builder for the next member, which is a JSON object or array."""
         return _IGNORING
 
     def add_exact(self, container: Container) -> bool:
-        """Add the next member, a closed container, by reading its text at once.
+        """Try to add a complete object or array by parsing its text in one step.
 
         Returns False if that is not possible.
         """
         return False
 
     def add_built(self, child: Builder) -> None:
-        """Add the next member, a closed container that its own builder has read."""
+        """Add a complete object or array that was read by its own builder."""
 
     def build(self) -> object:
-        """Return the value of the container, now that it is closed. May be INVALID or IGNORED."""
+        """Return the value of a complete container, INVALID if it does not fit, or IGNORED."""
         return IGNORED
 
     @property
     def size(self) -> int:
-        """The number of members that snapshots show. Negative if not even the container is shown."""
+        """The number of members that snapshots show; negative if the container itself is hidden."""
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return how a member that is being written is shown. None to hide it."""
+        """Return how snapshots show a member that is still being written; None to hide the member."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
-        """Return a view of the first ``size`` members and the one that is being written. None for nothing."""
+        """Return a view of the first ``size`` members and the unfinished one; None to show nothing."""
         return None
 
 
@@ -208,10 +213,10 @@ _IGNORING = Builder()
 
 
 class JsonBuilder(Builder):
-    """Collects a container as plain JSON, for types whose value is shown only when it is complete.
+    """Collects an object or array as plain JSON, for types that are validated only when complete.
 
     Attributes:
-        fields: The members of an object.
+        fields: The members so far, if the container is an object.
     """
 
     returns_json = True
@@ -254,7 +259,7 @@ class JsonBuilder(Builder):
 
 
 class MemberBuilder(Builder, ABC):
-    """A builder that reads and shows its members one by one."""
+    """Base class of builders that validate and show each member as soon as it is complete."""
 
     _cursor: Cursor
     _spec: MemberSpec | None = None  # of the next member
@@ -262,7 +267,7 @@ class MemberBuilder(Builder, ABC):
 
     @abstractmethod
     def _show(self, value: object, *, is_valid: bool) -> None:
-        """Show the value of the next member. It is never taken back."""
+        """Add the value of the next member to the value that snapshots show."""
 
     def add_value(self, value: Json) -> None:
         spec = self._spec
@@ -276,10 +281,11 @@ class MemberBuilder(Builder, ABC):
             result = spec.node.read(value, cursor)
         except (ValidationFailure, RecursionError):
             self._is_invalid = True
-            if spec.shows_partial_text and isinstance(value, str):  # it was shown while it was being written
+            # A snapshot may have shown the beginning of the text, so the text stays visible.
+            if spec.shows_partial_text and isinstance(value, str):
                 self._show(value, is_valid=False)
             return
-        # one cursor serves all members, so nothing may be left in it
+        # One cursor serves all members, so the records of this member are removed.
         if cursor.coercions:
             cursor.coercions.clear()
         if cursor.union_cache:
@@ -309,7 +315,7 @@ class MemberBuilder(Builder, ABC):
         if value is IGNORED:
             return
         if value is INVALID:
-            # what was shown of it while it was open stays visible
+            # Earlier snapshots showed a part of the value, so that part stays visible.
             self._is_invalid = True
             view = child.view(child.size, NO_TAIL)
             if view is not None:
@@ -321,14 +327,15 @@ class MemberBuilder(Builder, ABC):
 
 
 class ObjectPlan(NamedTuple):
-    """How the objects of one type are built.
+    """How JSON objects become values of one type: the fields, and a function that makes the value.
 
     Attributes:
-        fields: The names of the fields. None if any key is possible.
-        specs: The specs of the usual keys.
-        find_spec: Finds the spec of another key. Returns None if the type has no such member.
-        make: Makes the value from the members by name and the members without a spec. Raises
-            ValidationFailure.
+        fields: The names of the fields; None if any key is possible.
+        specs: The specs of the fields by their exact keys.
+        find_spec: A function that finds the spec for any other key. It returns None if the type has no such
+            member.
+        make: A function that makes the value from the members with a spec by name, and the members without
+            a spec by key. It raises ValidationFailure.
         extra: What to do with members that have no spec: ``"ignore"``, ``"forbid"`` or ``"allow"``.
     """
 
@@ -340,7 +347,7 @@ class ObjectPlan(NamedTuple):
 
 
 class ObjectBuilder(MemberBuilder):
-    """Builds a record, a dict, or any JSON object."""
+    """Builds an instance of a record class, or a dict, from a streamed JSON object."""
 
     def __init__(self, plan: ObjectPlan, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -349,7 +356,7 @@ class ObjectBuilder(MemberBuilder):
         self._extras: dict[str, Json] = {}
         self._hidden: dict[object, object] = {}
         self._extra_key: str | None = None  # the key of the next member, if it has no spec
-        self._inexact: set[object] = set()  # the names of members whose key was spelled differently
+        self._inexact: set[object] = set()  # the names of the members whose key was spelled differently
 
     def start_member(self, key: str) -> None:
         plan = self._plan
@@ -359,8 +366,8 @@ class ObjectBuilder(MemberBuilder):
             self._extra_key = key
             self._is_invalid |= plan.extra == "forbid"
         elif spec.name in self._store.positions or spec.name in self._hidden:
-            # The first value stays. The reader of the whole text prefers the exact name of a field to
-            # another spelling, so an exact name that comes second would change what was shown.
+            # The first value stays. The parser of complete replies prefers the exact name of a field to
+            # another spelling, so an exact name that comes second would change a value that is visible.
             self._is_invalid |= spec.is_exact_key and spec.name in self._inexact
             spec = None
         elif not spec.is_exact_key:
@@ -369,10 +376,11 @@ class ObjectBuilder(MemberBuilder):
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
         store, specs, find_spec, cursor = self._store, self._plan.specs, self._plan.find_spec, self._cursor
-        for key, value in members:  # the innermost loop of most streams
+        # This is the innermost loop of most streams, so the usual member is added without further calls.
+        for key, value in members:
             spec = specs.get(key) or find_spec(key, cursor)
             if (
-                spec is not None  # the usual member: the two steps below would do the same, more slowly
+                spec is not None
                 and type(value) is spec.identity_type
                 and spec.is_exact_key
                 and not spec.is_hidden
@@ -437,12 +445,12 @@ class ObjectBuilder(MemberBuilder):
 
 
 class ListPlan(NamedTuple):
-    """How the arrays of one type are built.
+    """How JSON arrays become values of one type: the items, and a function that makes the value.
 
     Attributes:
-        first: The specs of the positional items.
-        rest: The spec of all other items. None if there are none.
-        make: Makes the value from the items. Raises ValidationFailure.
+        first: The specs of the first items, as in a tuple.
+        rest: The spec of all further items; None if there may be none.
+        make: A function that makes the value from the items. It raises ValidationFailure.
     """
 
     first: tuple[MemberSpec, ...]
@@ -451,13 +459,13 @@ class ListPlan(NamedTuple):
 
 
 class ListBuilder(MemberBuilder):
-    """Builds a list, a set, a tuple, or any JSON array."""
+    """Builds a list, a set or a tuple from a streamed JSON array."""
 
     def __init__(self, plan: ListPlan, cursor: Cursor) -> None:
         self._cursor = cursor
         self._plan = plan
         self._store = ListStore()
-        self._count = 0  # of the items so far, also those that are not shown
+        self._count = 0  # the number of items so far, including hidden ones
 
     def start_member(self, key: str) -> None:
         self._spec = self.member_spec(key, self._count)
@@ -489,15 +497,15 @@ class ListBuilder(MemberBuilder):
         return PartialList(self._store, size, tail)
 
 
-# --- giving the parts of containers to their builders
+# --- passing the parts of containers to their builders
 
 
 def build_parts(container: Container, count: int) -> None:
-    """Let the builder of a container read its first ``count`` parts, if it has not read them yet.
+    """Make the builder of a container read the first ``count`` parts that it has not read yet.
 
-    Closed containers in it are read from their text, or built by builders of their own.
+    Complete containers inside it are parsed from their text, or built by their own builders.
     """
-    # a stack instead of recursion, because the containers may be nested deeply
+    # A stack instead of recursion, because the containers may be nested deeply.
     pending = [(container, count)]
     while pending:
         current, count = pending[-1]
@@ -519,14 +527,14 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Give parts of a container to its builder.
+    """Pass the unread parts of a container to its builder, up to the first ``count`` parts.
 
-    Returns a closed container that must be built first, or None when all parts are read.
+    Returns a complete container that must be built first, or None when all parts are read.
     """
     builder, sizes = _builder_of(container), container.sizes
     if not sizes:
         sizes.append(builder.size)
-    # one size for each part that the builder has, and one for none
+    # ``sizes`` has one entry for each part that the builder has read, and one for the empty container.
     for part in container.parts[len(sizes) - 1 : count]:
         if isinstance(part, str):
             if container.bracket == "{":
@@ -538,7 +546,8 @@ def _add_parts(container: Container, count: int) -> Container | None:
             if isinstance(part, Container):
                 if part.builder is None and not builder.add_exact(part):
                     part.builder = builder.child_builder(part.bracket)
-                if part.builder is not None:  # it was viewed while still open, or cannot be read in one step
+                # A builder exists if a snapshot showed the open container, or if its text is not exact.
+                if part.builder is not None:
                     return part
             elif part.is_unreadable:
                 builder.add_unreadable(str(part.value))

@@ -1,10 +1,11 @@
-"""Decides how the values of each type are built from a growing text, and makes the views of snapshots.
+"""Choose the builders for the types of streamed replies, and make the views that snapshots show.
 
 A value is shown early only if nothing that follows can change it. A list of integers, for example, is built
-item by item. A union of two records without a tag is built only when it is closed, because the last key may
-decide. A string of an enum is not shown while it is written, because only the whole string is a member.
+item by item. A union of two records without a tag is built only when it is complete, because its last key
+may decide which record it is. An enum member is not shown while it is being written, because only the whole
+string is a member.
 
-``BuilderFactory`` works this out once for each type. ``make_view`` combines the builders of the open
+``BuilderFactory`` makes these decisions once for each type. ``make_view`` combines the builders of the open
 containers with the string that is being written::
 
     text so far:  {"name": "Ada", "tags": ["x", "y      view: {"name": "Ada", "tags": ["x", "y"]}
@@ -61,12 +62,12 @@ MakeBuilder = Callable[[Cursor], Builder]
 
 @lru_cache(maxsize=256)
 def factory_for(node: TypeNode) -> BuilderFactory:
-    """Return the shared factory that makes builders for replies of a type."""
+    """Return the cached BuilderFactory for a type."""
     return BuilderFactory(node)
 
 
 class BuilderFactory:
-    """Makes the builders for the replies of one type. Readers share it, so it has no state of a reply.
+    """Creates the builders for replies of one type. Readers share it, so it does not store any reply.
 
     Attributes:
         root: The node of the type.
@@ -75,7 +76,7 @@ class BuilderFactory:
 
     def __init__(self, root: TypeNode) -> None:
         self.root = root
-        # filled when they are needed: a recursive type has no end, and most replies use few of its parts
+        # Filled on demand: a recursive type would expand forever, and most replies use few of its parts.
         self._makers: dict[tuple[TypeNode, str], MakeBuilder] = {}
         self._exact_readers: dict[TypeNode, ReadExact | None] = {}
         inner = root.inner if isinstance(root, EnvelopeNode) else root
@@ -83,7 +84,7 @@ class BuilderFactory:
         self.root_brackets = frozenset(accepted) | ({"{"} if isinstance(root, EnvelopeNode) else set())
 
     def builder(self, node: TypeNode, bracket: str, cursor: Cursor) -> Builder:
-        """Make a builder for a container that belongs to a node and begins with a bracket."""
+        """Create a builder for a JSON object or array of a type. ``bracket`` is its opening bracket."""
         make = self._makers.get((node, bracket))
         if make is None:
             make = self._makers[node, bracket] = self._maker(node, bracket, ())
@@ -92,7 +93,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return how a member of a type is read and shown."""
+        """Return how members of a type are validated and shown in snapshots."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),
@@ -105,7 +106,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
-        """Return the function that reads exact JSON of a type at once. None if there is none."""
+        """Return a function that parses exact JSON of a type in one step; None if there is none."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -113,7 +114,8 @@ class BuilderFactory:
             return None
 
         def read(text: str) -> object:
-            if record not in self._exact_readers:  # compiled for the first closed record, because it is slow
+            # Compiling is slow, so it waits for the first complete record.
+            if record not in self._exact_readers:
                 self._exact_readers[record] = compile_fast_reader(record.spec.cls, record)
             reader = self._exact_readers[record]
             return NOT_EXACT if reader is None else reader(text)
@@ -121,9 +123,9 @@ class BuilderFactory:
         return read
 
     def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return the function that makes builders for a node and a bracket.
+        """Return a function that creates builders for a type and an opening bracket.
 
-        ``checks`` are applied to the values that are built.
+        ``checks`` are constraints that are applied to the values that are built.
         """
         if isinstance(node, EnvelopeNode):
             if bracket == "{":
@@ -131,7 +133,7 @@ class BuilderFactory:
             return self._maker(node.inner, bracket, checks)
         if isinstance(node, RecursiveNode):
             return self._maker(node.target, bracket, checks)
-        # constraints are checked when the container is closed, unless they convert the value
+        # Constraints are checked when the container is complete, unless they convert the value.
         if isinstance(node, RootModelNode) or (isinstance(node, ConstrainedNode) and not node.converts):
             return self._maker(node.parts[0], bracket, (node.check, *checks))
         if isinstance(node, UnionNode):
@@ -147,17 +149,17 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _union_maker(self, node: UnionNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return the function that makes builders for a union."""
+        """Return a function that creates builders for the values of a union type."""
         options = [option for option in node.options if accepts_bracket(option, bracket)]
         if len(options) == 1:
             return self._maker(options[0], bracket, checks)
-        # several options: the tag decides, or the whole value
+        # Of several options, the tag decides. Without a tag, only the complete value can decide.
         if bracket == "{" and not checks and node.tag_keys():
             return partial(TaggedUnionBuilder, self, node)
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return how tuples of a type are built."""
+        """Return the plan for building tuples of one type."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -168,7 +170,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return how lists or sets of a type, or arrays of any JSON, are built."""
+        """Return the plan for building lists or sets of one type, or untyped JSON arrays."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -199,10 +201,11 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return how instances of a record class are built."""
+        """Return the plan for building instances of a record class."""
         record, nodes = node.spec, node.nodes
         hidden = validated_fields(node)
-        # a field with a validator is hidden until the object is closed, because the validator may change it
+        # A field with a validator is hidden until the object is complete, because the validator may change
+        # the value.
         names = tuple(field.name for field in record.fields)
         specs = {
             key: self.spec(nodes[field.name], field.name, is_hidden=field.name in hidden)
@@ -250,7 +253,10 @@ def _apply(checks: tuple[Check, ...], value: object, cursor: Cursor) -> object:
 
 
 class TaggedUnionBuilder(Builder):
-    """Builds an object of one of several classes. Nothing is shown until its tag tells which."""
+    """Builds an object of one of several classes as soon as its tag field names the class.
+
+    Snapshots show nothing of the object before that.
+    """
 
     def __init__(self, factory: BuilderFactory, union: UnionNode, cursor: Cursor) -> None:
         self._factory = factory
@@ -272,11 +278,12 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """Choose the builder if a tag is known now, and give it the members so far."""
+        """Switch to the builder of a class if a tag names it, and pass the members so far to it."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
-            # a repeated key with another value makes the object invalid; the whole reading reports it
+            # A repeated key with another value makes the object invalid. The parser of complete replies
+            # reports that later.
             if options is not None and members.build() is not INVALID:
                 self._tag_keys.clear()
                 self._builder = self._factory.builder(options[0], "{", self._cursor)
@@ -308,9 +315,9 @@ class TaggedUnionBuilder(Builder):
 
 
 class EnvelopeBuilder(Builder):
-    """Builds the value in an envelope such as ``{"value": ...}``, or an object that came without it.
+    """Builds the value in an envelope such as ``{"value": ...}``, or an object without an envelope.
 
-    The first key tells which of both it is.
+    The first key decides which of the two it is.
     """
 
     def __init__(self, factory: BuilderFactory, node: EnvelopeNode[Any], cursor: Cursor) -> None:
@@ -320,7 +327,7 @@ class EnvelopeBuilder(Builder):
         self._builder: Builder | None = None
 
     def _choose(self, key: str = "") -> Builder:
-        """Return the builder of the object, chosen by its first key."""
+        """Return the builder for an object, which depends on the first key of the object."""
         if self._builder is None:
             inner = self._node.inner
             if key == self._node.field:
@@ -363,7 +370,7 @@ class EnvelopeBuilder(Builder):
 
 
 class _EnvelopeFieldBuilder(MemberBuilder):
-    """Builds the value under the only key of an envelope."""
+    """Builds the value that an envelope such as ``{"value": ...}`` contains."""
 
     def __init__(self, cursor: Cursor, key: str, value_spec: MemberSpec) -> None:
         self._cursor = cursor
@@ -395,14 +402,14 @@ class _EnvelopeFieldBuilder(MemberBuilder):
 
 # --- views
 
-# a builder, how many members it shows, and its name in its parent
+# A builder, the number of members that it shows, and its name in its parent.
 _Level: TypeAlias = tuple[Builder, int, object]
 
 
 def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
-    """Return the view of a reply that is being written. None if nothing can be shown yet.
+    """Return a view of the reply so far; None if nothing can be shown yet.
 
-    The view of a list or a record is built only when it is looked at.
+    The view of a list or a record is built only when it is accessed.
     """
     if not state.stack:
         return None
@@ -420,14 +427,14 @@ def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> obje
 def _build_view(state: ScanState, cursor: Cursor) -> Any:
     levels = _visible_levels(state, cursor)
     tail = _string_being_written(state, levels[-1]) if len(levels) == len(state.stack) else NO_TAIL
-    # from the inside out: a view needs the view of the member that is being written
+    # From the inside out, because a view contains the view of the member that is being written.
     for builder, size, name in reversed(levels):
         tail = (name, builder.view(size, tail))
     return tail[1]
 
 
 def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
-    """Return the open containers, from the outermost one down to where nothing is shown any more."""
+    """Return the open objects and arrays that a snapshot shows, from the outermost one inwards."""
     levels: list[_Level] = []
     for container, count in state.stack:
         name = None
@@ -441,7 +448,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
             if builder is None:
                 builder = container.builder = spec.make_builder(container.bracket, cursor)
         assert builder is not None, "the outermost container has no builder"
-        # a later snapshot may have been looked at first; then everything is built already
+        # The parts are built already if a later snapshot was accessed first.
         if len(container.sizes) <= count:
             build_parts(container, count)
         levels.append((builder, container.sizes[count], name))
@@ -449,7 +456,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
 
 
 def _string_being_written(state: ScanState, level: _Level) -> Tail:
-    """Return the name and the text so far of the string at the end of a growing text."""
+    """Return the name and the text so far of the string that is still being written."""
     text: StringPrefix | str | None
     if state.text is not None:
         key, text = state.key, state.text
@@ -467,7 +474,7 @@ def _string_being_written(state: ScanState, level: _Level) -> Tail:
 _NEVER_CONTAINERS = (TextNode, NumberNode, NoneNode, StringNode, ChoiceNode)
 _NEVER_ARRAYS = (ObjectNode, DictNode, TemporalNode)
 _NEVER_OBJECTS = (ListNode, TupleNode, FlagNode)
-# members of a union that never read a JSON string if the union has text as well
+# Options of a union that never accept a JSON string if the union has text as an option too.
 _NEVER_STRINGS = (
     NoneNode,
     IntNode,
@@ -480,20 +487,20 @@ _NEVER_STRINGS = (
     TupleNode,
 )
 _ENVELOPE_KEYS = ("value", "items")  # keys of an object around a list, rather than of an item of the list
-# JSON values of these types are returned unchanged, so that no node has to be called
+# Nodes of these types return such JSON values unchanged, so the call of the node is skipped.
 _IDENTITY_TYPES: dict[type, type] = {TextNode: str, AnyNode: str, IntNode: int, BoolNode: bool}
 _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the node that a placeholder in a recursive type stands for."""
+    """Return the node that a placeholder in a recursive type refers to."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
 
 
 def shows_partial_text(node: TypeNode) -> bool:
-    """Return True if the beginning of a string is the beginning of the value."""
+    """Return True if snapshots may show a string of this type while it is still being written."""
     if isinstance(node, RecursiveNode):
         return shows_partial_text(node.target)
     if isinstance(node, UnionNode):
@@ -504,7 +511,7 @@ def shows_partial_text(node: TypeNode) -> bool:
 
 
 def accepts_bracket(node: TypeNode, bracket: str) -> bool:
-    """Return True if a container that begins with a bracket may be of this type."""
+    """Return True if a JSON value with this opening bracket may be of this type."""
     node = resolve_recursive(node)
     if isinstance(node, (RootModelNode, ConstrainedNode)):
         return accepts_bracket(node.parts[0], bracket)
@@ -515,13 +522,13 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 
 def may_change_any_field(node: ObjectNode) -> bool:
-    """Return True if a class may change the values of its fields when all of them are known."""
+    """Return True if the validation of a complete object may change the value of any field."""
     config: Any = getattr(node.spec.cls, "model_config", None) or {}
     return node.spec.sees_whole_object or any(config.get(name) for name in _TEXT_SETTINGS)
 
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:
-    """Return the fields that a validator of their class may change."""
+    """Return the names of the fields that a pydantic field validator may change."""
     decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
     validators = decorators.field_validators.values() if decorators else ()
     names = {name for validator in validators for name in validator.info.fields}
@@ -529,7 +536,7 @@ def validated_fields(node: ObjectNode) -> frozenset[str]:
 
 
 def may_have_key(node: TypeNode, key: str) -> bool:
-    """Return True if an object of this type probably has a key."""
+    """Return True if JSON objects of this type are likely to have this key."""
     node = resolve_recursive(node)
     if isinstance(node, UnionNode):
         return any(may_have_key(option, key) for option in node.options)

@@ -1,4 +1,4 @@
-"""Reads a list while it is written and returns each item as soon as it is complete.
+"""Parse a list while it is being written, and return each item as soon as it is complete.
 
 ::
 
@@ -6,7 +6,7 @@
     reader.feed('[{"name": "Ada", "age": 36}, {"name"')   ->   [Person("Ada", 36)]
     reader.feed(': "Bob", "age": 7}]')                    ->   [Person("Bob", 7)]
 
-``ItemListParser`` reads a complete reply to the same items.
+``ItemListParser`` parses a complete reply and returns the same items.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .factory import may_have_key
 from .scanner import IncrementalScanner, ReasoningFilter, RootFinder, TextWindow
 
 T = TypeVar("T")
-# what may stand between objects that are not in a list: commas, and the marks of a Markdown list
+# Objects that are not in a list may be separated by commas or by the markers of a Markdown list.
 _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """What to do with an item that does not fit its type.
+    """What to do with a list item that does not fit its type.
 
     Attributes:
         RAISE: Raise OutputParsingError.
@@ -55,12 +55,12 @@ class ItemPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """An item that does not fit its type.
+    """A replacement for a list item that does not fit its type.
 
     Attributes:
-        index: Its position in the list.
-        text: Its text.
-        problems: Why it does not fit.
+        index: The position of the item in the list.
+        text: The text of the item.
+        problems: The reasons why the item does not fit.
     """
 
     index: int
@@ -69,7 +69,7 @@ class ItemError:
 
 
 class ItemReader(Generic[T]):
-    """Reads a reply that is a list, chunk by chunk, and returns its items.
+    """Parses a list that arrives in chunks of text, and returns each item when it is complete.
 
     The reply may be a list, an object with the list under its only key, or one object after the other
     (JSON Lines). Each item is returned once, in order. With ``ItemPolicy.RAISE`` the items before a bad one
@@ -100,11 +100,11 @@ class ItemReader(Generic[T]):
         self._window = TextWindow()
         self._scanner = IncrementalScanner(RootFinder(self._accepts_root), self._on_root_closed)
         self._list: Container | None = None
-        self._read_parts = 0  # of the list
+        self._read_parts = 0  # the number of parts of the list that were read
         self._is_closed = False
-        self._last_object_end = -1  # of objects that are not in a list
+        self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
-        self._count = 0  # of the items so far, bad ones included
+        self._count = 0  # the number of items so far, including bad ones
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
 
     @property
@@ -115,7 +115,7 @@ class ItemReader(Generic[T]):
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, chunk: str) -> list[T | ItemError]:
-        """Add the next chunk of the text and return the items that are complete now.
+        """Add the next chunk of text and return the items that are now complete.
 
         With ``ItemPolicy.RAISE``, raises OutputParsingError with the text of an item that does not fit.
         """
@@ -129,8 +129,8 @@ class ItemReader(Generic[T]):
         items: list[T | ItemError] = []
         while self._ready:
             first = self._ready[0]
-            if isinstance(first, OutputParsingError) and items:  # it is raised by the next call
-                break
+            if isinstance(first, OutputParsingError) and items:
+                break  # the next call raises the error, so that the items before it are not lost
             self._ready.popleft()
             if isinstance(first, OutputParsingError):
                 raise first
@@ -138,7 +138,7 @@ class ItemReader(Generic[T]):
         return items
 
     def finish(self) -> list[T | ItemError]:
-        """Return the items that were not returned yet, when the text is complete. Usually there are none.
+        """Return the remaining items after the last chunk. Usually there are none.
 
         Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
@@ -156,7 +156,7 @@ class ItemReader(Generic[T]):
         return items
 
     def _find_missing(self) -> str:
-        """Return what is missing for a complete list, "" if it is complete."""
+        """Return a message that says why the list is incomplete; "" if it is complete."""
         if self._scanner.gave_up:
             return ""
         if self._scanner.stack:
@@ -165,17 +165,17 @@ class ItemReader(Generic[T]):
         return "" if has_list else f"expected a list of items, each {self._node.kind}; the reply holds none"
 
     def _accepts_root(self, bracket: str) -> bool:
-        # after an object that is not in a list, only further objects can follow
+        # Only further objects can follow an object that is not in a list.
         return bracket == "{" or self._last_object_end < 0
 
     def _find_list(self, stack: list[Container]) -> None:
-        """Find the container of the items as soon as it has begun."""
+        """Find the JSON array that contains the items, as soon as its opening bracket has arrived."""
         if self._list is not None or not stack or self._last_object_end >= 0:
             return
         candidate = stack[0]
         if candidate.bracket == "{":
             inner = candidate.parts[0] if candidate.parts else (stack[1] if len(stack) > 1 else None)
-            # a list under a key of the item's own type belongs to an item, as in {"skills": [...]}
+            # If the item type has the key, the list belongs to a single item, as in {"skills": [...]}.
             if (
                 not isinstance(inner, Container)
                 or inner.bracket == "{"
@@ -186,7 +186,10 @@ class ItemReader(Generic[T]):
         self._list = candidate
 
     def _on_root_closed(self, root: Container) -> bool:
-        """Read the items of a closed container. Return True to look for another one."""
+        """Parse the items of the outermost array or object, which is now complete.
+
+        Returns True if the scanner has to look for another object.
+        """
         self._find_list([root])
         if self._list is not None:
             self._read_closed_items()
@@ -197,7 +200,7 @@ class ItemReader(Generic[T]):
         if self._last_object_end >= 0:
             between = self._window.cut(self._last_object_end, root.start)
             if not _BETWEEN_OBJECTS.fullmatch(between):
-                self._error = "text stands between the items"
+                self._error = "there is text between the items"
                 self._is_closed = True
                 return False
         self._last_object_end = root.end
@@ -205,7 +208,7 @@ class ItemReader(Generic[T]):
         return True
 
     def _read_closed_items(self) -> None:
-        """Read the items of the list that were closed since the last call."""
+        """Parse the items of the list that were completed since the last call."""
         end = self._last_object_end
         if self._list is not None:
             for part in self._list.parts[self._read_parts :]:
@@ -226,9 +229,9 @@ class ItemReader(Generic[T]):
         return Problem(f"$[{self._count}]", message)
 
     def _read_item(self, text: str) -> None:
-        """Read an item from its text, and add it or an error."""
+        """Parse one item from its JSON text, and add the item or an error to the results."""
         item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
-        if item is not NOT_EXACT:  # most items are exact JSON
+        if item is not NOT_EXACT:  # the usual case: most items are exact JSON
             self._ready.append(item)
             self._count += 1
             return
@@ -240,7 +243,7 @@ class ItemReader(Generic[T]):
             self._read_value(value, text)
 
     def _read_value(self, value: Json, text: str) -> None:
-        """Read an item from its JSON value, and add it or an error."""
+        """Validate the JSON value of one item, and add the item or an error to the results."""
         try:
             item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
         except ValidationFailure as failure:
@@ -252,7 +255,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Handle an item that does not fit as the policy says."""
+        """Raise later, skip, or add an ItemError for an item that does not fit, as the policy says."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -260,7 +263,7 @@ class ItemReader(Generic[T]):
         self._count += 1
 
     def _read_remaining(self) -> None:
-        """Read the whole reply after the scanner gave up, and add the items after those already read."""
+        """Parse the whole reply after the scanner gave up, and add the items that are still missing."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
@@ -271,7 +274,7 @@ class ItemReader(Generic[T]):
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error
         lists = [items for value in values if (items := _list_in(value)) is not None]
         items = values if self._last_object_end >= 0 else next(iter(lists), None)
-        # the items so far were certain, so the whole text must have at least as many
+        # The items so far were certain, so the complete text must contain at least as many.
         if items is None or len(items) < self._count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
         for value in items[self._count :]:
@@ -279,18 +282,18 @@ class ItemReader(Generic[T]):
 
 
 def _list_in(value: Json) -> list[Json] | None:
-    """Return a value that is a list, or the list under the only key of an object."""
+    """Return a JSON array, or the array under the only key of an object; None for other values."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, list) else None
 
 
 def _read_json(text: str) -> Json:
-    """Read a text that is one JSON value. Raises JsonSyntaxError."""
+    """Parse a text that contains one JSON value, if necessary with repairs. Raises JsonSyntaxError."""
     try:
         return read_exact(text)
     except JsonSyntaxError:
-        # inside of brackets, quotes in a string can be distinguished from those that end it
+        # The end of a string with unescaped quotes is recognized only inside brackets.
         items = read_tolerant(f"[{text}]").value
     if len(items) != 1:
         raise JsonSyntaxError("it is more than one value", 0)
@@ -298,10 +301,10 @@ def _read_json(text: str) -> Json:
 
 
 class ItemListParser(TypeParser[list[Any]]):
-    """A parser for a whole list that returns the same items as an ``ItemReader`` for the same text.
+    """A parser for a complete list that returns the same items as an ``ItemReader``.
 
-    A reply that is not JSON, such as a bulleted list, is read like any list. With ``ItemPolicy.KEEP`` the
-    list contains an ItemError for each item that does not fit.
+    A reply that is not JSON, such as a bulleted list, is parsed like any other list. With
+    ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
     """
 
     def __init__(self, item: TypeParser[Any], policy: ItemPolicy, *, field: str | None = None) -> None:
@@ -310,7 +313,7 @@ class ItemListParser(TypeParser[list[Any]]):
         Args:
             item: The parser of the items.
             policy: What to do with an item that does not fit.
-            field: The key of the envelope in which the list is sent. None for no envelope.
+            field: The key of the envelope that contains the list; None if the list has no envelope.
         """
         target = Target(list[Any], alias=f"list[{item.name}]")
         super().__init__(target, ListNode(item.node, list, exact=False), field=field)
@@ -318,26 +321,29 @@ class ItemListParser(TypeParser[list[Any]]):
         self._policy = policy
 
     def with_envelope(self, field: str = "value") -> ItemListParser:
-        """Return a parser for the same list under the only key of an object."""
+        """Return a parser for the same list as the only field of an object."""
         return ItemListParser(self._item, self._policy, field=field)
 
     def reader(self) -> ItemReader[Any]:
-        """Return a reader that reads the list item by item."""
+        """Return a reader that returns the items of a streamed reply one by one."""
         return ItemReader(self._item, self._policy)
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> list[Any]:
-        """Return the items. Raises OutputParsingError if the text does not fit."""
+        """Return the items of a complete reply. Raises OutputParsingError if the text does not fit."""
         return self.read(text, leniency).value
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[list[Any]]:
-        """Return the items as a ``Reading``. Raises OutputParsingError if the text does not fit."""
+        """Return the items of a complete reply as a ``Reading``.
+
+        Raises OutputParsingError if the text does not fit.
+        """
         reader = ItemReader(self._item, self._policy, leniency=leniency)
         try:
             items = reader.feed(text)
             return Reading([*items, *reader.finish()])
         except OutputParsingError as error:
-            if "[" in text or "{" in text:  # the items were broken, not missing
-                raise
+            if "[" in text or "{" in text:
+                raise  # the reply is broken JSON, not a list in prose
             try:
                 return super().read(text, leniency)
             except OutputParsingError:

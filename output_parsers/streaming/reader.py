@@ -1,4 +1,4 @@
-"""Reads a reply while it is written: chunks of text in, typed snapshots out.
+"""Parse a reply while it is being streamed, and take typed snapshots of its value.
 
 For a record with the fields ``name`` and ``age``::
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Snapshot(Generic[T]):
-    """The value of a reply at one moment. It never changes.
+    """The value of a streamed reply at one moment. A snapshot never changes.
 
     Attributes:
         done: True if the value is complete.
@@ -41,7 +41,7 @@ class Snapshot(Generic[T]):
     def __init__(
         self, make_value: Callable[[], Any] | None = None, *, value: object = None, done: bool
     ) -> None:
-        """Create a snapshot of a value, or of the value that a function makes when it is looked at."""
+        """Create a snapshot from a value, or from a function that makes the value on first access."""
         self._make_value = make_value
         self._value = value
         self.done = done
@@ -60,9 +60,10 @@ class Snapshot(Generic[T]):
         return cast("T | PartialObject | PartialList | None", self._value)
 
     def is_done(self, *path: str | int) -> bool:
-        """Return True if the part at a path of field names and list indexes is complete.
+        """Return True if one part of the value, such as a field or a list item, is complete.
 
-        Example: ``snapshot.is_done("skills", 0)``. All parts of a complete value are complete.
+        ``path`` consists of field names and list indexes, as in ``snapshot.is_done("skills", 0)``. All parts
+        of a complete value are complete.
         """
         part: Any = self.value
         done = self.done
@@ -91,24 +92,28 @@ class Snapshot(Generic[T]):
 
 
 class PartialReader(Generic[T]):
-    """Reads a reply chunk by chunk and gives snapshots of its value, in time linear in the text.
+    """Parses a reply that arrives in chunks of text, and returns snapshots of its value.
 
     Strings grow. Objects and lists are shown as views that grow, and become instances of their classes when
-    they are closed. Other values appear when they are complete. What a snapshot has shown is never taken
-    back; a part that does not fit its type is not shown.
+    they are complete. Other values appear when they are complete. Later snapshots never contradict earlier
+    ones, and a part that does not fit its type is not shown. The time is linear in the length of the text.
 
-    A snapshot is not validated as a whole. ``finish`` reads the complete text as ``TypeParser.read`` does,
-    and its result decides.
+    A snapshot is not validated as a whole. ``finish`` parses the complete text as ``TypeParser.read`` does,
+    and its result is authoritative.
     """
 
-    def __init__(self, form: TypeForm[T] | TypeParser[T], *, leniency: Leniency = Leniency.SAFE) -> None:
+    def __init__(
+        self, output_type: TypeForm[T] | TypeParser[T], *, leniency: Leniency = Leniency.SAFE
+    ) -> None:
         """Create a reader for one reply.
 
         Args:
-            form: The type of the value, or its parser.
+            output_type: The type of the value, or its parser.
             leniency: How far the text may differ from exact JSON.
         """
-        self._parser: TypeParser[T] = form if isinstance(form, TypeParser) else parser_for(form)
+        self._parser: TypeParser[T] = (
+            output_type if isinstance(output_type, TypeParser) else parser_for(output_type)
+        )
         self._leniency = leniency
         self._chunks: list[str] = []
         self._reasoning = ReasoningFilter()
@@ -116,9 +121,9 @@ class PartialReader(Generic[T]):
         node = self._parser.node
         self._plain_text = PlainTextReader(self._reasoning) if isinstance(node, TextNode) else None
         self._window = TextWindow()
-        self._text_of_reading = ""  # the text that ``_reading`` was read from
+        self._text_of_reading = ""  # the text that ``_reading`` was parsed from
         self._factory = factory_for(node)
-        self._cursor = Cursor(leniency)  # one for all members; what they record is not reported
+        self._cursor = Cursor(leniency)  # shared by all members; the coercions in it are not reported
         self._last_closed: ScanState | None = None  # the state when the outermost container was closed
         finder = RootFinder(self._factory.root_brackets.__contains__)
         self._scanner = IncrementalScanner(finder, self._on_root_closed)
@@ -131,7 +136,7 @@ class PartialReader(Generic[T]):
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, chunk: str) -> None:
-        """Add the next chunk of the text. Never raises an error because of the text."""
+        """Add the next chunk of the reply. Invalid text does not raise an error here."""
         self._chunks.append(chunk)
         answer = self._reasoning.feed(chunk)
         if self._plain_text is not None:
@@ -139,14 +144,18 @@ class PartialReader(Generic[T]):
         elif answer and self._reading is None:
             self._window.append(answer)
             self._scanner.feed(answer)
-            if self._last_closed is not None:  # its text is not needed any more
+            if self._last_closed is not None:
+                # The text of an answer that was already parsed is not needed any more.
                 self._window.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:
-        """Read the answer. Return True to look for another one if it is invalid and was never shown."""
+        """Parse the answer when its closing bracket has arrived.
+
+        Returns True to look for another answer, if this one is invalid and snapshots show nothing of it.
+        """
         self._last_closed = ScanState([(container, len(container.parts))])
         self._text_of_reading = self._window.cut(container.start, container.end)
-        # read now rather than in ``finish``, so that the last snapshot is an instance of the class
+        # Parsed here and not in ``finish``, so that the last snapshot is an instance of the class.
         try:
             self._reading = self._parser.read(self._text_of_reading, self._leniency)
         except OutputParsingError:
@@ -154,7 +163,7 @@ class PartialReader(Generic[T]):
         return False
 
     def snapshot(self) -> Snapshot[T]:
-        """Return the value of the reply so far."""
+        """Return a snapshot of the value so far."""
         reading = self._reading
         if reading is not None:
             return Snapshot(value=reading.value, done=True)
@@ -162,13 +171,13 @@ class PartialReader(Generic[T]):
             text = self._plain_text.so_far()
             return Snapshot(lambda: text, done=False)
         state = self._scanner.state()
-        # after an invalid answer was closed, what was shown of it stays
+        # The visible part of an invalid answer stays visible after its closing bracket.
         if not state.stack and self._last_closed is not None:
             state = self._last_closed
         return Snapshot(partial(make_view, state, self._factory, self._cursor), done=False)
 
     def finish(self) -> Reading[T]:
-        """Read the complete text and return the value with its coercions, as ``TypeParser.read`` does.
+        """Parse the complete reply and return its value with the coercions, like ``TypeParser.read``.
 
         Afterwards ``snapshot`` returns this value. Raises OutputParsingError if the text does not fit.
         """
@@ -179,7 +188,10 @@ class PartialReader(Generic[T]):
 
 
 class PlainTextReader:
-    """Collects a plain-text reply. After reasoning, white space around the answer is removed."""
+    """Collects the text of a reply that is not JSON.
+
+    White space around the answer is removed if reasoning comes before the answer.
+    """
 
     def __init__(self, reasoning: ReasoningFilter) -> None:
         self._reasoning = reasoning
@@ -187,9 +199,9 @@ class PlainTextReader:
         self._trailing_space: list[str] = []  # it is part of the text only if more text follows
 
     def feed(self, answer: str) -> None:
-        """Add the next part of the text after the reasoning."""
+        """Add the next part of the answer, which does not contain reasoning."""
         bare = answer
-        if self._reasoning.found_reasoning:
+        if self._reasoning.has_reasoning:
             bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip()
         if bare:
             self._buffer.pieces += [*self._trailing_space, bare]
@@ -198,5 +210,5 @@ class PlainTextReader:
             self._trailing_space.append(answer[len(bare) :])
 
     def so_far(self) -> StringPrefix | None:
-        """Return the text of the answer so far. None if there is none."""
+        """Return the text of the answer so far; None if there is no text yet."""
         return self._buffer.prefix() if self._buffer.pieces else None

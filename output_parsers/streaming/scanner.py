@@ -1,17 +1,17 @@
-"""Scans a JSON text that arrives in chunks, each character about once.
+"""Scan JSON that arrives in chunks of text, in time linear in the length of the text.
 
-``IncrementalScanner`` keeps a stack of the containers that are open. It does not read values: the builders do
-that, when a snapshot is looked at::
+``IncrementalScanner`` keeps a stack of the open objects and arrays. It does not parse most values: the
+builders do that when the value of a snapshot is accessed::
 
     text so far: {"name": "Ada", "tags": ["a
     stack: the object with its closed member name, and the list, in which a string is being written
 
-The scanner accepts what the reader of whole texts accepts, as far as a growing text allows: comments, bare
-keys, single quotes, missing commas, quotes that are not escaped. Where it cannot be sure it gives up, and the
-reader of the whole text decides in the end. It never reports something that it has to take back.
+The scanner accepts the same broken JSON as ``read_tolerant``, as far as a growing text allows: comments, keys
+without quotes, single quotes, missing commas, unescaped quotes. It gives up if it is not certain, and then
+the parser of the complete reply decides. It never reports a value that later text could change.
 
-Around it: ``ReasoningFilter`` removes ``<think>`` sections, ``RootFinder`` finds where the JSON begins,
-``PartialString`` and ``classify_quote`` read a string that may contain unescaped quotes.
+``ReasoningFilter`` removes ``<think>`` sections, ``RootFinder`` finds where the JSON begins,
+``PartialString`` and ``classify_quote`` read strings that may contain unescaped quotes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..json.strings import decode_string
 from ..result.reading import Json
 from .builders import Container, Member, ScanState
 from .tokens import (
-    CLEAN_RUN,
     COMMA_OR_CLOSE,
+    EXACT_RUN,
     OPEN_OR_CLOSE,
     PARTIAL_MEMBER,
     StringBuffer,
@@ -41,15 +41,14 @@ from .tokens import (
 # A member that is cut by the end of a chunk is matched again with the next chunk, but only while it is short:
 # a longer string is read piece by piece, so that the time stays linear.
 _MAX_PARTIAL_MEMBER = 512
-_MAX_UNREAD = (
-    4096  # characters of a key, a value without quotes or a gap; the scanner gives up on longer ones
-)
-_MAX_DEPTH = 100  # of containers; showing and comparing views is recursive
+# The scanner gives up on a longer key, value without quotes, or gap.
+_MAX_UNREAD = 4096  # characters
+_MAX_DEPTH = 100  # open containers, because views are printed and compared recursively
 _COMMENT_END = {"//": re.compile(r"[\r\n]"), "#": re.compile(r"[\r\n]"), "/*": re.compile(r"\*/")}
 
 
 class _Expected(Enum):
-    """What must come next in the innermost open container."""
+    """The kind of token that must come next in the innermost open object or array."""
 
     MEMBER = "a key or an item"
     VALUE = "the value of a key"
@@ -57,11 +56,11 @@ class _Expected(Enum):
 
 
 class IncrementalScanner:
-    """Scans a JSON text that arrives in chunks, and keeps a stack of its open containers.
+    """Scans JSON that arrives in chunks, and keeps a stack of the open objects and arrays.
 
     Attributes:
         stack: The open containers, the outermost first.
-        gave_up: True if only a reader of the whole text can decide. From then on nothing changes.
+        gave_up: True if only the complete text can be parsed with certainty. Further text is ignored then.
     """
 
     def __init__(self, finder: RootFinder, on_root_closed: Callable[[Container], bool]) -> None:
@@ -69,8 +68,8 @@ class IncrementalScanner:
 
         Args:
             finder: Finds the bracket that opens the outermost container.
-            on_root_closed: Called with each outermost container that is closed. Returns True to go on and
-                look for another one.
+            on_root_closed: Called with each outermost container when it is complete. It returns True to look
+                for another one.
         """
         self.stack: list[Container] = []
         self.gave_up = False
@@ -79,9 +78,9 @@ class IncrementalScanner:
         self._finished = False
         self._string: PartialString | None = None
         self._comment = ""  # the characters that opened the comment that is open
-        self._key = ""  # of the member that is being written
+        self._key = ""  # the key of the member that is being written
         self._expected = _Expected.MEMBER
-        self._text = ""  # what is not scanned yet
+        self._text = ""  # the text that is not scanned yet
         self._offset = 0  # the index of its first character in the whole text
         self._needs_more = False
         self._partial_member: re.Match[str] | None = None
@@ -90,7 +89,8 @@ class IncrementalScanner:
         """Scan the next chunk of the text."""
         if self._finished:
             return
-        self._text = self._text + chunk if self._text else chunk  # mostly nothing is left of the last chunk
+        # Usually nothing is left of the last chunk, so the text is not copied.
+        self._text = self._text + chunk if self._text else chunk
         self._needs_more = False
         self._partial_member = None
         position = 0
@@ -101,30 +101,30 @@ class IncrementalScanner:
         elif position:
             self._offset += position
             self._text = self._text[position:]
-        # what is not scanned is scanned again with each chunk, which would take quadratic time
+        # Unscanned text is scanned again with each chunk, which would take quadratic time.
         if len(self._text) > _MAX_UNREAD and self.stack:
             self._give_up(0)
 
     def state(self) -> ScanState:
-        """Return the state of the scan. Later chunks do not change it."""
-        # parts are only added, so their number is enough to know later what there was now
+        """Return the current state of the scanner. Later chunks do not change it."""
+        # Parts are only added, so their current number identifies the current content.
         stack = [(container, len(container.parts)) for container in self.stack]
         if self._string is not None:
             return ScanState(stack, self._key, self._string.buffer.prefix())
         return ScanState(stack, partial_member=self._partial_member)
 
     def _wait(self, position: int) -> int:
-        """Stop scanning until more text comes."""
+        """Stop scanning until more text arrives, and return the position."""
         self._needs_more = True
         return position
 
     def _give_up(self, position: int) -> int:
-        """Stop scanning for good."""
+        """Stop scanning permanently, and return the position."""
         self.gave_up = self._finished = self._needs_more = True
         return position
 
     def _step(self, position: int) -> int:
-        """Scan the next token, or a run of members that are exact JSON. Return the position after it."""
+        """Scan the next token or a run of exact JSON, and return the position after it."""
         if self._string is not None:
             return self._scan_string(self._string, position)
         if self._comment:
@@ -136,7 +136,7 @@ class IncrementalScanner:
                 return self._open(text[position], position)
             self._needs_more = True
             return position
-        position = self._scan_clean(text, position)
+        position = self._scan_exact(text, position)
         if not self.stack:
             return position
         if self._expected is _Expected.MEMBER and 0 < len(text) - position <= _MAX_PARTIAL_MEMBER:
@@ -144,10 +144,10 @@ class IncrementalScanner:
         if position == len(text) or self._partial_member is not None:
             self._needs_more = True
             return position
-        return self._scan_odd(text, position)
+        return self._scan_inexact(text, position)
 
-    def _scan_clean(self, text: str, position: int) -> int:
-        """Scan exact JSON as far as it goes. Return the position after it."""
+    def _scan_exact(self, text: str, position: int) -> int:
+        """Scan as much exact JSON as possible, and return the position after it."""
         stack = self.stack
         while stack and self._expected is not _Expected.VALUE and not self._needs_more:
             top = stack[-1]
@@ -161,8 +161,8 @@ class IncrementalScanner:
                 else:
                     self._close(position)
                 continue
-            # one part for a whole run of members: handling each of them in Python would be much slower
-            run = CLEAN_RUN[top.bracket].match(text, position)
+            # One part for a whole run of members, because handling each member in Python is much slower.
+            run = EXACT_RUN[top.bracket].match(text, position)
             if run is not None and run.end() > position:
                 top.parts.append(run[0])
                 position = run.end()
@@ -182,8 +182,8 @@ class IncrementalScanner:
                 self._expected = _Expected.MEMBER
         return position
 
-    def _scan_odd(self, text: str, position: int) -> int:
-        """Scan one token that is not exact JSON, or that the chunk cuts."""
+    def _scan_inexact(self, text: str, position: int) -> int:
+        """Scan one token that is not exact JSON, or that continues in the next chunk."""
         position = skip_blank(text, position)
         if position == len(text):
             return self._wait(position)
@@ -200,7 +200,7 @@ class IncrementalScanner:
         if self._expected is _Expected.SEPARATOR:
             if mark in "}])":  # a bracket of another kind
                 return self._give_up(position)
-            # also without a comma: the reader of the whole text accepts that, too
+            # The comma may be missing, because ``read_tolerant`` accepts that too.
             self._expected = _Expected.MEMBER
             return position + 1 if mark == "," else position
         if self._expected is _Expected.MEMBER and top.bracket == "{":
@@ -208,7 +208,7 @@ class IncrementalScanner:
         return self._scan_value(top, mark, position)
 
     def _scan_key(self, position: int) -> int:
-        """Scan a key that is not part of a run of exact JSON, and its colon."""
+        """Scan a single key and the colon after it."""
         try:
             token = scan_key(self._text, position)
         except UnreadableToken as unreadable:
@@ -218,7 +218,7 @@ class IncrementalScanner:
         return token.end
 
     def _scan_value(self, top: Container, mark: str, position: int) -> int:
-        """Scan a value, or the beginning of it."""
+        """Scan a single value, or the beginning of one."""
         if mark in "{[":
             return self._open(mark, position)
         if mark in "\"'":
@@ -236,7 +236,7 @@ class IncrementalScanner:
         return end
 
     def _scan_string(self, string: PartialString, position: int) -> int:
-        """Scan the open string up to its end or the end of the text."""
+        """Scan the open string up to its closing quote or the end of the text."""
         text, closer = self._text, self.stack[-1].closer
         position = string.advance(text, position)
         if text[position : position + 1] != string.quote:
@@ -253,21 +253,21 @@ class IncrementalScanner:
         try:
             return self._add_member(string.value(), position + 1)
         except JsonSyntaxError:
-            # part of it may have been shown already, so that part is kept
+            # Snapshots may have shown the beginning of the string, so that part stays visible.
             return self._add_member(string.buffer.prefix().join(), position + 1, is_unreadable=True)
 
     def _scan_comment(self, position: int) -> int:
-        """Skip the open comment up to its end or the end of the text."""
+        """Skip the open comment, up to its end or the end of the text."""
         end = _COMMENT_END[self._comment].search(self._text, position)
         if end is None:
-            # keep a star at the end: the slash that closes the comment may follow
+            # A star at the end is not skipped, because the slash that closes the comment may follow.
             star = self._comment == "/*" and self._text.endswith("*", position)
             return self._wait(len(self._text) - star)
         self._comment = ""
         return end.end()
 
     def _open(self, bracket: str, position: int) -> int:
-        """Put a new container on the stack."""
+        """Push a new object or array onto the stack, and return the position after its bracket."""
         if len(self.stack) >= _MAX_DEPTH:
             return self._give_up(position)
         self.stack.append(Container(bracket, self._key, self._offset + position))
@@ -275,7 +275,7 @@ class IncrementalScanner:
         return position + 1
 
     def _close(self, end: int) -> None:
-        """Take the innermost container from the stack and add it to its parent."""
+        """Pop the innermost object or array from the stack, and add it to its parent."""
         container = self.stack.pop()
         container.end = self._offset + end
         self._expected = _Expected.SEPARATOR
@@ -309,11 +309,11 @@ class ReasoningFilter:
     ``<think>Let me see.</think>{"age": 3}`` becomes ``{"age": 3}``, whatever the chunks.
 
     Attributes:
-        found_reasoning: True if a section was removed.
+        has_reasoning: True if a section was removed.
     """
 
     def __init__(self) -> None:
-        self.found_reasoning = False
+        self.has_reasoning = False
         self._answer_began = False
         self._blank: list[str] = []
         self._pending = ""  # from the first character that is not blank
@@ -321,9 +321,9 @@ class ReasoningFilter:
         self._closing_tag_length = 0
 
     def feed(self, chunk: str) -> str:
-        """Return the part of the answer that a chunk contains.
+        """Return the part of a chunk that belongs to the answer and not to the reasoning.
 
-        White space before the answer is kept only if there was no reasoning.
+        White space before the answer is removed if there was reasoning.
         """
         if self._answer_began:
             return chunk
@@ -332,7 +332,7 @@ class ReasoningFilter:
                 chunk = self._skip_reasoning(self._closing_tag, chunk)
                 continue
             if not self._pending:
-                match = (_ANY_SPACE if self.found_reasoning else _BLANK).match(chunk)
+                match = (_ANY_SPACE if self.has_reasoning else _BLANK).match(chunk)
                 end = match.end() if match else 0
                 self._blank.append(chunk[:end])
                 chunk = chunk[end:]
@@ -342,19 +342,19 @@ class ReasoningFilter:
                 if self._pending.lower() in _REASONING_PREFIXES:
                     return ""
                 self._answer_began = True
-                return self._pending if self.found_reasoning else "".join(self._blank) + self._pending
+                return self._pending if self.has_reasoning else "".join(self._blank) + self._pending
             self._closing_tag = re.compile(f"</{opening[1]}>", re.IGNORECASE)
             self._closing_tag_length = len(opening[1]) + 3
-            self.found_reasoning = True
+            self.has_reasoning = True
             chunk, self._pending = self._pending[opening.end() :], ""
         return ""
 
     def _skip_reasoning(self, closing_tag: re.Pattern[str], chunk: str) -> str:
-        """Return the text after the closing tag, "" while it has not come."""
+        """Return the text after the closing tag; "" if the tag has not arrived yet."""
         text = self._pending + chunk
         end = closing_tag.search(text)
         if end is None:
-            # the closing tag may be cut: keep as much as can be the beginning of it
+            # The last characters may be the beginning of the closing tag, so they are scanned again.
             self._pending = text[-(self._closing_tag_length - 1) :]
             return ""
         self._closing_tag, self._pending = None, ""
@@ -380,15 +380,16 @@ class RootFinder:
     """
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
-        """Create a finder. ``accepts(bracket)`` returns True if the answer may begin with that bracket."""
+        """Create a finder; ``accepts(bracket)`` returns True if the answer may begin with that bracket."""
         self._accepts = accepts
-        self._depth = 0  # of brackets in JSON that is being skipped
+        self._depth = 0  # the number of open brackets in JSON that is being skipped
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Search from a position. Return the position of the bracket and True if it was found.
+        """Return the position of the bracket that begins the JSON, and True.
 
-        Otherwise return the position up to which the text is not needed any more, and False.
+        If the bracket has not arrived yet, return the position before which the text is not needed any more,
+        and False.
         """
         while True:
             if self._depth:
@@ -402,11 +403,11 @@ class RootFinder:
             if bracket is None:
                 return position, False
             accepted = self._accepts(text[position])
-            # with nothing but a fence before it, a bracket opens the answer even if odd text follows it
+            # If only a code fence comes before it, a bracket opens the answer, whatever text follows it.
             if accepted and _ONLY_A_FENCE.match(self._skipped):
                 self._skipped = ""
                 return position, True
-            # after prose, a bracket opens JSON only if JSON follows it: "{name}" in a sentence does not
+            # After prose, a bracket opens JSON only if JSON follows it. "{name}" in a sentence is not JSON.
             if _CUT_JSON_START.match(text, position) and len(text) - position < _LOOK_AHEAD:
                 return position, False
             if not _JSON_START.match(text, position):
@@ -419,15 +420,15 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Remember the beginning of the text before the answer."""
+        """Remember the first characters of the text before the answer."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
     def _skip_json(self, text: str, position: int) -> int:
-        """Skip JSON that is not the answer. Return the position after the skipped text."""
+        """Skip JSON that is not the answer, and return the position after it."""
         while token := _BRACKET_OR_STRING.search(text, position):
             mark = token[0]
-            # a quote without an end: its string may end in the next chunk
+            # A string without a closing quote may end in the next chunk.
             if mark == '"' and len(text) - token.end() < _LOOK_AHEAD and text.find("\n", token.end()) < 0:
                 return token.start()
             if mark in ("{", "["):
@@ -442,7 +443,7 @@ class RootFinder:
 
 
 class TextWindow:
-    """The last part of a growing text, addressed by positions in the whole text."""
+    """The recent part of a growing text. Positions count from the beginning of the whole text."""
 
     def __init__(self) -> None:
         self._chunks: list[str] = []
@@ -453,13 +454,13 @@ class TextWindow:
         self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
-        """Return a part of the text that was not dropped."""
+        """Return the text between two positions. The text must not have been dropped."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0][start - self._start : end - self._start]
 
     def drop_before(self, start: int) -> None:
-        """Forget the text before a position."""
+        """Discard the text before a position, which is not needed any more."""
         if start > self._start:
             self._chunks = ["".join(self._chunks)[start - self._start :]]
             self._start = start
@@ -467,13 +468,13 @@ class TextWindow:
 
 # --- strings
 
-_CLEAN = r"[^{quote}\\\x00\ud800-\udfff]*+"
+_NO_ESCAPES = r"[^{quote}\\\x00\ud800-\udfff]*+"
 _ESCAPE = (
     r"\\(?:[\"'\\/nrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{{4}}"
     r"|u[dD][89abAB][0-9a-fA-F]{{2}}\\u[dD][c-fC-F][0-9a-fA-F]{{2}})"
 )
 # Text whose meaning does not depend on what follows: no escapes but those on which all readers agree.
-_CERTAIN = {q: re.compile(f"{_CLEAN}(?:{_ESCAPE}{_CLEAN})*+".format(quote=q)) for q in "\"'"}
+_CERTAIN = {q: re.compile(f"{_NO_ESCAPES}(?:{_ESCAPE}{_NO_ESCAPES})*+".format(quote=q)) for q in "\"'"}
 _UP_TO_QUOTE = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.DOTALL) for q in "\"'"}
 _DECODER = JSONDecoder(strict=False)
 _CUT_ESCAPE = re.compile(
@@ -482,15 +483,15 @@ _CUT_ESCAPE = re.compile(
 
 
 class PartialString:
-    """The content of a quoted string that has arrived so far.
+    """A quoted JSON string of which only the beginning may have arrived.
 
-    The text in ``buffer`` is always a prefix of what the whole string will mean. After a doubtful escape,
-    nothing is added until the string is closed.
+    The text in ``buffer`` is always a prefix of the complete decoded string. After an escape of uncertain
+    meaning, nothing is added until the string is closed.
 
     Attributes:
         quote: The quote that opened the string.
-        buffer: The text that can be shown.
-        inner_quotes: The number of quotes inside that are not escaped, without apostrophes.
+        buffer: The decoded text that snapshots may show.
+        inner_quotes: The number of unescaped quotes inside the string. Apostrophes are not counted.
     """
 
     __slots__ = ("_is_doubtful", "_raw", "buffer", "inner_quotes", "quote")
@@ -503,13 +504,13 @@ class PartialString:
         self._is_doubtful = False
 
     def advance(self, text: str, position: int) -> int:
-        """Read up to the next quote, or to something that cannot be judged yet. Return the position."""
+        """Read up to the next quote or an incomplete escape, and return the position."""
         if not self._is_doubtful:
             match = _CERTAIN[self.quote].match(text, position)
             end = match.end() if match else position
             if end > position:
                 self._add(text[position:end])
-            # an escape that is cut is not doubtful yet
+            # An incomplete escape is not doubtful yet.
             if end == len(text) or text[end] == self.quote or _CUT_ESCAPE.match(text, end):
                 return end
             self._is_doubtful = True
@@ -521,18 +522,18 @@ class PartialString:
         return end
 
     def _add(self, piece: str) -> None:
-        """Add text whose meaning is certain."""
+        """Add text that every JSON parser decodes in the same way."""
         self._raw.append(piece)
         if "\\" not in piece:
             self.buffer.pieces.append(piece)
         elif self.quote == '"' and "\\'" not in piece:
-            # _CERTAIN lets only valid JSON through, except control characters; the standard library is faster
+            # The text is valid JSON except for control characters, and the standard library is faster.
             self.buffer.pieces.append(_DECODER.raw_decode(f'"{piece}"')[0])
         else:
             self.buffer.pieces.append(decode_string(piece, 0, RepairLog(), python=self.quote == "'"))
 
     def add_quote(self, next_character: str) -> None:
-        """Add a quote that does not end the string."""
+        """Add an inner quotation mark, which does not end the string."""
         is_apostrophe = (
             self.quote == "'"
             and not self.is_empty
@@ -546,11 +547,11 @@ class PartialString:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing has come after the opening quote."""
+        """True if the string has no text yet."""
         return not self._raw
 
     def last_visible(self) -> str:
-        """Return the last character that is not white space, or ""."""
+        """Return the last character that is not white space; "" if there is none."""
         for piece in reversed(self._raw):
             bare = piece.rstrip()
             if bare:
@@ -558,19 +559,19 @@ class PartialString:
         return ""
 
     def value(self) -> str:
-        """Return the whole string when it is closed. Raises JsonSyntaxError if it cannot be read."""
+        """Return the decoded string after its closing quote. Raises JsonSyntaxError if it is invalid."""
         if self._is_doubtful:
             return decode_string("".join(self._raw), 0, RepairLog(), python=self.quote == "'")
         return self.buffer.prefix().join()
 
 
 class QuoteRole(Enum):
-    """The role of a quote in a string."""
+    """The role of a quotation mark that occurs while a string is open."""
 
     CLOSES = "it ends the string"
     INSIDE = "it is a part of the string that should have been escaped"
-    UNDECIDED = "it depends on text that has not come yet"
-    DOUBTFUL = "only a reader of the whole text can decide"
+    UNDECIDED = "it depends on text that has not arrived yet"
+    DOUBTFUL = "only a parser of the complete text can decide"
 
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -584,17 +585,17 @@ _COMMENT = re.compile(r"/\*|//|#\s")
 
 
 def classify_quote(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide by the text after a quote whether it ends the string.
+    """Return the role of a quotation mark, which depends on the text after it.
 
-    In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside of the string, because no comma or bracket
-    follows them. The rules are those of the reader of whole texts; where that reader looks at more text than
-    there is here, the quote is doubtful.
+    In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside the string, because no comma or bracket
+    follows them. The rules are those of ``read_tolerant``. If that function would need more text than has
+    arrived, the quote is doubtful.
 
     Args:
         text: The text that is not scanned yet.
-        position: The position of the quote in it.
+        position: The position of the quote in this text.
         closer: The bracket that closes the container of the string.
-        string: The string before the quote.
+        string: The content of the string before the quote.
     """
     after = _skip_space(text, position + 1)
     mark = text[after : after + 1]
@@ -609,16 +610,16 @@ def classify_quote(text: str, position: int, closer: str, string: PartialString)
         return _classify_before_quote(text, after, closer, string, spaced=spaced)
     if mark in "/#":
         return _classify_before_comment(text, after, string, spaced=spaced)
-    if mark in "+":  # two strings that are joined, as in JavaScript
+    if mark in "+":  # two strings may be joined, as in JavaScript
         return QuoteRole.DOUBTFUL
-    if mark in "}])":  # not the bracket of this container: text, or a wrong bracket
+    if mark in "}])":  # not the bracket of this container, so it is text or a wrong bracket
         following = text[_skip_space(text, after + 1) :][:1]
         if not following:
             return QuoteRole.UNDECIDED
         return QuoteRole.DOUBTFUL if following in ",}])" else _inside(string)
-    if mark in "{[" and closer == "]" and spaced:  # an item after a missing comma, or text
+    if mark in "{[" and closer == "]" and spaced:  # text, or an item after a missing comma
         return QuoteRole.DOUBTFUL
-    # a key on the next line: a comma is missing
+    # If a key follows on the next line, the comma before it is missing.
     if closer == "}" and "\n" in text[position:after]:
         return _unless_quotes_are_odd(_classify_before_bare_key(text, after, string), string)
     return _inside(string)
@@ -630,17 +631,17 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Return INSIDE, unless the quote may begin a string in JSON or code inside of the string."""
+    """Return INSIDE, or DOUBTFUL if the quote may begin a string in code inside the text."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 
 def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Make a closing quote doubtful if a quotation inside of the string is still open."""
+    """Return DOUBTFUL instead of CLOSES if a quotation inside the string is still open."""
     return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
 
 
 def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Classify a quote before a comma, by what comes after the comma."""
+    """Return the role of a quote that a comma follows, which depends on the text after the comma."""
     match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
     position = match.end() if match else position
     mark = text[position : position + 1]
@@ -664,14 +665,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Classify a quote before another quote that may begin a key."""
+    """Return the role of a quote that is followed by another quote, which may begin a key."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Classify a quote before text that may be a key without quotes."""
+    """Return the role of a quote that is followed by text that may be a key without quotes."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -680,7 +681,10 @@ def _classify_before_bare_key(text: str, position: int, string: PartialString) -
 def _classify_before_quote(
     text: str, position: int, closer: str, string: PartialString, *, spaced: bool
 ) -> QuoteRole:
-    """Classify a quote before another quote: a comma is missing, or both belong to triple quotes."""
+    """Return the role of a quote that is directly followed by another quote.
+
+    Either a comma is missing between them, or both belong to triple quotes.
+    """
     if string.is_empty and not spaced:
         return QuoteRole.DOUBTFUL
     if closer == "}":
@@ -689,7 +693,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Classify a quote before a character that may begin a comment."""
+    """Return the role of a quote that is followed by a character that may begin a comment."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

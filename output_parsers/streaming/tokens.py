@@ -1,6 +1,6 @@
-r"""Reads the tokens of a growing JSON text: regular expressions and small functions.
+r"""Read single tokens of a JSON text that is still being written.
 
-Tokens are judged before the text is complete, so each function distinguishes three results: a token, a text
+Tokens are read before the text is complete, so each function distinguishes three results: a token, a text
 that cannot be read, and a text that needs more input. ``scan_bare_value("12", 0, "]")`` needs more input,
 because the next chunk may begin with another digit; ``scan_bare_value("12, ", 0, "]")`` returns 12.
 
@@ -18,10 +18,10 @@ from ..result.reading import Json
 
 
 class StringBuffer:
-    """The pieces of a growing string. Pieces are only added; the text is joined when it is needed.
+    """Collects the pieces of a string that is still being written, and joins them on demand.
 
     Attributes:
-        pieces: The pieces so far.
+        pieces: The pieces so far. Pieces are only added.
     """
 
     __slots__ = ("_joined", "_joined_count", "pieces")
@@ -29,25 +29,25 @@ class StringBuffer:
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self._joined = ""
-        self._joined_count = 0  # how many pieces are in it
+        self._joined_count = 0  # the number of pieces in ``_joined``
 
     def join(self, count: int) -> str:
-        """Return the text of the first ``count`` pieces."""
+        """Join the first ``count`` pieces of the string."""
         if count < self._joined_count:
             return "".join(self.pieces[:count])
         if count > self._joined_count:
-            # only the new pieces are added: joining all of them for each snapshot takes quadratic time
+            # Only the new pieces are added. Joining all pieces for each snapshot takes quadratic time.
             self._joined = "".join((self._joined, *self.pieces[self._joined_count : count]))
             self._joined_count = count
         return self._joined
 
     def prefix(self) -> StringPrefix:
-        """Return the text so far, not yet joined."""
+        """Return the string as it is now. Its pieces are joined later, on demand."""
         return StringPrefix(self, len(self.pieces))
 
 
 class StringPrefix:
-    """A growing string as it was at one moment."""
+    """The beginning of a string that is still being written, as it was at one moment."""
 
     __slots__ = ("_buffer", "_count")
 
@@ -56,7 +56,7 @@ class StringPrefix:
         self._count = count
 
     def join(self) -> str:
-        """Return the text."""
+        """Return the text as a str."""
         return self._buffer.join(self._count)
 
 
@@ -72,10 +72,10 @@ _NUMBER = r"-?(?:0|[1-9][0-9]{0,400}+)(?:\.[0-9]{1,400}+)?(?:[eE][+-]?[0-9]{1,4}
 _SCALAR = rf"(?:{_NUMBER}|true|false|null)"
 _CUT_SCALAR = r"[-+.0-9a-zA-Z]*+"
 
-# All complete members of exact JSON, up to where the next one begins: most of a reply is read by this one
-# expression. A string counts as closed only if a key or an item follows, because models forget to escape
-# quotes. Indexed by the bracket of the container.
-CLEAN_RUN = {
+# Matches all complete members of exact JSON, up to the beginning of the next member. Most of a reply is read
+# by this one expression. A string counts as closed only if a key or an item follows, because models forget
+# to escape quotes. The key is the opening bracket of the container.
+EXACT_RUN = {
     "{": re.compile(
         rf'(?:{_SPACE}"{_PLAIN}"{_SPACE}:{_SPACE}(?:"{_STRING}"|{_SCALAR}){_SPACE}(?:,{_SPACE}(?=")|(?=}})))*+'
     ),
@@ -89,7 +89,7 @@ OPEN_OR_CLOSE = {
     "[": re.compile(rf"{_SPACE}(?:()([{{\[])|([}}\]])(?:{_SPACE}(,))?)"),
 }
 COMMA_OR_CLOSE = re.compile(rf"{_SPACE}(?:([}}\]])|,)")
-# An incomplete member at the end of the text. Groups: its key, and its string as far as it has come.
+# An incomplete member at the end of the text. Groups: its key, and its string as far as it has arrived.
 _CUT_STRING = rf'"({_STRING})(?:{_CUT_ESCAPE}|"{_SPACE}(?:,{_SPACE})?)'
 PARTIAL_MEMBER = {
     "{": re.compile(
@@ -110,11 +110,11 @@ _MAYBE_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}")
 
 
 class ScannedToken(NamedTuple):
-    """A token of a growing text.
+    """A key or value that was read from a JSON text, and the position after it.
 
     Attributes:
-        value: Its value.
-        end: The index after it; for a key, after its colon.
+        value: The key or the value.
+        end: The index after the value, or after the colon of a key.
     """
 
     value: Json
@@ -122,19 +122,19 @@ class ScannedToken(NamedTuple):
 
 
 class UnreadableToken(Exception):
-    """A token cannot be read. It is caught by the scanner.
+    """The error for a token that is incomplete or ambiguous. The scanner catches it.
 
     Attributes:
-        needs_more: True if more text may help. False if only a reader of the whole text can decide.
+        needs_more: True if more text may help. False if only a parser of the complete text can decide.
     """
 
     def __init__(self, *, needs_more: bool) -> None:
-        super().__init__("cut" if needs_more else "odd")
+        super().__init__("incomplete token" if needs_more else "ambiguous token")
         self.needs_more = needs_more
 
 
 def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """Return the key and the text so far of an incomplete string member.
+    """Return the key of a member whose string is incomplete, and the text of the string so far.
 
     ``member`` is a match of PARTIAL_MEMBER. The text is None if no string has begun.
     """
@@ -151,7 +151,10 @@ def skip_blank(text: str, position: int) -> int:
 
 
 def comment_opening(text: str, position: int) -> str | None:
-    """Return the characters that open a comment at a position. "" if there is none, None to wait for more."""
+    """Return the characters that begin a comment at a position, such as ``//`` or ``#``.
+
+    Returns "" if no comment begins there, and None if more text is needed to decide.
+    """
     mark = text[position]
     if mark not in "/#":
         return ""
@@ -163,7 +166,7 @@ def comment_opening(text: str, position: int) -> str | None:
 
 
 def scan_key(text: str, position: int) -> ScannedToken:
-    """Read the key at a position and its colon. Raises UnreadableToken."""
+    """Read a key and its colon at a position. Raises UnreadableToken."""
     if text[position] in "\"'":
         match = _QUOTED.match(text, position)
         if match is None:
@@ -186,10 +189,10 @@ def scan_key(text: str, position: int) -> ScannedToken:
 
 
 def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
-    """Read the number, the literal or the words without quotes at a position. Raises UnreadableToken.
+    """Read a value without quotes at a position: a number, a literal or words.
 
     The value ends at a comma, a bracket, a comment, or a line's end that is followed by more text.
-    ``closer`` is the bracket that closes the container.
+    ``closer`` is the bracket that closes the container. Raises UnreadableToken.
     """
     if text[position] in "(`“”„‘’":
         raise UnreadableToken(needs_more=False)
@@ -221,7 +224,7 @@ def _check_end(text: str, position: int, end: int, word: str, closer: str) -> No
     if mark == "," and closer == "}" and _MAYBE_GROUPED.fullmatch(word):
         if end + 1 == len(text):
             raise UnreadableToken(needs_more=True)
-        if text[end + 1].isdigit():  # 1,000
+        if text[end + 1].isdigit():  # 1,000 may be one number or two
             raise UnreadableToken(needs_more=False)
     elif mark in "\r\n":
         if skip_blank(text, end) == len(text):

@@ -1,11 +1,11 @@
 """Read-only views of objects and lists that are still being written.
 
-All snapshots of one value share a store, to which members are only added. A view is a store and the number of
-members that it shows, so a snapshot costs the same however large the value is::
+All snapshots of one value share a store, to which members are only added. A view consists of a store and
+the number of members that it shows, so a snapshot of a large value is as cheap as one of a small value::
 
     store: {"name": "Ada", "age": 36}      a view of 1 member: PartialObject({'name': 'Ada'})
 
-``LazyObject`` and ``LazyList`` are views that read the text only when they are looked at.
+``LazyObject`` and ``LazyList`` are views that parse the text only when they are accessed.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from pydantic_core import to_jsonable_python
 from ..result.reading import Json
 from .tokens import StringPrefix
 
-# The name of the member that is being written, and its value so far. None if nothing of it can be shown.
+# The name of the member that is being written, and its value so far. The value is None if the member cannot
+# be shown yet.
 Tail: TypeAlias = tuple[object, object]
 NO_TAIL: Tail = (None, None)
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class ObjectStore:
-    """The members of one object in the order in which they were closed. Members are only added.
+    """The complete members of an object that is still being written. Members are only added.
 
     Attributes:
-        fields: The names that the object can have. None if any name is possible.
+        fields: The names that members can have; None if any name is possible.
         positions: The position of each member, by name.
         values: The values of the members.
-        invalid: The names of members that did not fit their types. They stay as they were shown.
+        invalid: The names of members that do not fit their types. Their visible part stays visible.
     """
 
     __slots__ = ("_plain", "fields", "invalid", "positions", "values")
@@ -45,12 +46,12 @@ class ObjectStore:
         self._plain: list[tuple[str, Json]] = []
 
     def add(self, name: object, value: object) -> None:
-        """Add a member."""
+        """Add a complete member."""
         self.positions[name] = len(self.values)
         self.values.append(value)
 
     def plain(self, count: int) -> dict[str, Json]:
-        """Return the first ``count`` members as plain data. Each member is converted once."""
+        """Return the first ``count`` members as plain JSON data. Each member is converted only once."""
         converted = len(self._plain)
         if converted < count:
             members = zip(islice(self.positions, converted, count), self.values[converted:count], strict=True)
@@ -59,8 +60,9 @@ class ObjectStore:
 
 
 class PartialObject:
-    """An object of which only a part has been written, as it was when the snapshot was taken.
+    """A read-only view of an object that is still being written.
 
+    It shows the object as it was when the snapshot was taken.
     ``view.name`` is None and ``view["name"]`` raises KeyError while the field has no value yet. Use
     ``view["keys"]`` for fields that are named like a method: ``keys``, ``done``.
     """
@@ -72,7 +74,7 @@ class PartialObject:
         self._count = size
         self._name, self._tail = tail
         if store.positions.get(self._name, size) < size:
-            self._tail = None  # a repeated key: the first value stays
+            self._tail = None  # a repeated key, so the first value stays
 
     def __getitem__(self, name: object) -> Any:
         position = self._store.positions.get(name, self._count)
@@ -82,11 +84,12 @@ class PartialObject:
         if tail is None or name != self._name:
             raise KeyError(name)
         if isinstance(tail, StringPrefix):
-            tail = self._tail = tail.join()  # joined when somebody looks, once
+            tail = self._tail = tail.join()  # joined only once, on first access
         return tail
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # not a field: copy and pickle ask for such names
+        if name.startswith("_"):
+            # Not a field. The modules copy and pickle look for such names.
             raise AttributeError(name)
         try:
             return self[name]
@@ -118,7 +121,7 @@ class PartialObject:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (PartialObject, Mapping)):
             return NotImplemented
-        # equal to a dict with the same members, so that tests and callers can compare views
+        # A view equals a dict with the same members, so that tests and callers can compare them.
         return len(self) == len(other) and all(key in other and self[key] == other[key] for key in self)
 
     def _plain(self) -> dict[str, Json]:
@@ -134,11 +137,11 @@ class PartialObject:
 
 
 class ListStore:
-    """The items of one list. Items are only added.
+    """The complete items of a list that is still being written. Items are only added.
 
     Attributes:
         items: The items.
-        invalid: The positions of items that did not fit their types. They stay as they were shown.
+        invalid: The positions of items that do not fit their types. Their visible part stays visible.
     """
 
     __slots__ = ("_plain", "invalid", "items")
@@ -149,7 +152,7 @@ class ListStore:
         self._plain: list[Json] = []
 
     def plain(self, count: int) -> list[Json]:
-        """Return the first ``count`` items as plain data. Each item is converted once."""
+        """Return the first ``count`` items as plain JSON data. Each item is converted only once."""
         converted = len(self._plain)
         if converted < count:
             self._plain += map(plain, self.items[converted:count])
@@ -157,7 +160,10 @@ class ListStore:
 
 
 class PartialList(Sequence[Any]):
-    """A partially written list, as it was when the snapshot was taken."""
+    """A read-only view of a list that is still being written.
+
+    It shows the list as it was when the snapshot was taken.
+    """
 
     __slots__ = ("_count", "_store", "_tail")
 
@@ -187,7 +193,7 @@ class PartialList(Sequence[Any]):
         return tail
 
     def done(self, index: int) -> bool:
-        """Return True if an item is complete."""
+        """Return True if the item at an index is complete."""
         position = index + len(self) if index < 0 else index
         return 0 <= position < self._count and position not in self._store.invalid
 
@@ -209,9 +215,9 @@ class PartialList(Sequence[Any]):
 
 
 class LazyObject(PartialObject):
-    """A view of an object that is built on first access.
+    """A PartialObject that is built when it is first accessed.
 
-    Most snapshots of a stream are never looked at, or only the last one is.
+    Most snapshots of a stream are never accessed, or only the last one is.
     """
 
     __slots__ = ("_build",)
@@ -220,7 +226,7 @@ class LazyObject(PartialObject):
         self._build = build
 
     def __getattr__(self, name: str) -> Any:
-        # called for the slots of the base class as long as they are not set
+        # Python calls this for the slots of the base class as long as they are not set.
         if name not in _OBJECT_SLOTS:
             return super().__getattr__(name)
         view = self._build()
@@ -229,7 +235,7 @@ class LazyObject(PartialObject):
 
 
 class LazyList(PartialList):
-    """A view of a list that is built on first access."""
+    """A PartialList that is built when it is first accessed."""
 
     __slots__ = ("_build",)
 
@@ -265,7 +271,7 @@ def _plain_key(key: object) -> str:
 
 
 def _plain_fields(value: object) -> Json:
-    """Convert an instance that pydantic cannot convert: attrs and msgspec by field, others to text."""
+    """Convert an attrs or msgspec instance to a dict of its fields, and any other object to text."""
     cls: Any = type(value)
     names = getattr(cls, "__struct_fields__", None)
     if names is None and hasattr(cls, "__attrs_attrs__"):

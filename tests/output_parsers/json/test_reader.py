@@ -132,7 +132,7 @@ ERRORS: list[tuple[str, str]] = [
     ("[ /* a */ , // b\n]", "a value is missing (at character 10)"),
     ("{ ,}", "a key is missing (at character 2)"),
     # numbers
-    ("[1 2 3]", "there is no comma between numbers (at character 1)"),
+    ("[1 2 3]", "a comma is missing between numbers (at character 1)"),
     ("[1,000, 2,000]", "a comma in or between numbers can be read in two ways (at character 2)"),
     (f"[{'1' * 5000}]", "a number of 5000 digits is too long (at character 1)"),
     ("[1e99999999999999999999]", "the exponent of a number is too large (at character 1)"),

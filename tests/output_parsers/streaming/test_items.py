@@ -128,7 +128,7 @@ def test_a_bad_item_is_skipped_or_kept_by_policy() -> None:
         ('{"skills": [{"name": "a"}]', "$: the JSON is cut off: the list is not closed"),
         ('{"name": "a"}\n{"name": "b', "$: the JSON is cut off: the list is not closed"),
         ('{"skills": [{"name": "a"}], "x": 1}', "$: the object around the list has other keys too"),
-        ('{"name": "a"} or rather {"name": "b"}', "$: text stands between the items"),
+        ('{"name": "a"} or rather {"name": "b"}', "$: there is text between the items"),
     ],
 )
 def test_an_incomplete_list_is_an_error(text: str, expected: str) -> None:

@@ -214,9 +214,9 @@ def test_keys_and_bare_values_need_the_character_after_them() -> None:
         (scan_bare_value, ("12", 0, "]")),
     ]
     for read, arguments in cut:
-        with pytest.raises(UnreadableToken, match="cut"):
+        with pytest.raises(UnreadableToken, match="incomplete token"):
             read(*arguments)  # type: ignore[operator]
-    with pytest.raises(UnreadableToken, match="odd"):
+    with pytest.raises(UnreadableToken, match="ambiguous token"):
         scan_key('"ab" 1', 0)
 
 
@@ -235,7 +235,7 @@ def test_reasoning_is_removed(text: str, answer: str, reasoned: bool) -> None:
     for chunks in ([text], list(text)):
         reasoning = ReasoningFilter()
         assert "".join(map(reasoning.feed, chunks)) == answer
-        assert reasoning.found_reasoning is reasoned
+        assert reasoning.has_reasoning is reasoned
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_an_enum_is_read_by_value_or_name(text: str) -> None:
 
 def test_an_enum_refuses_a_text_that_names_no_member_or_two_members() -> None:
     assert refusal(EnumOutputParser(enum=Color), "FOO") == (
-        'cannot read the reply: $: expected one of "red", "green", "blue"; it names none of them, '
+        'cannot read the reply: $: expected one of "red", "green", "blue"; the text names none of them, '
         "found \"FOO\" (the reply: 'FOO')"
     )
     refusal(EnumOutputParser(Color), "red or blue")

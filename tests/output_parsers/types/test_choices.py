@@ -89,9 +89,12 @@ def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
         ("2", "$: expected true or false, found 2"),
         ("1.0", "$: expected true or false, found 1.0"),
         ("null", "$: expected true or false, found null"),
-        ("maybe", '$: expected true or false; it names none of them, found "maybe"'),
-        ("true or false", '$: expected true or false; it names true and false, found "true or false"'),
-        ("not true", '$: expected true or false; it says more than one thing about them, found "not true"'),
+        ("maybe", '$: expected true or false; the text names none of them, found "maybe"'),
+        ("true or false", '$: expected true or false; the text names true and false, found "true or false"'),
+        (
+            "not true",
+            '$: expected true or false; the text does not clearly choose one of them, found "not true"',
+        ),
         ('{"value": 1}', "$: expected true or false, found an object with value"),
     ],
 )
@@ -148,17 +151,18 @@ def test_a_json_scalar_selects_the_member_with_its_text(text: str, member: Odd) 
 @pytest.mark.parametrize(
     ("tp", "text", "message"),
     [
-        (Color, "green", '$: expected one of "red", "dark-blue"; it names none of them, found "green"'),
+        (Color, "green", '$: expected one of "red", "dark-blue"; the text names none of them, found "green"'),
         (Color, "0", '$: expected one of "red", "dark-blue", found 0'),
         (
             Color,
             "red or dark blue",
-            '$: expected one of "red", "dark-blue"; it names red and dark-blue, found "red or dark blue"',
+            '$: expected one of "red", "dark-blue"; the text names red and dark-blue, '
+            'found "red or dark blue"',
         ),
         (Color, '{"value": "red"}', '$: expected one of "red", "dark-blue", found an object with value'),
         (Level, "0", '$: expected one of "ONE", "TWO", found 0'),
         (Level, "1.0", '$: expected one of "ONE", "TWO", found 1.0'),
-        (Literal["a"], "b", '$: expected "a"; it names none of them, found "b"'),
+        (Literal["a"], "b", '$: expected "a"; the text names none of them, found "b"'),
     ],
 )
 def test_a_text_that_names_no_member_or_two_members_is_refused(tp: Any, text: str, message: str) -> None:
@@ -221,7 +225,9 @@ def test_equal_values_of_another_type_do_not_match_a_literal(tp: Any, text: str)
 def test_members_that_differ_only_in_case_are_distinguished_by_case() -> None:
     units = Literal["m", "M"]
     assert (parse(units, "m"), parse(units, "M")) == ("m", "M")
-    assert problem(units, "“m”") == '$: expected one of "m", "M"; “m” means more than one, found "“m”"'
+    assert (
+        problem(units, "“m”") == '$: expected one of "m", "M"; “m” means more than one of them, found "“m”"'
+    )
 
 
 @pytest.mark.parametrize(
@@ -303,8 +309,8 @@ class Feeling(enum.Enum):
 Move = Literal["buy", "sell", "hold"]
 Urgency = Literal["critical", "minor"]
 Spam = Literal["spam", "ham"]
-OTHER_SENSE = "it uses the word in another sense"
-LEFT_OPEN = "it says more than one thing about them"
+OTHER_SENSE = "the text uses the word in another sense"
+LEFT_OPEN = "the text does not clearly choose one of them"
 
 
 @pytest.mark.parametrize(

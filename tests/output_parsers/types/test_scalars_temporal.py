@@ -57,7 +57,7 @@ def test_a_point_or_span_of_time_is_read(tp: Any, text: str, value: object, rule
         (
             date,
             "1968-13-04",
-            '$: expected a date (YYYY-MM-DD): no such date: 1968-13-04, found "1968-13-04"',
+            '$: expected a date (YYYY-MM-DD): not a valid date: 1968-13-04, found "1968-13-04"',
         ),
         (
             date,
@@ -77,11 +77,11 @@ def test_a_point_or_span_of_time_is_read(tp: Any, text: str, value: object, rule
         (
             date,
             '{"year": 1968, "month": 13, "day": 4}',
-            "$: expected a date (YYYY-MM-DD): no such date: 1968-13-04, "
+            "$: expected a date (YYYY-MM-DD): not a valid date: 1968-13-04, "
             "found an object with year, month, day",
         ),
         (date, "2024-01-01T10:00:00", '$: expected a date (YYYY-MM-DD), found "2024-01-01T10:00:00"'),
-        (time, "25:00", '$: expected a time (HH:MM:SS): no such time: 25:00, found "25:00"'),
+        (time, "25:00", '$: expected a time (HH:MM:SS): not a valid time: 25:00, found "25:00"'),
         (datetime, "1968-07-04", '$: expected a date with a time (YYYY-MM-DDTHH:MM:SS), found "1968-07-04"'),
         (timedelta, "5", "$: expected a duration (ISO 8601), found 5"),
         (timedelta, '{"hours": 5}', "$: expected a duration (ISO 8601), found an object with hours"),

@@ -174,7 +174,7 @@ def test_a_tag_selects_the_member(tp: Any, text: str, value: object) -> None:
         (
             Cat | Dog,
             '{"kind": "cow", "lives": 1}',
-            '$.kind: expected "cat"; it names none of them, found "cow"',
+            '$.kind: expected "cat"; the text names none of them, found "cow"',
         ),
         (Cat | Dog, '{"lives": 1}', "$.kind: the required field 'kind' is missing"),
         (Circle | Square, '{"shape": null, "size": 1}', '$.shape: expected "circle", found null'),
