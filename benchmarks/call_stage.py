@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from .concurrent_calls import concurrent_calls
 from .measure import Effort, Work, compare, measure_block
 from .new_process import running_server
 from .peer import PEERS, Peer, compare_with_peer
-from .records import Customers, Person, Truth
+from .records import Customers, DataclassCustomers, Person, Truth
 from .results import Comparison, Skipped, Stage
 from .server import CUSTOMERS
 from .values import PERSON
@@ -44,6 +45,7 @@ def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Compari
         people, truths, customers = map(of, ("person", "truth", "customers"))
         person: Work = partial(people.person, _TEXT)
         many: Work = partial(customers.customers, _TEXT)
+        dataclasses: Work = partial(customers.dataclass_customers, _TEXT)
         create: Callable[..., Work] = partial(partial, sdk_calls.create_and_validate, client)
         parse: Callable[..., Work] = partial(partial, sdk_calls.parse, client)
         cases: tuple[tuple[str, Work, str, Work, float | None], ...] = (
@@ -51,6 +53,7 @@ def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Compari
             ("Result[Person]", partial(people.person_result, _TEXT), _OUR_PERSON, person, 1.05),
             ("bool", partial(truths.truth, _TEXT), _CREATE, create(Truth, "truth", _TEXT), 0.40),
             (_MANY, many, _CREATE, create(Customers, "customers", _TEXT), 0.45),
+            (f"{_MANY} as dataclasses", dataclasses, _CREATE, create(Customers, "customers", _TEXT), 0.40),
             ("Person", person, _PARSE, parse(Person, "person", _TEXT), None),
             (_MANY, many, _PARSE, parse(Customers, "customers", _TEXT), None),
         )
@@ -83,4 +86,7 @@ def _check_equal(case: str, ours: Work, baseline_run: Work) -> None:
 
 def _plain(value: Any) -> Any:
     value = getattr(value, "value", value)
+    if isinstance(value, DataclassCustomers):
+        records = asdict(value)["records"]
+        return {"records": [{k: v for k, v in record.items() if k != "note"} for record in records]}
     return value.model_dump() if hasattr(value, "model_dump") else value

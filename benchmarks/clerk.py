@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiservices import OpenAiChatModel, Result, Stream, create, user_message
 
-from .records import Customer, Customers, Person
+from .records import Customer, Customers, DataclassCustomers, Person
 
 KEY = "none-is-needed"
 
@@ -21,6 +21,8 @@ class Clerk(Protocol):
     def truth(self, text: str) -> bool: ...
     @user_message("Which customers are named? {{text}}")
     def customers(self, text: str) -> Customers: ...
+    @user_message("Which customers are named? {{text}}")
+    def dataclass_customers(self, text: str) -> DataclassCustomers: ...
     @user_message("Go on: {{text}}")
     def words(self, text: str) -> Iterator[str]: ...
     @user_message("Which customers are named? {{text}}")

@@ -8,16 +8,24 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from output_parsers import parser_for
 
 from .measure import Effort, Work, compare
-from .records import Agenda, Customers
+from .record_kinds import AttrsAgenda, NamedTupleAgenda, StructAgenda, TypedDictAgenda
+from .records import Agenda, Customers, DataclassAgenda, DataclassCustomers
 from .results import Comparison, Skipped, Stage
 from .values import event, in_fence, records_text
 
 _BASELINE = "validate_json"
+_KINDS = {
+    "dataclass": DataclassAgenda,
+    "attrs": AttrsAgenda,
+    "msgspec": StructAgenda,
+    "TypedDict": TypedDictAgenda,
+    "NamedTuple": NamedTupleAgenda,
+}
 _SIZES = {"1 KB": 1_000, "100 KB": 100_000}
 
 
@@ -35,7 +43,20 @@ def _compare_with_pydantic(effort: Effort) -> Iterator[Comparison]:
         yield _compare(f"in a fence with prose, {name}", Customers, in_fence(text), text, 1.30, effort)
     for name, size in _SIZES.items():
         text = records_text(min(size, effort.max_text_size), event)
-        yield _compare(f"aligned (dates), {name}", Agenda, text, text, None, effort)
+        yield _compare(f"dates, {name}", Agenda, text, text, 3.0, effort)
+        for kind, tp in _KINDS.items():
+            yield _compare_times(f"dates, {kind}, {name}", tp, Agenda, text, 3.0, effort)
+    for name, size in _SIZES.items():
+        text = records_text(min(size, effort.max_text_size))
+        yield _compare_times(
+            f"clean, dataclass with a default, {name}", DataclassCustomers, Customers, text, None, effort
+        )
+        any_json, json_value = (
+            partial(parser_for(Any).parse, text),
+            partial(parser_for(JsonValue).parse, text),
+        )
+        pairs = compare(json_value, any_json, effort)
+        yield Comparison.of(f"JsonValue, {name}", "our own Any", pairs, 1.1)
 
 
 def _compare(
@@ -47,6 +68,18 @@ def _compare(
     if parse(ours) != validate(json_text):
         raise AssertionError(f"{case}: the two readings must be equal")
     pairs = compare(partial(parse, ours), partial(validate, json_text), effort)
+    return Comparison.of(case, _BASELINE, pairs, target)
+
+
+def _compare_times(
+    case: str, tp: Any, model: type[BaseModel], text: str, target: float | None, effort: Effort
+) -> Comparison:
+    """Compare our parser of another kind of record to pydantic-core's validation of the model."""
+    parser = parser_for(tp)
+    parse, validate = parser.parse, model.__pydantic_validator__.validate_json
+    if parser_for(model).parse(parser.write(parse(text))) != validate(text):
+        raise AssertionError(f"{case}: the two readings must be equal")
+    pairs = compare(partial(parse, text), partial(validate, text), effort)
     return Comparison.of(case, _BASELINE, pairs, target)
 
 

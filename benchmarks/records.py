@@ -1,7 +1,8 @@
-"""The pydantic models that the benchmarks parse."""
+"""The records that the benchmarks parse: pydantic models, and the same as dataclasses."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from pydantic import BaseModel
@@ -55,3 +56,40 @@ class Agenda(BaseModel):
     """A large object with dates."""
 
     records: list[Event]
+
+
+@dataclass
+class DataclassAddress:
+    street: str
+    city: str
+    zip: str
+
+
+@dataclass
+class DataclassCustomer:
+    id: int
+    name: str
+    email: str
+    active: bool
+    score: float
+    tags: list[str]
+    address: DataclassAddress
+    note: str | None = None  # a default, which no reply sets
+
+
+@dataclass
+class DataclassCustomers:
+    records: list[DataclassCustomer]
+
+
+@dataclass
+class DataclassEvent:
+    title: str
+    day: date
+    begins: datetime
+    seats: int
+
+
+@dataclass
+class DataclassAgenda:
+    records: list[DataclassEvent]

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ForwardRef, Literal, NamedTuple, TypeAlias, g
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator, ValidationError
+from typing_extensions import is_typeddict
 
 from ..result.errors import USER_CODE_ERRORS
 from ..result.lazy_regex import lazy_regex
@@ -23,7 +24,7 @@ from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode, TupleNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode
-from ..types.scalars import FloatNode, IntNode, NoneNode, TextNode
+from ..types.scalars import EXACT_FORMATS, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
 from ..types.unions import UnionNode
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
@@ -42,7 +43,7 @@ def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None 
     if not all(part.exact for part in parts):
         return None
     try:
-        if has_plain_dataclass(node):
+        if has_own_schema(node):
             schema: Any = core_schema_of(node)
         elif _contains_type_name(output_type):
             return None
@@ -63,18 +64,20 @@ def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
         always += 1
+    counts_itself = any(isinstance(part, ObjectNode) and part.counts_own_keys for part in walk(node))
 
     # It runs for every reply that is exact JSON, so it uses local variables and loops without helpers.
     def read(text: str) -> Any:
         if text[:1] not in _FIRST_CHARACTERS:  # a fence or prose: cheaper to see here than by an exception
             return NOT_EXACT
+        counter = [always] if counts_itself else None  # each record that ``make`` creates adds its keys
         try:
-            value = validate(text)
-        except (ValidationError, *USER_CODE_ERRORS):
+            value = validate(text, context=counter)
+        except (ValueError, *USER_CODE_ERRORS):  # a ValidationError is a ValueError
             return NOT_EXACT
         if field is not None:
             value = value[field]
-        keys = always
+        keys = always if counter is None else counter[0]
         for name, keys_per_item in per_item:
             keys += keys_per_item * len(getattr(value, name))
         if count_others is not None:
@@ -117,6 +120,8 @@ class _KeyCountPlan(NamedTuple):
 
 def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
     """Return the cheapest plan for computing the number of JSON keys of a value."""
+    if node.fixed_keys() is not None:
+        return _KeyCountPlan(node.fixed_keys() or 0)
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
     if not isinstance(node, ObjectNode) or node.spec.extra == "allow":
         return count_each_time
@@ -157,6 +162,10 @@ def _strict_schema(schema: object) -> Any:
     kind = schema.get("type")
     if not isinstance(kind, str):  # a dict of parts by name, where "type" may be the name of a part
         return {key: _strict_schema(value) for key, value in schema.items()}
+    if kind in _TEMPORAL_FORMATS:
+        if not schema.keys() <= {"type", "microseconds_precision", "metadata"}:
+            raise TypeError(f"a {kind} has constraints")
+        return _temporal_schema(_TEMPORAL_FORMATS[kind])
     copy = {key: value if key == "default" else _strict_schema(value) for key, value in schema.items()}
     if kind == "float":
         copy["allow_inf_nan"] = False
@@ -173,12 +182,13 @@ _SCALARS: dict[type[Node[object]], str] = {
     BoolNode: "bool",
     NoneNode: "none",
 }
+_TEMPORAL_FORMATS = {"date": "date", "time": "time", "datetime": "date-time"}  # by pydantic-core's names
 _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}
 
 
-def has_plain_dataclass(node: Node[object]) -> bool:
-    """Return True if a type contains a standard dataclass that pydantic-core can create."""
-    return any(isinstance(part, ObjectNode) and part.spec.plain_dataclass for part in walk(node))
+def has_own_schema(node: Node[object]) -> bool:
+    """Return True if a type contains a record other than a pydantic model."""
+    return any(isinstance(part, ObjectNode) and part.spec.adapter is None for part in walk(node))
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
@@ -203,12 +213,25 @@ def core_schema_of(node: Node[object]) -> CoreSchema:
     if type(node) is DictNode:
         values = core_schema_of(node.value)
         return {"type": "dict", "keys_schema": core_schema_of(node.key), "values_schema": values}
+    if type(node) is TemporalNode:
+        return _temporal_schema(node.format)
     if type(node) is UnionNode:
         (option,) = (option for option in node.options if not isinstance(option, NoneNode))
         return {"type": "nullable", "schema": core_schema_of(option)}
     if type(node) is ObjectNode:
         return _record_schema(node)
     raise TypeError(f"no pydantic-core schema is built for {type(node).__name__}")
+
+
+def _temporal_schema(format: str) -> CoreSchema:
+    """Return the schema of a date or time in the usual ISO 8601 format.
+
+    pydantic's own schemas also accept other formats and numbers, and have another class for time zones.
+    """
+    exact = EXACT_FORMATS[format]
+    text = {"type": "str", "pattern": f"^(?:{exact.pattern})$", "strict": True}
+    parse = {"type": "no-info", "function": exact.parse}
+    return {"type": "function-after", "function": parse, "schema": text}
 
 
 def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
@@ -242,7 +265,65 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
             # without slots pydantic-core replaces ``__dict__`` as a whole, which such classes may not have
             "slots": hasattr(spec.cls, "__slots__"),
         }
-    if spec.adapter is None or has_plain_dataclass(node):
-        raise TypeError(f"pydantic resolved the dataclasses inside {node.name} itself")
+    if spec.adapter is None:
+        return _made_record_schema(node)
+    if has_own_schema(node):
+        raise TypeError(f"pydantic resolved the records inside {node.name} itself")
     schema: Any = spec.adapter.core_schema
     return dict(schema)
+
+
+def _made_record_schema(node: ObjectNode) -> CoreSchema:
+    """Return the schema of a record that its class creates from the values of its fields."""
+    spec = node.spec
+    schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
+    if spec.arguments is not None and not node.counts_own_keys:
+        arguments = [
+            {
+                "name": spec.arguments[field.name],
+                "mode": "keyword_only",
+                "alias": field.keys[0],
+                "schema": schemas[field.name],
+            }
+            for field in spec.fields
+        ]
+        arguments_schema = {"type": "arguments", "arguments_schema": arguments}
+        return {"type": "call", "function": spec.cls, "arguments_schema": arguments_schema}
+    fields = {
+        field.name: {
+            "type": "typed-dict-field",
+            "schema": schemas[field.name],
+            "required": field.required,
+            "validation_alias": field.keys[0],
+        }
+        for field in spec.fields
+    }
+    values_schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
+    if is_typeddict(spec.cls) and not node.counts_own_keys:
+        return values_schema
+    return {"type": "function-after", "function": _make_function(node), "schema": values_schema}
+
+
+def _make_function(node: ObjectNode) -> CoreSchema:
+    """Return the schema of the function that creates a record, and counts its keys if necessary."""
+    make = node.spec.make
+    if not node.counts_own_keys:
+        return {"type": "no-info", "function": make}
+    required = {field.name for field in node.spec.fields if field.required}
+    always, others = 0, []
+    for name, part in node.nodes.items():
+        fixed = part.fixed_keys()
+        if fixed is not None and name in required:
+            always += fixed
+        elif fixed != 0:  # 0 also if the part counts its own keys
+            others.append((name, part))
+
+    def count_and_make(values: dict[str, Any], info: Any) -> object:
+        keys = always + len(values)
+        for name, part in others:
+            if name in values:
+                keys += part.count_keys(values[name])
+        info.context[0] += keys
+        return make(values)
+
+    return {"type": "with-info", "function": count_and_make}

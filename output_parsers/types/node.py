@@ -98,7 +98,10 @@ class Node(ABC, Generic[T_co]):
         return 0
 
     def fixed_keys(self) -> int | None:
-        """Return the number of JSON keys if it is the same for all values of the type, else None."""
+        """Return the number of JSON keys if it is the same for all values of the type, else None.
+
+        It is 0 for a record that the fast path creates with ``make``, because its keys are counted then.
+        """
         return None if self.parts else 0
 
 

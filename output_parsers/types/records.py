@@ -127,13 +127,16 @@ class RecordSpec(NamedTuple):
         fields: Its fields, in the order in which they are shown.
         make: Creates an instance from a dict of values. Raises ValueError, TypeError or AssertionError if the
             values do not fit together.
-        exact: pydantic-core builds the same instances from exact JSON as ``make`` does.
+        exact: The fast path creates the same instances from exact JSON as the node does.
         extra: What happens to unknown keys, in pydantic's words.
         by_key: ``make`` takes the first key of each field, and not its name.
         description: The docstring of the class.
         adapter: pydantic's adapter of the class, if pydantic knows it.
         sees_whole_object: A validator of the class runs before pydantic reads the whole JSON object.
-        plain_dataclass: The class is a standard dataclass that runs no code of its own on creation.
+        plain_dataclass: The class is a standard dataclass without defaults that runs no code of its own on
+            creation, so that pydantic-core can create its instances.
+        arguments: The names of the constructor's arguments by the names of the fields, if ``make`` only calls
+            the class; else None.
     """
 
     cls: type
@@ -146,6 +149,12 @@ class RecordSpec(NamedTuple):
     adapter: TypeAdapter[Any] | None = None
     sees_whole_object: bool = False
     plain_dataclass: bool = False
+    arguments: Mapping[str, str] | None = None
+
+    @property
+    def created_by_make(self) -> bool:
+        """True if the fast path calls ``make``, and pydantic-core only reads the values of the fields."""
+        return self.adapter is None and not self.plain_dataclass
 
 
 def record_spec(target: Target) -> RecordSpec | None:
@@ -305,9 +314,10 @@ def _dataclass(target: Target) -> RecordSpec:
         cls,
         specs,
         lambda values: cls(**values),
-        exact=plain,
+        exact=True,
         description=_class_docstring(cls),
         plain_dataclass=plain,
+        arguments={spec.name: spec.name for spec in specs},
     )
 
 
@@ -357,7 +367,7 @@ def _typed_dict(target: Target) -> RecordSpec:
     qualified = {name: _is_required(tp) for name, tp in hints.items()}
     required = [n for n in hints if (n in cls.__required_keys__ if qualified[n] is None else qualified[n])]
     fields = _plain_specs(target, required, [name for name in hints if name not in required])
-    return RecordSpec(cls, fields, dict, description=_class_docstring(cls))
+    return RecordSpec(cls, fields, dict, exact=True, description=_class_docstring(cls))
 
 
 def _is_required(tp: TypeExpression) -> bool | None:
@@ -376,7 +386,14 @@ def _named_tuple(target: Target) -> RecordSpec:
     cls: Any = target.origin
     required = [name for name in cls._fields if name not in cls._field_defaults]
     fields = _plain_specs(target, required, cls._field_defaults)
-    return RecordSpec(cls, fields, lambda values: cls(**values), description=_class_docstring(cls))
+    return RecordSpec(
+        cls,
+        fields,
+        lambda values: cls(**values),
+        exact=True,
+        description=_class_docstring(cls),
+        arguments={field.name: field.name for field in fields},
+    )
 
 
 def _attrs_class(target: Target) -> RecordSpec:
@@ -387,10 +404,12 @@ def _attrs_class(target: Target) -> RecordSpec:
     optional = [name for name, attribute in attributes.items() if attribute.default is not attrs.NOTHING]
     fields = _plain_specs(target, [name for name in attributes if name not in optional], optional)
 
-    def make(values: dict[str, object]) -> object:
-        return cls(**{attributes[name].alias: value for name, value in values.items()})
+    arguments = {name: attribute.alias for name, attribute in attributes.items()}
 
-    return RecordSpec(cls, fields, make, description=_class_docstring(cls))
+    def make(values: dict[str, object]) -> object:
+        return cls(**{arguments[name]: value for name, value in values.items()})
+
+    return RecordSpec(cls, fields, make, exact=True, description=_class_docstring(cls), arguments=arguments)
 
 
 def _struct(target: Target) -> RecordSpec:
@@ -413,7 +432,15 @@ def _struct(target: Target) -> RecordSpec:
         return cls(**{name: value for name, value in values.items() if name != tag})
 
     extra: Extra = "forbid" if config.forbid_unknown_fields else "ignore"
-    return RecordSpec(cls, tuple(fields), make, extra=extra, description=_class_docstring(cls))
+    return RecordSpec(
+        cls,
+        tuple(fields),
+        make,
+        exact=True,
+        extra=extra,
+        description=_class_docstring(cls),
+        arguments={field.name: field.name for field in fields} if tag is None else None,
+    )
 
 
 class RawNode(Node[object]):
@@ -723,11 +750,27 @@ class ObjectNode(Node[object]):
     @cached_property
     def _fixed(self) -> int | None:
         # cached, because the fast path asks for every reply
+        return 0 if self.counts_own_keys else self._same_number_of_keys
+
+    @property
+    def counts_own_keys(self) -> bool:
+        """True if the fast path counts the keys of an instance before it creates it.
+
+        An instance does not show which of its keys had a default, or what its class did with the values.
+        """
+        return self.spec.created_by_make and self._same_number_of_keys is None
+
+    @cached_property
+    def _same_number_of_keys(self) -> int | None:
         if self.spec.extra == "allow" or not all(field.required for field in self.spec.fields):
             return None
-        counts_or_none = [node.fixed_keys() for node in self.nodes.values()]
-        counts = [count for count in counts_or_none if count is not None]
-        return len(counts) + sum(counts) if len(counts) == len(counts_or_none) else None
+        total = len(self.nodes)
+        for node in self.nodes.values():
+            count = node.fixed_keys()
+            if count is None:
+                return None
+            total += count
+        return total
 
     def count_keys(self, value: Any) -> int:
         if self._fixed is not None:

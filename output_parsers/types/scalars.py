@@ -13,8 +13,10 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
+
+from pydantic import JsonValue
 
 from ..json.result import NON_FINITE_RULE, NON_FINITE_SCHEMA, is_non_finite, non_finite_name, parse_non_finite
 from ..prose.numbers import find_number, read_number
@@ -359,6 +361,7 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
     Fraction: FractionNode,
     None: NoneNode,
     Any: AnyNode,
+    JsonValue: AnyNode,
     object: AnyNode,
 }
 
@@ -377,11 +380,12 @@ class TemporalNode(Node[T]):
     def __init__(self, kind: str, hint: str, format: str, reader: Callable[[str], TextReading[T]]) -> None:
         self.kind = kind
         self._hint = hint
-        self._format = format
+        self.format = format
+        self.exact = format in EXACT_FORMATS
         self._reader = reader
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {"type": "string", "format": self._format}
+        return {"type": "string", "format": self.format}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._hint
@@ -391,10 +395,10 @@ class TemporalNode(Node[T]):
             return self._read_parts(data, cursor)
         if not isinstance(data, str):
             raise cursor.failure(f"expected {self.kind}", data)
-        exact = _EXACT.get(self._format)
-        if exact is not None and exact[0].fullmatch(data):
+        exact = EXACT_FORMATS.get(self.format)
+        if exact is not None and exact.regex.fullmatch(data):
             try:
-                value: T = exact[1](data)
+                value: T = exact.parse(data)
                 return value
             except ValueError:  # the reader below explains what is wrong
                 pass
@@ -418,7 +422,7 @@ class TemporalNode(Node[T]):
 
     def _read_parts(self, data: dict[str, Json], cursor: Cursor) -> T:
         """Read a date or time from an object such as ``{"year": 1968, "month": 7, "day": 4}``."""
-        names = _PARTS.get(self._format)
+        names = _PARTS.get(self.format)
         # A date needs all its parts, and a time only the hour and the minute.
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")
         whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in data.values())
@@ -426,7 +430,7 @@ class TemporalNode(Node[T]):
             raise cursor.failure(f"expected {self.kind}", data)
         parts = [f"{data.get(name, 0):0{4 if name == 'year' else 2}d}" for name in names]
         text = "T".join(filter(None, ("-".join(parts[:-3]), ":".join(parts[-3:]))))
-        if self._format == "date":
+        if self.format == "date":
             text = "-".join(parts)
         try:
             value = self._reader(text).value
@@ -436,11 +440,32 @@ class TemporalNode(Node[T]):
         return value
 
 
-# The formats that most replies use take a fast path; other texts are read word by word.
-_EXACT: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
-    "date": (lazy_regex(r"\d{4}-\d\d-\d\d", re.ASCII), date.fromisoformat),
-    "time": (lazy_regex(r"\d\d:\d\d:\d\d", re.ASCII), time.fromisoformat),
-    "date-time": (lazy_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII), datetime.fromisoformat),
+class ExactFormat(NamedTuple):
+    """A format that most replies use, and that needs no reading word by word.
+
+    Attributes:
+        pattern: The regular expression of the texts, which both Python and pydantic-core understand.
+        regex: The same, compiled.
+        parse: Returns the value of a text. Raises ValueError if there is none, as for February 30.
+    """
+
+    pattern: str
+    regex: re.Pattern[str]
+    parse: Callable[[str], Any]
+
+    @staticmethod
+    def of(pattern: str, parse: Callable[[str], Any]) -> ExactFormat:
+        """Return the format for a regular expression."""
+        return ExactFormat(pattern, lazy_regex(pattern), parse)
+
+
+_DATE_PATTERN = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# not 24:00:00, which fromisoformat accepts in some versions of Python
+_TIME_PATTERN = r"(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+EXACT_FORMATS: dict[str, ExactFormat] = {
+    "date": ExactFormat.of(_DATE_PATTERN, date.fromisoformat),
+    "time": ExactFormat.of(_TIME_PATTERN, time.fromisoformat),
+    "date-time": ExactFormat.of(f"{_DATE_PATTERN}T{_TIME_PATTERN}", datetime.fromisoformat),
 }
 _PARTS: dict[str, tuple[str, ...]] = {
     "date": ("year", "month", "day"),

@@ -29,6 +29,7 @@ from typing import (
 
 import typing_extensions
 from annotated_types import Interval
+from pydantic import JsonValue
 from typing_extensions import Format, get_annotations, get_original_bases, is_typeddict
 
 from ..result.errors import UnsupportedTypeError
@@ -191,7 +192,7 @@ class Target:
                 scope_names = _alias_namespace(origin, scope_names, names)
                 arguments = dict(zip(origin.__type_params__, get_args(tp), strict=True))
                 tp = substitute(origin.__value__, arguments)
-            elif _is_alias(tp):
+            elif tp is not JsonValue and _is_alias(tp):  # JsonValue is read like Any, not as its union
                 scope_names, alias = _alias_namespace(tp, scope_names, names), alias or tp.__name__
                 tp = tp.__value__
             elif isinstance(tp, TypeVar):

@@ -95,7 +95,7 @@ def read_slowly(tp: Any, text: str) -> Any:
         (str, False),  # the reply itself
         (int | str, False),
         (Decimal, False),
-        (date, False),
+        (date, True),
         (Any, False),
         (Literal[1, 2], False),  # pydantic takes true for 1
         (dict[int, str], False),

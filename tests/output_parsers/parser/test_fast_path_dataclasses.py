@@ -277,36 +277,53 @@ class Holder(BaseModel):
 
 
 @pytest.mark.parametrize(
+    ("tp", "data"),
+    [
+        (Default, {}),
+        (Default, {"a": 2}),
+        (DefaultFactory, {}),
+        (DefaultFactory, {"a": [1, 2]}),
+        (NotInit, {"a": 1}),
+        (WithInitVar, {"a": 1, "b": 2}),
+        (WithClassVar, {"a": 1}),
+        (PostInit, {"a": 1}),
+        (InheritedPostInit, {"a": 1, "b": 2}),
+        (OwnInit, {"a": 1}),
+        (OwnNew, {"a": 1}),
+        (OwnSetattr, {"a": 1}),
+        (OwnGetattribute, {"a": 1}),
+        (WithDescriptor, {"a": 1}),
+        (Abstract, {"a": 1}),
+        (Box[int], {"value": 1}),
+        (NotDecorated, ITEM),
+        (Failing, {"a": 1}),
+        (list[Default], [{}, {"a": 2}]),
+        (make_dataclass("WithPostInitBelow", [("a", PostInit)]), {"a": {"a": 1}}),
+        (make_dataclass("WithDefaultsBelow", [("a", list[Default])]), {"a": [{}, {"a": 1}]}),
+    ],
+)
+def test_the_fast_path_calls_the_constructor_of_a_dataclass_with_defaults_or_code(tp: Any, data: Any) -> None:
+    value, expected = read_fast(tp, json.dumps(data)), read_by_nodes(tp, json.dumps(data))
+    assert (type(value), repr(value)) == (type(expected), repr(expected))
+    assert getattr(value, "__dict__", None) == getattr(expected, "__dict__", None)
+
+
+def test_a_dataclass_that_cannot_be_created_is_left_to_the_nodes() -> None:
+    assert read_fast(NoInit, '{"a": 1}') is NOT_EXACT
+
+
+@pytest.mark.parametrize(
     "tp",
     [
-        Default,
-        DefaultFactory,
-        NotInit,
-        WithInitVar,
-        WithClassVar,
-        PostInit,
-        InheritedPostInit,
-        OwnInit,
-        NoInit,
-        OwnNew,
-        OwnSetattr,
-        OwnGetattribute,
-        WithDescriptor,
-        Abstract,
-        Box[int],
-        Failing,
-        NotDecorated,
         Tree,
         OfPydantic,
         Holder,
         make_dataclass("WithAny", [("a", Any)]),
         make_dataclass("WithUnion", [("a", int | str)]),
         make_dataclass("WithMissingHook", [("a", Mood)]),
-        list[Default],
-        make_dataclass("WithPostInitBelow", [("a", PostInit)]),
     ],
 )
-def test_a_dataclass_with_code_or_fields_of_another_kind_is_left_to_the_nodes(tp: Any) -> None:
+def test_a_dataclass_with_fields_of_another_kind_is_left_to_the_nodes(tp: Any) -> None:
     assert fast_reader(tp) is None
 
 

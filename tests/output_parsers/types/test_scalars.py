@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, HttpUrl
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, HttpUrl, JsonValue
 
 from output_parsers import (
     Leniency,
@@ -303,3 +303,11 @@ def test_bytes_that_cannot_be_encoded_are_refused() -> None:
 @pytest.mark.parametrize("text", ["42", " 42 ", "42\n"])
 def test_an_exact_integer_needs_no_coercion(text: str) -> None:
     assert read(int, text).coercions == ()
+
+
+def test_json_value_is_read_like_any() -> None:
+    reply = '{"a": [1, 2.5, null, "text"], "b": {"c": true}}'
+    assert parser_for(JsonValue).read(reply) == parser_for(Any).read(reply)
+    assert (parser_for(JsonValue).schema, parser_for(JsonValue).hint) == ({}, "any JSON")
+    with pytest.raises(OutputParsingError):
+        parser_for(JsonValue).parse("no JSON")
