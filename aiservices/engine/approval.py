@@ -103,7 +103,7 @@ class SuspendedCall(NamedTuple):
                 tuple(map(message_from_dict, _get({"before": [], **data}, "before", list))),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"the text is not the state of a call: {error!r}") from error
+            raise ValueError(f"the text is not a suspended call that to_json wrote: {error!r}") from error
 
 
 class ApprovalRequiredError(AiServiceError):

@@ -24,7 +24,7 @@ class Price(NamedTuple):
     cached: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """Return the cost of the tokens of one reply."""
+        """Return the cost of the tokens that one reply used."""
         cached = self.input if self.cached is None else self.cached
         uncached_tokens = usage.input_tokens - usage.cached_tokens
         cost = uncached_tokens * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
@@ -33,11 +33,11 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one call, shared by transport retries, fallback models and repeated questions.
+    """The limits of one call, including its retries and its requests to fallback models.
 
     None sets no limit. Tokens and money are only known when a reply has arrived: a reply that exceeds them is
-    still used, and no further request is made. A reply without usage, or one that was abandoned, counts
-    nothing.
+    still used, and no further request is made. A reply without usage does not count, nor does one that was
+    abandoned.
 
     Attributes:
         max_attempts: Requests for the answer, the first included. Rounds of tools are limited by ToolLimits.
@@ -73,7 +73,7 @@ class Budget:
             raise DefinitionError([DefinitionProblem("Budget", message) for message in messages])
 
     def problems(self, location: str, models: Iterable[str]) -> list[DefinitionProblem]:
-        """Return a problem for each model without a price, if money is limited."""
+        """Return a problem for each model without a price, if the budget limits money."""
         if self.money is None:
             return []
         return [
@@ -83,7 +83,7 @@ class Budget:
         ]
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price for the first of a model's names that ``prices`` contains."""
+        """Return the price of a model by the first of its names that ``prices`` contains, or None."""
         for name in names:
             for key in (name, name.partition(":")[2]):
                 if key in self.prices:

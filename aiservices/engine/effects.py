@@ -66,7 +66,7 @@ class Gather(NamedTuple):
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
-        max_concurrency: How many run at the same time; None for all.
+        max_concurrency: How many run at the same time. None sets no limit.
     """
 
     effects: tuple[CallModel | Run, ...]
@@ -79,12 +79,12 @@ class Emit:
 
     Attributes:
         event: The event.
-        shown: False to pass it to listeners only, because streams report the same in another way.
+        streamed: False to pass it only to listeners, because streams report the same in another way.
     """
 
     event: Any
     _: KW_ONLY
-    shown: bool = True
+    streamed: bool = True
 
 
 class Sleep(NamedTuple):
@@ -157,7 +157,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                 effect = step(outcome)
                 try:
                     if isinstance(effect, Emit):
-                        if effect.shown:
+                        if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
                     elif isinstance(effect, CallModel):
@@ -183,7 +183,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                 effect = step(outcome)
                 try:
                     if isinstance(effect, Emit):
-                        if effect.shown:
+                        if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
                     elif isinstance(effect, CallModel):

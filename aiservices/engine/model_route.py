@@ -94,7 +94,7 @@ class StrategyFallbacks:
             output_format = self._formats[option, refusal] = self._make(option, reasons)
         return output_format
 
-    def answer_tools(self) -> set[str]:
+    def output_tool_names(self) -> set[str]:
         """Return the names of the tools by which a model may give its answer."""
         formats = [self.output_format(option) for option in self.options]
         return {one.tooling.choice for one in formats if one.tooling is not None}

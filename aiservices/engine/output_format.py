@@ -271,11 +271,11 @@ def _with_coercion(reading: Reading[object], rule: str) -> Reading[object]:
 
 # Cached, because the models prepare equal tooling only once.
 @lru_cache(maxsize=256)
-def _combine(tools: Tooling | None, answer_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
+def _combine(tools: Tooling | None, output_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
     """Return the tools of a method together with the tool by which the model gives its answer."""
-    if tools is None or answer_tool is None:
-        return tools or answer_tool
-    return Tooling((*tools.tools, *answer_tool.tools), "auto" if accepts_text else "required")
+    if tools is None or output_tool is None:
+        return tools or output_tool
+    return Tooling((*tools.tools, *output_tool.tools), "auto" if accepts_text else "required")
 
 
 def _hint(parser: TypeParser[Any]) -> str:

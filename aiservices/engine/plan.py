@@ -1,8 +1,8 @@
-"""What the engine needs for a call: the plan of the method, the invocation, and the state of the call.
+"""The data of a call: the plan of the method, the invocation, and the state of the call.
 
 The plan is made once, when the service is created. Each call makes an Invocation, which is frozen:
-interceptors change it by making copies. What grows during the call is in its CallState, which all copies
-share.
+interceptors change it by making copies. Everything that changes during the call is in its CallState, which
+all copies share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
 class CallPlan(NamedTuple):
-    """What is the same for all calls of one method.
+    """The models, options and tools of one method, which are the same for all calls.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -35,7 +35,7 @@ class CallPlan(NamedTuple):
         routes: The models to ask, in order, each with the strategies for the output type.
         options: The options of the service and the method.
         toolbox: The tools that the model may call; None if there are none.
-        tool_errors: What the model is told when a tool call fails.
+        tool_errors: Functions that choose the text for the model when a tool call fails.
         transform: A function that changes each request just before it is sent.
         has_memory_id: True if a parameter of the method is the memory id.
     """
@@ -57,24 +57,27 @@ class CallPlan(NamedTuple):
 
     @property
     def output_format(self) -> OutputFormat:
-        """The output format that the first model would get now."""
+        """The output format that the next request to the first model would use."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
-        """Start a call with this request and no arguments."""
+        """Return the invocation of a call with this request and without arguments."""
         hooks = () if self.transform is None else (self.transform,)
         return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
 
 @dataclass(slots=True)
 class CallState:
-    """What changes during one call, shared by all copies of its Invocation.
+    """The state of one call, such as its attempts and tool results.
+
+    All copies of an Invocation share it.
 
     Attributes:
         budget: The limits of the call.
         started_at: When the call began, by ``time.monotonic()``.
         attempts: All requests so far, each with its purpose.
-        text_shown: True once a stream has handed out text, after which nothing is asked again.
+        text_streamed: True once a stream has yielded text to the user. After that, no answer is requested
+            again.
         output_format: The format of the last request; None before the first.
         route: The model of the last request, with its strategies; None before the first.
         failovers: The choice of models so far, by the routes to choose from.
@@ -91,7 +94,7 @@ class CallState:
     budget: Budget
     started_at: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
-    text_shown: bool = False
+    text_streamed: bool = False
     output_format: OutputFormat | None = None
     route: ModelRoute | None = None
     failovers: dict[tuple[ModelRoute, ...], ModelFailover] = field(default_factory=dict)
@@ -105,7 +108,7 @@ class CallState:
 
     @property
     def seconds(self) -> float:
-        """Wall time since the call began."""
+        """The seconds since the call began."""
         return time.monotonic() - self.started_at
 
     @property
@@ -115,7 +118,7 @@ class CallState:
 
     @property
     def tokens(self) -> int:
-        """The tokens of all replies so far."""
+        """The number of tokens that all replies of the call used so far."""
         total = 0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
@@ -124,7 +127,7 @@ class CallState:
 
     @property
     def money(self) -> float:
-        """The cost of all replies so far, by the prices of the budget."""
+        """The cost of all replies of the call so far, by the prices of the budget."""
         total = 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
@@ -133,7 +136,10 @@ class CallState:
         return total
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with a timeout and a deadline that end when the seconds of the budget end."""
+        """Return the request with a deadline at the end of the time that the budget allows.
+
+        Its timeout is shortened accordingly.
+        """
         left, timeout = self.seconds_left, request.options.timeout
         if left is None:
             return request
@@ -143,19 +149,22 @@ class CallState:
         return replace(request, options=options, deadline=time.monotonic() + left)
 
     def next_attempt_number(self) -> int:
-        """Return the number of the next request, from 1. Side questions do not count, rounds of tools do."""
+        """Return the number of the next request of the call, from 1.
+
+        Rounds of tools count; side questions of interceptors do not.
+        """
         number = self.earlier_requests + 1
         for attempt in self.attempts:
             number += attempt.purpose is not AttemptPurpose.SIDE_QUESTION
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Give the attempts from the index ``since`` on another purpose."""
+        """Change the purpose of all attempts from the index ``since`` on."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
     def exceeded(self) -> BudgetExceededError | None:
-        """Return an error if the budget forbids another request, else None."""
+        """Return an error if the budget does not allow another request, else None."""
         budget = self.budget
         made = 0
         for attempt in self.attempts:
@@ -171,11 +180,11 @@ class CallState:
         return None
 
     def may_retry(self) -> bool:
-        """Return True if another request may follow one that failed or whose reply could not be read.
+        """Return True if another request may follow a failed request or an unreadable reply.
 
-        Not after a stream has handed out text: another answer would begin in the middle of the first.
+        After a stream has yielded text it may not, because the user already has a part of the first answer.
         """
-        return not self.text_shown and self.exceeded() is None
+        return not self.text_streamed and self.exceeded() is None
 
 
 def _exceeded(limit: str, message: str) -> BudgetExceededError:
@@ -187,10 +196,10 @@ class Invocation:
     """One call of a method, as interceptors see it. ``dataclasses.replace`` makes changed copies.
 
     Attributes:
-        plan: What is the same for all calls of the method.
+        plan: The models, options and tools of the method.
         request: The request to be made: messages and options. The engine adds the output format and the
             tools.
-        state: What changes during the call: attempts, messages of tools, data of interceptors.
+        state: The state of the call: attempts, messages of tools, data of interceptors.
         routes: The models to ask.
         toolbox: The tools that the model may call; None if there are none.
         request_hooks: Functions that see, and may change, each request just before it is sent, in this order.
@@ -198,8 +207,9 @@ class Invocation:
         memory_id: The argument that is the memory id.
         user_name: The argument that is the name of the user.
         tool_context: The arguments that only tools, retrievers and listeners see, by parameter name.
-        examples: Few-shot examples that are put before the question.
-        approvals: For each tool call that waited for approval, by its id: True, False or the reason for a no.
+        examples: Few-shot examples that are put before the user message.
+        approvals: For each tool call that waited for approval, by its id: True, False or the reason for a
+            refusal.
     """
 
     plan: CallPlan
@@ -217,18 +227,18 @@ class Invocation:
 
     @property
     def is_resumed(self) -> bool:
-        """True if the call waited for approval and its tools are about to run."""
+        """True if the call waited for approval and its tool calls are still to be run."""
         messages = self.state.tool_messages
         return bool(messages) and isinstance(messages[-1], AiMessage) and bool(messages[-1].tool_calls)
 
     @property
     def messages_sent(self) -> int:
-        """The number of this call's tool messages that are already in the request."""
+        """The number of tool messages of the call that the request already contains."""
         messages = self.state.tool_messages
         if not messages:
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
-        """Return a copy whose requests are passed to ``hook`` last, just before they are sent."""
+        """Return a copy with one more function that may change each request before it is sent."""
         return replace(self, request_hooks=(*self.request_hooks, hook))

@@ -23,7 +23,7 @@ from .strategy_selection import select_strategies
 if TYPE_CHECKING:  # imported late, because few answers are repaired
     from output_parsers.strict.patch import Patch
 
-_MAX_PROBLEMS = 20  # how many the model is told at once
+_MAX_PROBLEMS = 20  # that one message to the model lists
 
 Mode = Literal["whole", "fields"]
 
@@ -37,10 +37,10 @@ class Retry:
     the repaired fields.
 
     Attributes:
-        max_attempts: How many answers are requested, the first included; None for as many as the budget
-            allows. The budget limits them in any case.
-        mode: "whole" to have the whole answer written again, "fields" to have only the wrong fields written
-            and put into the answer. If the answer as a whole does not fit, the whole is written again.
+        max_attempts: How many answers are requested, including the first. The budget also limits them; None
+            sets no other limit.
+        mode: "whole" to request the whole answer again, "fields" to request only the wrong fields, which are
+            then put into the answer. If the problem is not in single fields, the whole answer is requested.
     """
 
     max_attempts: int | None = None
@@ -67,7 +67,7 @@ class Retry:
                 if answers == self.max_attempts or not invocation.state.may_retry():
                     _note_exceeded_budget(error, invocation)
                     raise
-                yield Emit(AnswerRejected(error), shown=False)
+                yield Emit(AnswerRejected(error), streamed=False)
                 tool_messages = original.state.tool_messages[messages_sent:]
                 repair = None
                 if self.mode == "fields":

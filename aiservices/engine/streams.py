@@ -215,14 +215,14 @@ class Stream(Generic[T_co]):
             yield from self._state.user_events(event)
 
     def result(self) -> Result[T_co]:
-        """Wait for the complete value and return it with the account of the call."""
+        """Wait for the complete value and return it with the details of the call."""
         for event in self._remaining_events():
             self._state.update(event)
         return self._state.final_result()
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """The value as far as it is known, without waiting for more."""
+        """The current snapshot of the value, without waiting for more events."""
         return self._state.snapshot()
 
     def close(self) -> None:
@@ -270,14 +270,14 @@ class AsyncStream(Generic[T_co]):
                 yield user_event
 
     async def result(self) -> Result[T_co]:
-        """Wait for the complete value and return it with the account of the call."""
+        """Wait for the complete value and return it with the details of the call."""
         async for event in self._remaining_events():
             self._state.update(event)
         return self._state.final_result()
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """The value as far as it is known, without waiting for more."""
+        """The current snapshot of the value, without waiting for more events."""
         return self._state.snapshot()
 
     async def aclose(self) -> None:
@@ -319,7 +319,7 @@ class TextChunks:
 
     def chunks(self, event: object) -> Iterator[object]:
         if type(event) is ReplyDelta and event.text:
-            self._state.text_shown = True
+            self._state.text_streamed = True
             yield event.text
         elif type(event) is Accepted and event.answer.value and not self._was_streamed(event.answer):
             yield str(event.answer.value)
@@ -327,7 +327,7 @@ class TextChunks:
     def _was_streamed(self, answer: Answer) -> bool:
         """Return True if the text of the answer was already yielded in chunks."""
         is_tool_result = bool(answer.messages) and isinstance(answer.messages[-1], ToolMessage)
-        return self._state.text_shown and not is_tool_result
+        return self._state.text_streamed and not is_tool_result
 
 
 class ItemStream:
@@ -351,7 +351,7 @@ class ItemStream:
             self._reader = None if parser is None else cast("ItemListParser", parser).reader()
             self._text_of = output_format.text_extractor()
             self._answers_by_tool = output_format.tooling is not None
-        elif type(event) is Accepted:  # what the whole reply contains beyond the items shown so far
+        elif type(event) is Accepted:  # the rest of the list, after the items that were already yielded
             yield from list(event.answer.value)[self._item_count :]
         elif type(event) is ReplyDelta and self._reader is not None:
             if not self._answers_by_tool and (name := _called_tool(event)):
@@ -359,16 +359,16 @@ class ItemStream:
                 return
             text = self._text_of(event)
             while items := self._feed(self._reader, text):
-                self._invocation.state.text_shown = True
+                self._invocation.state.text_streamed = True
                 self._item_count += len(items)
                 yield from items
-                text = ""  # an invalid item raises only after the items before it were handed out
+                text = ""  # an invalid item raises an error only after the items before it were yielded
 
     def _stop_reading(self, reader: ItemReader[Any], tool_name: str) -> None:
         """Ignore the rest of a reply that calls a tool. Raises _ItemError if items were yielded."""
         self._reader = None
         if self._item_count:
-            message = f"the model called the tool {tool_name} after items of its reply were handed out"
+            message = f"the model called the tool {tool_name} after items of its reply were yielded"
             raise self._error(reader.text, [Problem("$", message)], reader)
 
     def _feed(self, reader: ItemReader[Any], text: str) -> list[Any]:

@@ -92,14 +92,13 @@ def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
     try:
         text = formatter(run)
         if not isinstance(text, str):
-            raise TypeError(
-                f"ToolErrors returned {type(text).__name__}; it must return the text for the model"
-            )
+            raise TypeError(f"it returned {type(text).__name__}, but it must return the text for the model")
         return run._replace(text=text)
     except AiServiceError:
         raise
     except Exception as error:
-        raise ToolError(f"the call of {run.name} was not answered: {error}", call=run.call) from error
+        message = f"ToolErrors failed for the call of {run.name}: {error}"
+        raise ToolError(message, call=run.call) from error
 
 
 def _run(

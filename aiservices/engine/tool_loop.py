@@ -112,7 +112,7 @@ def request_model(
     """Send a request; if it fails, try a simpler strategy, the next model, or the same model later.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
-    if no model can be asked any more, and BudgetExceededError if the budget forbids another request.
+    if no model can be asked any more, and BudgetExceededError if the budget does not allow another request.
     """
     state = invocation.state
     failover = state.failovers.get(invocation.routes) or _start_failover(invocation)
@@ -137,7 +137,7 @@ def request_model(
         except ModelError as error:
             seconds = time.monotonic() - started_at
             state.attempts.append(Attempt(name, None, error, seconds, output_format.strategy))
-            yield Emit(ReplyFailed(name, error, seconds), shown=False)
+            yield Emit(ReplyFailed(name, error, seconds), streamed=False)
             wait = failover.after_failure(
                 error,
                 may_retry=state.may_retry(),
@@ -148,17 +148,17 @@ def request_model(
                 raise _time_is_over(state) or error from error
             if wait:
                 yield Sleep(wait)
-        except ServiceOutputError as error:  # the consumer of a stream found an item that does not fit
+        except ServiceOutputError as error:  # thrown in by the iterator of a stream: an item does not fit
             seconds = time.monotonic() - started_at
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             state.attempts.append(Attempt(name, error.reply, cause, seconds, output_format.strategy))
-            yield Emit(ReplyFailed(name, error, seconds), shown=False)
+            yield Emit(ReplyFailed(name, error, seconds), streamed=False)
             raise
         else:
             seconds = time.monotonic() - started_at
             state.attempts.append(Attempt(name, reply, None, seconds, output_format.strategy))
             current.remember_refusals()
-            yield Emit(ReplyReceived(name, reply, seconds), shown=False)
+            yield Emit(ReplyReceived(name, reply, seconds), streamed=False)
             return ModelResponse(reply, output_format)
 
 
@@ -333,7 +333,7 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
             is_async=plan.is_async,
             qualname=plan.qualname,
         )
-        if any(tool.name in route.strategies.answer_tools() for route in plan.routes):
+        if any(tool.name in route.strategies.output_tool_names() for route in plan.routes):
             message = f"the tool {tool.name} has the name of the tool that gives the answer; rename it"
             problems.append(DefinitionProblem(plan.qualname, message))
     if problems:

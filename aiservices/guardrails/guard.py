@@ -191,7 +191,7 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
             raise TypeError(f"{expected}, but it returned {verdict!r}")
     except Exception as error:
         raise guard_failure(name, stage, invocation, error) from error
-    yield Emit(GuardrailRan(name, stage, verdict), shown=False)
+    yield Emit(GuardrailRan(name, stage, verdict), streamed=False)
     if isinstance(verdict, Refused):
         message = f"{invocation.plan.qualname}: the {stage} guard {name} refused: {verdict.message}"
         raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message)

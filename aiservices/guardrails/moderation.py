@@ -195,7 +195,7 @@ class ModerationCheck:
         except Exception as error:
             verdict = self._failure(error)
         else:
-            yield Emit(ModerationRan(self._stage, results), shown=False)
+            yield Emit(ModerationRan(self._stage, results), streamed=False)
         self.is_open = False
         return verdict
 
@@ -299,7 +299,7 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = event._replace(error=blocked_by)
     if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
-        yield Emit(event, shown=False)
+        yield Emit(event, streamed=False)
     if not isinstance(event, ModerationRan):  # the event of a nested check comes before that of the reply
         raise _FlowClosed
 

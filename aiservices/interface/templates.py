@@ -36,8 +36,9 @@ _CLOCK: dict[str, Callable[[], str]] = {
     "current_time": lambda: datetime.now().time().isoformat("seconds"),
     "current_date_time": lambda: datetime.now().isoformat(timespec="seconds"),
 }
-KNOWN_IN_RECORDS = _JINJA_FUNCTIONS | _CLOCK.keys()
-ALWAYS_KNOWN = KNOWN_IN_RECORDS | {FORMAT_INSTRUCTIONS}
+# The names that need no parameter: in the templates of structured prompt classes, and in those of methods.
+RECORD_TEMPLATE_NAMES = _JINJA_FUNCTIONS | _CLOCK.keys()
+METHOD_TEMPLATE_NAMES = RECORD_TEMPLATE_NAMES | {FORMAT_INSTRUCTIONS}
 # The templates of structured prompt classes. The class is the weak key, so that local classes can be
 # collected.
 _RECORD_PROMPTS: WeakKeyDictionary[type, Prompt] = WeakKeyDictionary()

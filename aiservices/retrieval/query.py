@@ -325,5 +325,5 @@ def hide_from_stream(flow: Flow[T]) -> Flow[T]:
 
 def _perform_hidden(effect: Effect) -> Flow[Any]:
     if isinstance(effect, Emit):
-        effect = replace(effect, shown=False)
+        effect = replace(effect, streamed=False)
     return (yield from without_streaming(effect))

@@ -285,7 +285,7 @@ def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
 
     It passes no arguments to ``__init__`` and sets no attributes.
     """
-    message = "an attribute without a value, which a service cannot set; give it a value or remove it"
+    message = "the attribute has no value, and a service cannot set it; give it a value or remove it"
     problems = [
         DefinitionProblem(f"{cls.__name__}.{attribute}", message)
         for attribute in attributes_without_value(cls)
@@ -456,12 +456,12 @@ def _make_routes(
 def _tool_name_problems(
     toolbox: Toolbox, routes: Iterable[ModelRoute], qualname: str
 ) -> list[DefinitionProblem]:
-    answer_tools = {name for route in routes for name in route.strategies.answer_tools()}
+    output_tool_names = {name for route in routes for name in route.strategies.output_tool_names()}
     message = "has the name of the tool that gives the answer; rename it"
     return [
         DefinitionProblem(qualname, f"the tool {name} {message}")
         for name in toolbox.tools
-        if name in answer_tools
+        if name in output_tool_names
     ]
 
 

@@ -14,9 +14,9 @@ from ..engine.output_format import INSTRUCTIONS_MARK, FewShotExample
 from ..interface.decorators import ExampleSource, SystemSource, TemplateSource
 from ..interface.parameters import Parameter, Role
 from ..interface.templates import (
-    ALWAYS_KNOWN,
     FORMAT_INSTRUCTIONS,
-    KNOWN_IN_RECORDS,
+    METHOD_TEMPLATE_NAMES,
+    RECORD_TEMPLATE_NAMES,
     MediaMarks,
     Prompt,
     TemplateError,
@@ -313,7 +313,7 @@ def _check_template(
     if prompt is None:
         return frozenset()
     hidden = {p.name: p.role for p in parameters if p.role not in _TEMPLATE_ROLES and p.name not in names}
-    for name in sorted(prompt.variables - ALWAYS_KNOWN - set(names)):
+    for name in sorted(prompt.variables - METHOD_TEMPLATE_NAMES - set(names)):
         if name == "it":
             if len(it_candidates) == 1:
                 continue
@@ -387,7 +387,7 @@ def _check_structured_prompt(cls: type, qualname: str, problems: list[Definition
     if prompt is None:
         return
     names = field_names(cls)
-    for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
+    for name in sorted(prompt.variables - RECORD_TEMPLATE_NAMES - set(names)):
         message = f"its template uses {{{{{name}}}}}, but its fields are: {_names_with_hint(names, name)}"
         problems.append(DefinitionProblem(location, message))
 

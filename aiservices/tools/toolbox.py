@@ -83,7 +83,7 @@ class Toolbox:
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
-        """Return the tool specifications for a model with these capabilities; None without tools."""
+        """Return the tool specifications for a model with these capabilities; None if there are none."""
         if not self.tools:
             return None
         if capabilities not in self._offered:

@@ -116,7 +116,7 @@ def test_a_wait_that_outlasts_the_seconds_is_not_begun() -> None:
 
 
 def test_nothing_is_asked_again_once_text_was_handed_out() -> None:
-    state = CallState(Budget(), attempts=[FAILED], text_shown=True)
+    state = CallState(Budget(), attempts=[FAILED], text_streamed=True)
     assert wait_after(state, PASSING, 1) is None
 
 

@@ -297,7 +297,7 @@ def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int
     model = strict_provider(tool_calls_reply(*[("fail", "{}")] * number), "Done.")
     with pytest.raises(ToolError) as caught:
         CALL_KINDS[kind](text_service(model, fail, tool_errors=ToolErrors(execution=reraise)))
-    assert str(caught.value) == "the call of fail was not answered: secret"
+    assert str(caught.value) == "ToolErrors failed for the call of fail: secret"
     assert isinstance(caught.value.__cause__, Unsafe)
     assert (caught.value.call.name, len(caught.value.attempts)) == ("fail", 1)
 
@@ -313,12 +313,11 @@ def test_an_error_of_ours_that_ends_the_call_is_not_wrapped() -> None:
     )
 
 
-def test_who_says_no_text_to_the_model_ends_the_call() -> None:
+def test_a_function_of_tool_errors_that_returns_no_text_ends_the_call() -> None:
     errors = ToolErrors(unknown=lambda run: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ToolError) as caught:
         text_service(strict_provider(tool_calls_reply(("sub", "{}"))), add, tool_errors=errors).ask("x")
-    said = (
-        "the call of sub was not answered: ToolErrors returned NoneType; it must return the "
-        "text for the model"
+    assert str(caught.value) == (
+        "ToolErrors failed for the call of sub: it returned NoneType, but it must "
+        "return the text for the model"
     )
-    assert str(caught.value) == said

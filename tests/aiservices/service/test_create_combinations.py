@@ -256,7 +256,7 @@ def test_items_beside_the_call_of_a_tool_are_no_items_of_the_answer(
         read(service, got)
     assert got == [9]
     assert [problem.message for problem in error.value.problems] == [
-        "the model called the tool look after items of its reply were handed out"
+        "the model called the tool look after items of its reply were yielded"
     ]
 
 

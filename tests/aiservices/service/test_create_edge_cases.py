@@ -109,7 +109,7 @@ def test_an_attribute_without_a_value_is_a_fault() -> None:
         create(Chat, ScriptedChatModel([]))
 
     assert str(caught.value) == (
-        "Chat.name: an attribute without a value, which a service cannot set; give it a value or remove it"
+        "Chat.name: the attribute has no value, and a service cannot set it; give it a value or remove it"
     )
 
 
