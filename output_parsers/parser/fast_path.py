@@ -14,7 +14,7 @@ from functools import partial
 from typing import Annotated, Any, ForwardRef, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
-from pydantic_core import CoreConfig, SchemaError, SchemaValidator, ValidationError
+from pydantic_core import CoreConfig, SchemaError, SchemaValidator
 from typing_extensions import is_typeddict
 
 from ..result.errors import USER_CODE_ERRORS
@@ -59,7 +59,7 @@ def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None 
     return None if validate is None else _reader_with_key_count(validate, node, field)
 
 
-def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None) -> _Reader:
+def _reader_with_key_count(validate: Callable[..., Any], node: Node[Any], field: str | None) -> _Reader:
     """Wrap a validator so that it rejects JSON texts in which a key is unknown or appears twice."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
@@ -90,7 +90,7 @@ def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None
     return read
 
 
-def _compile_validator(schema: Any, *, has_floats: bool) -> _Reader | None:
+def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:
     """Return a pydantic-core function that validates JSON text strictly by a core schema.
 
     Return None if the installed version cannot do this for floats.
