@@ -27,7 +27,7 @@ READ_SECONDS = 600.0
 IDLE_SECONDS = 15.0  # routers drop connections that are idle for minutes without telling either end
 MAX_CONNECTIONS = 1000
 MAX_REDIRECTS = 5
-MAX_CACHED_PATHS = 256  # a path may hold the name of a model or a deployment, which callers choose
+MAX_CACHED_PATHS = 256  # a path may contain the name of a model or a deployment, which callers choose
 INVALID_HEADER = "a header contains a character that HTTP does not allow, such as a line break"
 DRAIN_SECONDS = 0.02  # the end of a body follows its last event at once, or it does not come at all
 

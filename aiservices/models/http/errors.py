@@ -331,7 +331,7 @@ def _connection_problem(chain: list[BaseException]) -> str:
             return f"{link}; check the key and extra_headers"
     # the inner exception says more than the SDK's "Connection error." or "Connection aborted."
     inner = chain[1] if len(chain) > 1 else chain[0]
-    if "Illegal header" in str(inner):  # its text quotes the header, which may hold the key
+    if "Illegal header" in str(inner):  # its text quotes the header, which may contain the key
         return f"{INVALID_HEADER}; check the key and extra_headers"
     text = shorten(" ".join(str(inner).split()), _MAX_QUOTED)
     return f"the connection failed ({type(inner).__name__}: {text}); check base_url and the network"

@@ -213,7 +213,7 @@ class SyncHttpClient:
             except UrllibProxyError as error:
                 if "Timeout" in type(error.original_error).__name__:
                     raise
-                # without the cause, whose text holds the address of the proxy with its password
+                # without the cause, whose text contains the URL of the proxy with its password
                 raise ProxyError(str(error.original_error)) from None
             if raw.status < 200:
                 # the final response follows, and would be read as the response to the next request

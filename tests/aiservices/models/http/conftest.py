@@ -1,4 +1,4 @@
-"""Blocking and asynchronous calls behind one interface, certificates, and a server that echoes."""
+"""Fixtures for tests of HTTP: blocking and asynchronous callers, certificates, and an echo server."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ KEY = "sk-test-0123456789"
 
 
 class Caller(Protocol):
-    """Sends requests to one model."""
+    """The interface of objects that send requests to one model by blocking or asynchronous calls."""
 
     def ask(self, request: ChatRequest = HELLO) -> str: ...
 
     def stream(self, request: ChatRequest = HELLO, *, until: int | None = None) -> str:
-        """The text of a stream, left after so many pieces."""
+        """Return the text of a stream; with ``until``, the stream is left after so many pieces."""
 
     def close(self) -> None: ...
 
     def end(self) -> None: ...
 
     def settled(self, server: FaultyServer) -> bool:
-        """Whether the server sees no connection any more; an event loop goes on meanwhile."""
+        """Return True if all connections of the server are closed soon, while the event loop runs."""
 
 
 class BlockingCaller:
@@ -107,21 +107,21 @@ class AsyncCaller:
 
 @pytest.fixture(params=[BlockingCaller, AsyncCaller])
 def make_caller(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Caller]]:
-    """Makes what asks the model at an address; once a test blocks, once it waits."""
-    made: list[Caller] = []
+    """Return a function that creates a caller for a base URL: a blocking one, then an asynchronous one."""
+    callers: list[Caller] = []
 
     def make(base_url: str) -> Caller:
-        made.append(request.param(base_url))
-        return made[-1]
+        callers.append(request.param(base_url))
+        return callers[-1]
 
     yield make
-    for one in made:
-        one.end()
+    for caller in callers:
+        caller.end()
 
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs certificates; ``file`` holds its own."""
+    """A certificate authority for tests; ``file`` contains its own certificate."""
 
     file: Path
     name: x509.Name
@@ -132,28 +132,30 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "An authority for tests")])
         basic = x509.BasicConstraints(ca=True, path_length=0)
-        made = _certificate(name, name, key).add_extension(basic, critical=True)
+        certificate = _certificate(name, name, key).add_extension(basic, critical=True)
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        made = made.add_extension(usage, critical=True).add_extension(identifier, critical=False)
+        certificate = certificate.add_extension(usage, critical=True).add_extension(
+            identifier, critical=False
+        )
         file = folder / "authority.pem"
-        file.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        file.write_bytes(certificate.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         return cls(file, name, key)
 
-    def server(self, host: str = "127.0.0.1", *, days: int = 1, by_itself: bool = False) -> ssl.SSLContext:
-        """The context of a server for that host, whose certificate is good for so many days."""
+    def server(self, host: str = "127.0.0.1", *, days: int = 1, self_signed: bool = False) -> ssl.SSLContext:
+        """Return the TLS context of a server for a host, with a certificate that is valid for some days."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
         try:
             other: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
         except ValueError:
             other = x509.DNSName(host)
-        made = _certificate(name, name if by_itself else self.name, key, days)
-        made = made.add_extension(x509.SubjectAlternativeName([other]), critical=False)
-        issuer = key if by_itself else self.key
+        certificate = _certificate(name, name if self_signed else self.name, key, days)
+        certificate = certificate.add_extension(x509.SubjectAlternativeName([other]), critical=False)
+        issuer = key if self_signed else self.key
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key())
-        signed = made.add_extension(identifier, critical=False).sign(issuer, hashes.SHA256())
-        file = self.file.with_name(f"{host}-{days}-{by_itself}.pem")
+        signed = certificate.add_extension(identifier, critical=False).sign(issuer, hashes.SHA256())
+        file = self.file.with_name(f"{host}-{days}-{self_signed}.pem")
         file.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -188,7 +190,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
-    """The authority, which models trust while the test runs."""
+    """Return the authority, which models trust while the test runs."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     ssl_context.cache_clear()
     yield authority
@@ -196,7 +198,7 @@ def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 
 class EchoServer:
-    """Answers each request with the last message in it, however many ask at once.
+    """A server that replies to each request with its last message, also to many requests at once.
 
     ``opened`` counts connections, ``request_count`` requests. A reply comes after ``delay`` seconds.
     """
@@ -271,7 +273,7 @@ ProcessRun = Callable[..., Any]
 
 @pytest.fixture
 def run(tmp_path: Path) -> ProcessRun:
-    """Runs a script in a process of its own and gives the JSON that it prints; warnings are errors there."""
+    """Return a function that runs a script in a new process, with warnings as errors, and parses its JSON."""
 
     def run_script(script: str, *arguments: str, **environment: str) -> Any:
         file = tmp_path / "script.py"
@@ -292,7 +294,7 @@ def run(tmp_path: Path) -> ProcessRun:
 
 @pytest.fixture
 def leaves_nothing() -> Iterator[None]:
-    """Asserts that a test leaves no more files and threads than there were."""
+    """Assert that a test leaves no additional open files and threads."""
     files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     yield
     deadline = time.monotonic() + MAX_WAIT

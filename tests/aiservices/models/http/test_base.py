@@ -1,4 +1,4 @@
-"""What goes out: addresses, headers and bodies, as the SDK sends them or a clear error."""
+"""The URLs, headers and bodies that are sent equal those of the openai SDK, or there is a clear error."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from aiservices.models.errors import InvalidReplyError, ModelConnectionError, Mo
 from aiservices.models.http import sync_client as connections
 from aiservices.models.requests import ChatOptions, ChatRequest
 
-MakeAsker = Callable[[str], Any]
+MakeCaller = Callable[[str], Any]
 
 
 def head(request: bytes) -> tuple[str, dict[str, list[str]]]:
-    """The first line of a request, and the values of each header."""
+    """Return the target of a request and the values of each header."""
     first, *lines = request.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
     headers: dict[str, list[str]] = {}
     for line in lines:
@@ -40,14 +40,14 @@ def head(request: bytes) -> tuple[str, dict[str, list[str]]]:
         ("http://localhost:{port}/v1", "/v1/chat/completions"),
     ],
 )
-def test_paths_are_appended_to_the_base_url(make_caller: MakeAsker, url: str, target: str) -> None:
+def test_paths_are_appended_to_the_base_url(make_caller: MakeCaller, url: str, target: str) -> None:
     with FaultyServer(send(http_response())) as server:
         url = url.format(port=server.port)
         assert make_caller(url).ask() == "Hi"
         assert head(server.requests[0])[0] == target
 
 
-def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(make_caller: MakeAsker) -> None:
+def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(make_caller: MakeCaller) -> None:
     with FaultyServer(send(http_response())) as server:
         url = f"http://us%40er:p%3Aw@127.0.0.1:{server.port}/v1"
         assert make_caller(url).ask() == "Hi"
@@ -58,7 +58,7 @@ def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(make_ca
         assert ours["host"] == theirs["host"]
 
 
-def test_an_ipv6_address_is_reached(make_caller: MakeAsker) -> None:
+def test_an_ipv6_address_is_reached(make_caller: MakeCaller) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("needs IPv6")
     with (
@@ -81,7 +81,7 @@ def _answer_once(listening: socket.socket) -> None:
 
 
 def test_an_international_host_is_reached_by_its_ascii_name(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
@@ -90,7 +90,7 @@ def test_an_international_host_is_reached_by_its_ascii_name(
         assert head(proxy.requests[0])[1]["host"] == ["xn--mdel-5qa.test:81"]
 
 
-def test_an_invalid_host_name_is_an_error(make_caller: MakeAsker) -> None:
+def test_an_invalid_host_name_is_an_error(make_caller: MakeCaller) -> None:
     with pytest.raises(ModelConnectionError) as caught:
         make_caller(f"http://{'ö' * 80}.test/v1").ask()
     assert str(caught.value) == "openai:m: the host in base_url is not a valid name"
@@ -99,7 +99,7 @@ def test_an_invalid_host_name_is_an_error(make_caller: MakeAsker) -> None:
 @pytest.mark.parametrize(
     "location", ["http://[::1/x", "http://127.0.0.1:99999/x", "http://127.0.0.1:abc/", "http://", "//"]
 )
-def test_a_redirect_to_an_invalid_address_is_an_error(make_caller: MakeAsker, location: str) -> None:
+def test_a_redirect_to_an_invalid_address_is_an_error(make_caller: MakeCaller, location: str) -> None:
     with FaultyServer(send(http_response(b"", "307 R", f"location: {location}\r\n"))) as server:
         with pytest.raises(InvalidReplyError) as caught:
             make_caller(server.base_url).ask()
@@ -107,14 +107,14 @@ def test_a_redirect_to_an_invalid_address_is_an_error(make_caller: MakeAsker, lo
         assert len(server.requests) == 1
 
 
-def test_a_redirect_with_spaces_is_followed(make_caller: MakeAsker) -> None:
+def test_a_redirect_with_spaces_is_followed(make_caller: MakeCaller) -> None:
     there = send(http_response(b"", "307 R", "location: /v2 x?y=a b\r\n"))
     with FaultyServer(there, send(http_response())) as server:
         assert make_caller(server.base_url).ask() == "Hi"
         assert server.paths() == ["/v1/chat/completions", "/v2%20x?y=a%20b"]
 
 
-def test_headers_of_a_call_replace_others_whatever_their_case(make_caller: MakeAsker) -> None:
+def test_headers_of_a_call_replace_others_whatever_their_case(make_caller: MakeCaller) -> None:
     mine = {"Authorization": "Bearer mine", "User-Agent": "me", "X-Mine": "1", "aCCept": "x/y"}
     with FaultyServer(send(http_response())) as server:
         client = make_caller(server.base_url)
@@ -127,7 +127,7 @@ def test_headers_of_a_call_replace_others_whatever_their_case(make_caller: MakeA
 
 
 def test_the_environment_sets_the_same_headers_as_in_the_sdk(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj_1")
@@ -143,7 +143,7 @@ def test_the_environment_sets_the_same_headers_as_in_the_sdk(
         assert [ours.get(name) for name in names] == [theirs.get(name) for name in names]
 
 
-def test_a_server_that_does_not_read_a_large_body_is_a_timeout(make_caller: MakeAsker) -> None:
+def test_a_server_that_does_not_read_a_large_body_is_a_timeout(make_caller: MakeCaller) -> None:
     over = threading.Event()
     request = ChatRequest.of("x" * 16_000_000, options=ChatOptions(timeout=0.2))
     with EagerServer(lambda _: over.wait(MAX_WAIT)) as server:
@@ -157,7 +157,7 @@ def test_a_server_that_does_not_read_a_large_body_is_a_timeout(make_caller: Make
         assert client.settled(server)
 
 
-def test_a_large_body_arrives_whole(make_caller: MakeAsker) -> None:
+def test_a_large_body_arrives_whole(make_caller: MakeCaller) -> None:
     with FaultyServer(send(http_response())) as server:
         client = make_caller(server.base_url)
         assert [client.ask(ChatRequest.of("x" * 3_000_000 + "ü")) for _ in range(2)] == ["Hi", "Hi"]
@@ -166,7 +166,7 @@ def test_a_large_body_arrives_whole(make_caller: MakeAsker) -> None:
         assert "transfer-encoding" not in head(server.requests[0])[1]
 
 
-def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(make_caller: MakeAsker) -> None:
+def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(make_caller: MakeCaller) -> None:
     there = send(http_response(b"", "308 R", "location: /v2\r\n"))
     with FaultyServer(there, send(http_response())) as server:
         assert make_caller(server.base_url).ask(ChatRequest.of("x" * 1_000_000)) == "Hi"

@@ -12,7 +12,7 @@ from faulty_server import BODY, FaultyServer, http_response, open_tunnel, send
 
 from aiservices.models.errors import ModelConnectionError, ModelError
 
-MakeAsker = Callable[[str], Any]
+MakeCaller = Callable[[str], Any]
 
 
 def at(server: FaultyServer, user: str = "") -> str:
@@ -20,14 +20,14 @@ def at(server: FaultyServer, user: str = "") -> str:
 
 
 def head(request: bytes) -> dict[str, str]:
-    """The first line of a request as "", and its headers."""
+    """Return the headers of a request by name, and its first line with the name ""."""
     first, *lines = request.partition(b"\r\n\r\n")[0].decode().split("\r\n")
     return {"": first, **{name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}}
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
 def test_a_proxy_receives_the_whole_address_of_a_plain_http_request(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, variable: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv(variable, at(proxy, "us%40er:s3cret%3Aword@"))
@@ -45,7 +45,7 @@ def test_a_proxy_receives_the_whole_address_of_a_plain_http_request(
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
 def test_a_proxy_only_tunnels_https_requests(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
 ) -> None:
     with (
         FaultyServer(send(http_response()), context=trusted.server("model.test")) as server,
@@ -65,7 +65,7 @@ def test_a_proxy_only_tunnels_https_requests(
 
 
 def test_a_proxy_without_a_scheme_is_an_http_proxy(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
@@ -74,7 +74,7 @@ def test_a_proxy_without_a_scheme_is_an_http_proxy(
 
 @pytest.mark.parametrize("exception", ["127.0.0.1", "127.0.0.1:{port}", "*", "a.test, 127.0.0.1"])
 def test_hosts_in_no_proxy_are_reached_directly(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, exception: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, exception: str
 ) -> None:
     with (
         FaultyServer(send(http_response())) as server,
@@ -87,7 +87,7 @@ def test_hosts_in_no_proxy_are_reached_directly(
 
 
 def test_loopback_addresses_go_through_the_proxy_unless_no_proxy_names_them(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy))
@@ -98,7 +98,7 @@ def test_loopback_addresses_go_through_the_proxy_unless_no_proxy_names_them(
 
 @pytest.mark.parametrize("name", ["::1", "[::1]"])
 def test_no_proxy_accepts_ipv6_addresses_with_or_without_brackets(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, name: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy))
@@ -110,7 +110,7 @@ def test_no_proxy_accepts_ipv6_addresses_with_or_without_brackets(
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway", "403 Forbidden"])
 def test_a_refused_tunnel_is_reported_with_its_status_and_without_secrets(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     with FaultyServer(send(http_response(b"", status))) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", at(proxy, "user:s3cret%3Aword@"))
@@ -126,7 +126,7 @@ def test_a_refused_tunnel_is_reported_with_its_status_and_without_secrets(
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway"])
 def test_the_status_of_a_proxy_that_refuses_plain_http_is_raised(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     with FaultyServer(send(http_response(b"", status))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy, "user:s3cret%3Aword@"))
@@ -135,7 +135,7 @@ def test_the_status_of_a_proxy_that_refuses_plain_http_is_raised(
         assert str(caught.value).startswith(f"openai:m at http://model.test/v1: {status[:3]} ")
 
 
-def test_an_unreachable_proxy_is_an_error(make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_proxy_is_an_error(make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(send(http_response())) as gone:
         there = at(gone, "user:s3cret@")
     monkeypatch.setenv("ALL_PROXY", there)
@@ -148,7 +148,7 @@ def test_an_unreachable_proxy_is_an_error(make_caller: MakeAsker, monkeypatch: p
 
 @pytest.mark.parametrize("kind", ["socks5", "socks5h", "socks4"])
 def test_other_proxies_are_rejected(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, kind: str
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", f"{kind}://user:s3cret@127.0.0.1:1")
     with pytest.raises(ModelConnectionError) as caught:

@@ -1,4 +1,4 @@
-"""Whom models trust over TLS, and what they say where they do not."""
+"""The certificates that models trust over TLS, and the errors for all others."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from aiservices.models.errors import ModelConnectionError, ModelTimeoutError
 from aiservices.models.http.base import ssl_context
 from aiservices.models.requests import ChatOptions, ChatRequest
 
-MakeAsker = Callable[[str], Any]
+MakeCaller = Callable[[str], Any]
 
 
-def refused(make_caller: MakeAsker, server: FaultyServer, base_url: str | None = None) -> str:
-    """What is said about the server, which nothing was sent to."""
+def connection_error(make_caller: MakeCaller, server: FaultyServer, base_url: str | None = None) -> str:
+    """Return the message of the error for a server that must not receive any request."""
     base_url = base_url or server.base_url
     client = make_caller(base_url)
     with pytest.raises(ModelConnectionError) as caught:
@@ -35,7 +35,7 @@ def refused(make_caller: MakeAsker, server: FaultyServer, base_url: str | None =
     return str(caught.value).removeprefix(f"openai:m at {base_url}: ")
 
 
-def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeAsker, trusted: Any) -> None:
+def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeCaller, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server()) as server:
         client = make_caller(server.base_url)
         assert [client.ask() for _ in range(3)] == ["Hi"] * 3
@@ -46,7 +46,7 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeAsker
 @pytest.mark.parametrize(
     ("certificate", "reason"),
     [
-        ({"by_itself": True}, "self-signed certificate"),
+        ({"self_signed": True}, "self-signed certificate"),
         ({"days": -1}, "certificate has expired"),
         (
             {"host": "127.0.0.2"},
@@ -56,25 +56,25 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeAsker
     ids=["self-signed", "expired", "of another host"],
 )
 def test_other_certificates_are_rejected(
-    make_caller: MakeAsker, trusted: Any, certificate: dict[str, Any], reason: str
+    make_caller: MakeCaller, trusted: Any, certificate: dict[str, Any], reason: str
 ) -> None:
     with FaultyServer(send(http_response()), context=trusted.server(**certificate)) as server:
-        message = refused(make_caller, server)
+        message = connection_error(make_caller, server)
     assert message == (f"its certificate is not trusted ({reason}); check base_url and the certificates")
 
 
-def test_a_host_name_must_be_that_of_the_certificate(make_caller: MakeAsker, trusted: Any) -> None:
+def test_a_host_name_must_be_that_of_the_certificate(make_caller: MakeCaller, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server("elsewhere.test")) as server:
-        message = refused(make_caller, server, f"https://localhost:{server.port}/v1")
+        message = connection_error(make_caller, server, f"https://localhost:{server.port}/v1")
     assert message == (
         "its certificate is not trusted (Hostname mismatch, certificate is not valid for 'localhost'.); "
         "check base_url and the certificates"
     )
 
 
-def test_an_untrusted_authority_is_rejected(make_caller: MakeAsker, authority: Any) -> None:
+def test_an_untrusted_authority_is_rejected(make_caller: MakeCaller, authority: Any) -> None:
     with FaultyServer(send(http_response()), context=authority.server()) as server:
-        message = refused(make_caller, server)
+        message = connection_error(make_caller, server)
     assert message == (
         "its certificate is not trusted (unable to get local issuer certificate); "
         "check base_url and the certificates"
@@ -82,7 +82,7 @@ def test_an_untrusted_authority_is_rejected(make_caller: MakeAsker, authority: A
 
 
 def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_text("")
@@ -97,15 +97,15 @@ def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
     ssl_context.cache_clear()
 
 
-def test_plain_http_where_tls_was_requested_is_a_clear_error(make_caller: MakeAsker) -> None:
+def test_plain_http_where_tls_was_requested_is_a_clear_error(make_caller: MakeCaller) -> None:
     with EagerServer(send_and_close(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")) as server:
-        message = refused(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
+        message = connection_error(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
     assert message == "the server does not speak TLS; check https in base_url"
 
 
-def test_tls_where_plain_http_was_requested_is_a_clear_error(make_caller: MakeAsker, trusted: Any) -> None:
+def test_tls_where_plain_http_was_requested_is_a_clear_error(make_caller: MakeCaller, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server()) as server:
-        message = refused(make_caller, server, f"http://127.0.0.1:{server.port}/v1")
+        message = connection_error(make_caller, server, f"http://127.0.0.1:{server.port}/v1")
     assert message.startswith("the connection ")
 
 
@@ -115,14 +115,14 @@ def test_tls_where_plain_http_was_requested_is_a_clear_error(make_caller: MakeAs
     ids=["RST", "FIN", "alert"],
 )
 def test_a_handshake_that_breaks_is_an_error_that_may_be_tried_again(
-    make_caller: MakeAsker, act: Action
+    make_caller: MakeCaller, act: Action
 ) -> None:
     with EagerServer(act) as server:
-        message = refused(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
+        message = connection_error(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
     assert message.startswith("the connection ")
 
 
-def test_a_handshake_that_never_ends_is_a_timeout(make_caller: MakeAsker) -> None:
+def test_a_handshake_that_never_ends_is_a_timeout(make_caller: MakeCaller) -> None:
     with EagerServer(send()) as server:
         client = make_caller(f"https://127.0.0.1:{server.port}/v1")
         with pytest.raises(ModelTimeoutError):

@@ -1,4 +1,4 @@
-"""Many calls at once on one model: in threads, in event loops, in processes that were forked."""
+"""Many calls at once on one model: in threads, in event loops and in forked processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model makes of servers that break HTTP: a right answer or a clear error, and nothing left open."""
+"""A server that violates HTTP causes a right answer or a clear error, and leaves nothing open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that are kept: those that went stale in the meantime, and how often a request is sent."""
+"""Reused connections: a stale one is replaced, and a request is never sent twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiservices.models.errors import ModelConnectionError, ModelError
 from aiservices.models.http import async_client as waiting, sync_client as connections
 from aiservices.models.openai import OpenAiChatModel
 
-MakeAsker = Callable[[str], Any]
+MakeCaller = Callable[[str], Any]
 
 
 class Greeter(Protocol):
@@ -22,7 +22,7 @@ class Greeter(Protocol):
     def greet(self) -> str: ...
 
 
-def test_ten_calls_need_one_connection(make_caller: MakeAsker) -> None:
+def test_ten_calls_need_one_connection(make_caller: MakeCaller) -> None:
     with FaultyServer(send(http_response())) as server:
         client = make_caller(server.base_url)
         assert [client.ask() for _ in range(10)] == ["Hi"] * 10
@@ -35,7 +35,7 @@ def test_ten_calls_need_one_connection(make_caller: MakeAsker) -> None:
     "act", [send_and_close(http_response()), send_and_reset(http_response())], ids=["FIN", "RST"]
 )
 def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
-    make_caller: MakeAsker, act: Action
+    make_caller: MakeCaller, act: Action
 ) -> None:
     with FaultyServer(act) as server:
         client = make_caller(server.base_url)
@@ -47,7 +47,7 @@ def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
 
 @pytest.mark.parametrize("act", [send_and_close(), send_and_reset()], ids=["FIN", "RST"])
 def test_a_connection_that_breaks_when_it_is_reused_is_an_error_once(
-    make_caller: MakeAsker, act: Action
+    make_caller: MakeCaller, act: Action
 ) -> None:
     with FaultyServer(send(http_response()), act, send(http_response())) as server:
         client = make_caller(server.base_url)
@@ -60,7 +60,7 @@ def test_a_connection_that_breaks_when_it_is_reused_is_an_error_once(
         assert server.opened == 2
 
 
-def test_a_restarted_server_is_reached_again(make_caller: MakeAsker) -> None:
+def test_a_restarted_server_is_reached_again(make_caller: MakeCaller) -> None:
     with FaultyServer(send(http_response())) as first:
         client = make_caller(first.base_url)
         assert client.ask() == "Hi"
@@ -75,7 +75,7 @@ def test_a_restarted_server_is_reached_again(make_caller: MakeAsker) -> None:
 
 
 def test_a_connection_that_was_idle_for_long_is_not_used_again(
-    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(waiting, "IDLE_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""Calls that are cancelled or interrupted, and models that nobody closes, leave nothing open."""
+"""Calls that are cancelled or interrupted, and models that are never closed, leave nothing open."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def model_at(base_url: str) -> OpenAiChatModel:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Interrupts are heard, as they are not where the tests run in the background of a shell."""
+    """Enable interrupts, which a shell disables for tests that run in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-async def cancelled_after_each_step(base_url: str, steps: int, *, anew: bool) -> None:
-    """Cancels calls after 0, 1, 2 … steps of the loop, and asks properly after each."""
+async def cancelled_after_each_step(base_url: str, steps: int, *, new_connection: bool) -> None:
+    """Cancel calls after 0, 1, 2 … steps of the loop, and check that the next call works."""
     model = model_at(base_url)
     for step in range(steps):
         call = asyncio.create_task(model.acomplete(ChatRequest.of("cancelled")))
@@ -43,22 +43,22 @@ async def cancelled_after_each_step(base_url: str, steps: int, *, anew: bool) ->
         (message,) = await asyncio.gather(call, return_exceptions=True)
         assert isinstance(message, asyncio.CancelledError) or message.text == "cancelled"
         assert (await model.acomplete(ChatRequest.of(f"after {step}"))).text == f"after {step}"
-        if anew:
+        if new_connection:
             await model.aclose()
     await model.aclose()
 
 
 @pytest.mark.usefixtures("leaves_nothing")
-@pytest.mark.parametrize("anew", [False, True], ids=["over a kept connection", "over a new one"])
+@pytest.mark.parametrize("new_connection", [False, True], ids=["over a reused connection", "over a new one"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_call_may_be_cancelled_at_any_step(echo: Any, host: str, anew: bool) -> None:
+def test_a_call_may_be_cancelled_at_any_step(echo: Any, host: str, new_connection: bool) -> None:
     url = echo.base_url.replace("127.0.0.1", host)
-    asyncio.run(cancelled_after_each_step(url, 61, anew=anew), debug=True)
+    asyncio.run(cancelled_after_each_step(url, 61, new_connection=new_connection), debug=True)
 
 
 @pytest.mark.usefixtures("leaves_nothing", "trusted")
 def test_a_call_may_be_cancelled_within_the_handshake(secure_echo: Any) -> None:
-    asyncio.run(cancelled_after_each_step(secure_echo.base_url, 40, anew=True))
+    asyncio.run(cancelled_after_each_step(secure_echo.base_url, 40, new_connection=True))
 
 
 @pytest.mark.usefixtures("leaves_nothing")

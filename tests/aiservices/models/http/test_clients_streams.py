@@ -1,4 +1,4 @@
-"""What becomes of the connection that a stream was read from."""
+"""The connection of a stream is reused after the last event, and closed if the stream is not at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiservices.models.http import async_client as waiting, sync_client as block
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatRequest
 
-MakeAsker = Callable[[str], Any]
+MakeCaller = Callable[[str], Any]
 
 
 def piece(text: str) -> bytes:
@@ -36,7 +36,7 @@ HELD = chunked_response(piece("H"), piece("i"), end=b"", content_type="text/even
     ids=["at once", "the end apart", "within the end", "within [DONE]"],
 )
 def test_ten_streams_need_one_connection(
-    make_caller: MakeAsker, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeCaller, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (blocking, waiting):
         monkeypatch.setattr(module, "DRAIN_SECONDS", MAX_WAIT)  # the end does come
@@ -48,7 +48,7 @@ def test_ten_streams_need_one_connection(
         assert server.settled(0)
 
 
-def test_connections_of_streams_with_a_length_are_reused_too(make_caller: MakeAsker) -> None:
+def test_connections_of_streams_with_a_length_are_reused_too(make_caller: MakeCaller) -> None:
     body = piece("Hi") + LAST + DONE
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(body)
     with FaultyServer(send(head + body)) as server:
@@ -57,7 +57,7 @@ def test_connections_of_streams_with_a_length_are_reused_too(make_caller: MakeAs
         assert server.opened == 1
 
 
-def test_a_body_that_does_not_end_after_the_last_event_is_closed(make_caller: MakeAsker) -> None:
+def test_a_body_that_does_not_end_after_the_last_event_is_closed(make_caller: MakeCaller) -> None:
     with FaultyServer(send(ENDLESS)) as server:
         client = make_caller(server.base_url)
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
@@ -65,7 +65,7 @@ def test_a_body_that_does_not_end_after_the_last_event_is_closed(make_caller: Ma
         assert server.settled(0)
 
 
-def test_bytes_after_the_last_event_do_not_affect_later_streams(make_caller: MakeAsker) -> None:
+def test_bytes_after_the_last_event_do_not_affect_later_streams(make_caller: MakeCaller) -> None:
     more = chunked_response(
         piece("H"), piece("i"), LAST, DONE, piece("No!"), piece("No!"), content_type="text/event-stream"
     )
@@ -74,7 +74,7 @@ def test_bytes_after_the_last_event_do_not_affect_later_streams(make_caller: Mak
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
 
 
-def test_a_stream_that_is_left_in_the_middle_closes_its_connection(make_caller: MakeAsker) -> None:
+def test_a_stream_that_is_left_in_the_middle_closes_its_connection(make_caller: MakeCaller) -> None:
     with FaultyServer(send(HELD), send(STREAM)) as server:
         client = make_caller(server.base_url)
         assert client.stream(until=1) == "H"
@@ -141,7 +141,7 @@ def test_an_error_while_a_stream_is_read_closes_its_connection() -> None:
         assert "".join(delta.text for delta in model.stream(ChatRequest.of("Hello"))) == "Hi"
 
 
-def test_a_stream_that_is_cut_does_not_affect_later_streams(make_caller: MakeAsker) -> None:
+def test_a_stream_that_is_cut_does_not_affect_later_streams(make_caller: MakeCaller) -> None:
     with FaultyServer(send_and_close(HELD), send(STREAM)) as server:
         client = make_caller(server.base_url)
         with pytest.raises(ModelConnectionError):

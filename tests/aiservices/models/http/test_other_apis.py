@@ -1,6 +1,6 @@
-"""A provider whose API differs from OpenAI's in every respect fits into ``aiservices.models.http`` unchanged.
+"""``aiservices.models.http`` supports an API that differs from OpenAI's in every respect.
 
-The API of this file has what the native APIs of Anthropic, Google and Amazon have: a system text outside of
+The API of this file has features of the native APIs of Anthropic, Google and Amazon: a system text beside
 the messages, the name of the model in the path, another path for streams, a signature over each request, and
 binary frames instead of server-sent events.
 """
@@ -91,7 +91,7 @@ def turns(messages: Sequence[Message]) -> list[JsonObject]:
 
 
 def frame(event: object) -> bytes:
-    """The length of the payload, its CRC32, and the payload."""
+    """Return a frame: the length of the payload, its CRC32, and the payload."""
     payload = json.dumps(event).encode()
     return struct.pack(">II", len(payload), zlib.crc32(payload)) + payload
 
@@ -220,7 +220,7 @@ def call_async_streaming(model: AcmeChatModel) -> list[str]:
 
 
 def acme_server(received: ReceivedRequest) -> Reply:
-    """Reply with the system text and the last message, if the signature fits the request as it arrived."""
+    """Reply with the system text and the last message if the signature of the request is valid."""
     url = f"http://{received.headers['host']}{received.path}"
     expected = f"me {signature(url, received.headers['x-acme-date'], received.body)}"
     if received.headers["authorization"] != expected:

@@ -328,11 +328,11 @@ class TestNames:
     def test_a_model_string_names_it(self, tmp_path: Path) -> None:
         mine = tmp_path / "mine.gguf"
         mine.write_bytes(b"GGUF")
-        found = find_model(f"local:{mine}")
-        assert isinstance(found, LocalChatModel)
-        assert isinstance(found, ChatModel)
-        assert found.name == "local:mine"
-        assert found.capabilities == Capabilities(
+        model = find_model(f"local:{mine}")
+        assert isinstance(model, LocalChatModel)
+        assert isinstance(model, ChatModel)
+        assert model.name == "local:mine"
+        assert model.capabilities == Capabilities(
             json_schema=True, json_mode=True, constrained=True, tools=True
         )
 

@@ -1,4 +1,4 @@
-"""Formats of times become patterns, in which the offset is optional."""
+"""Time formats of a JSON Schema become patterns in which the offset is optional."""
 
 import re
 from typing import Any

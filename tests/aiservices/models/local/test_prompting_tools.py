@@ -1,4 +1,4 @@
-"""The embedded model is told of tools, its calls are held to their schemas, and read as they come."""
+"""The embedded model gets a description of the tools, and its calls are constrained and parsed."""
 
 import json
 from collections.abc import Iterator

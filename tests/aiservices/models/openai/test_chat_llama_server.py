@@ -1,4 +1,4 @@
-"""A service works, through the real SDK, against a real OpenAI-compatible server with a real model."""
+"""A service works with the real SDK, a real OpenAI-compatible server and a real model."""
 
 import asyncio
 import os

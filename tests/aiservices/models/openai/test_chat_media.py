@@ -1,4 +1,4 @@
-"""Promises of the models on images, sound and files: what is sent to each API, and what none is asked for."""
+"""Images, audio and files: the JSON that each API gets, and the errors for unsupported ones."""
 
 from __future__ import annotations
 

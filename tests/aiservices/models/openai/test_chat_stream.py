@@ -1,4 +1,4 @@
-"""Promises of streaming: any cut of the bytes reads the same, and nothing incomplete passes for whole."""
+"""Streams of chat completions: any cut of the bytes reads the same, and an incomplete reply is an error."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_one_long_line_in_many_pieces_takes_linear_time() -> None:
         assert splitter.feed(piece) == []
     (data,) = splitter.feed(b"\n\n")
     assert len(data) == 10_000_000
-    assert time.perf_counter() - start < 5  # joined anew for every piece, it would take minutes
+    assert time.perf_counter() - start < 5  # it would take minutes if the text were joined for every piece
 
 
 @pytest.mark.parametrize(

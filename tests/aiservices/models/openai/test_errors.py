@@ -1,4 +1,4 @@
-"""Promises of the error mapping: each failure has its class, its whole message, and makes one request."""
+"""The error mapping: each failure has its class and its whole message, and makes one request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def model(request: pytest.FixtureRequest, loopback: Loopback) -> Iterator[OpenAi
 
 
 def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
-    """The error that a request ends with; the same, it must be, when it is asynchronous."""
+    """Return the error of a request, which must be the same for a blocking and an asynchronous call."""
     with pytest.raises(ModelError) as blocking:
         model.complete(request)
     with pytest.raises(ModelError) as waiting:

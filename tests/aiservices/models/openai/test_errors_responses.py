@@ -1,4 +1,4 @@
-"""Promises of OpenAiResponsesModel when things go wrong: one request, the right class, the whole message."""
+"""Failures of OpenAiResponsesModel: each has its class and its whole message, and makes one request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model(loopback: Loopback) -> Iterator[OpenAiResponsesModel]:
 
 
 def failure(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> ModelError:
-    """The error that a request ends with; the same, it must be, when it is asynchronous or a stream."""
+    """Return the error of a request, which must be the same for blocking, asynchronous and streamed calls."""
     with pytest.raises(ModelError) as blocking:
         model.complete(request)
     with pytest.raises(ModelError) as waiting:

@@ -1,4 +1,4 @@
-"""Promises of OpenAiResponsesModel: what it sends to the Responses API, and what it reads."""
+"""OpenAiResponsesModel: the requests that it sends to the Responses API, and the replies that it reads."""
 
 from __future__ import annotations
 
@@ -161,8 +161,12 @@ def test_requests_are_valid_for_the_types_of_the_sdk() -> None:
     adapter = TypeAdapter(
         ResponseCreateParamsNonStreaming
     )  # lives on, since lists are checked as they are read
-    taken = adapter.validate_python(EVERYTHING_SENT)
-    assert {**taken, "input": [*taken["input"]], "tools": [*taken["tools"]]} == EVERYTHING_SENT
+    validated = adapter.validate_python(EVERYTHING_SENT)
+    assert {
+        **validated,
+        "input": [*validated["input"]],
+        "tools": [*validated["tools"]],
+    } == EVERYTHING_SENT
 
 
 @pytest.mark.parametrize(("choice", "sent"), [("auto", {}), ("required", {"tool_choice": "required"})])

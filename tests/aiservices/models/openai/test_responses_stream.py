@@ -1,4 +1,4 @@
-"""Promises of streams of the Responses API: any cut reads the same, and no part passes for the whole."""
+"""Streams of the Responses API: any cut of the bytes reads the same, and an incomplete reply is an error."""
 
 from __future__ import annotations
 
