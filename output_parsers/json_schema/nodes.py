@@ -177,7 +177,7 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
 
     def of(self, part: JsonSchema) -> SchemaCheck:
-        """Return a SchemaCheck for a part of the JSON Schema.
+        """Return a validator for a part of the JSON Schema.
 
         References still refer to the whole schema.
         """

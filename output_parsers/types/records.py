@@ -500,7 +500,7 @@ class RootModelNode(Node[object]):
         return self._inner.write(model.root)
 
     def check(self, value: object, cursor: Cursor) -> object:
-        """Wrap a value in the root model.
+        """Wrap a value in an instance of a pydantic RootModel.
 
         Raises ValidationFailure if the model rejects it.
         """

@@ -150,7 +150,7 @@ class NumberNode(Node[T]):
 
     @abstractmethod
     def convert(self, number: int | Decimal, cursor: Cursor) -> T:
-        """Convert an exact number to the number type.
+        """Convert an exact number to a number type such as int or Decimal.
 
         Raises ValidationFailure if the type cannot hold it.
         """
@@ -441,7 +441,7 @@ class TemporalNode(Node[T]):
 
 
 class ExactFormat(NamedTuple):
-    """A format that most replies use, and that needs no reading word by word.
+    """A format of dates or times that one regular expression and one function can read.
 
     Attributes:
         pattern: The regular expression of the texts, which both Python and pydantic-core understand.
@@ -455,7 +455,7 @@ class ExactFormat(NamedTuple):
 
     @staticmethod
     def of(pattern: str, parse: Callable[[str], Any]) -> ExactFormat:
-        """Return the format for a regular expression."""
+        """Create an ExactFormat from a regular expression and a function that parses its matches."""
         return ExactFormat(pattern, lazy_regex(pattern), parse)
 
 
