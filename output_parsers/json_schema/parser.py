@@ -1,4 +1,4 @@
-"""Parsers for JSON Schemas and OpenAI function definitions that are written as dicts."""
+"""Parsers for JSON Schemas and for OpenAI and Anthropic definitions that are written as dicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROOT = "Root"  # the name of a schema in the definitions of another one
 
 
 class SchemaNode(ConstrainedNode):
-    """Reads values by a whole JSON Schema.
+    """Reads JSON data that is valid by a JSON Schema, or that can be made valid.
 
     Valid data is returned unchanged. Other data is aligned with the schema, then validated.
     """
@@ -122,7 +122,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
 
 
 class NamedSchema(NamedTuple):
-    """A JSON Schema with the name and the description that a provider's API has for it.
+    """A JSON Schema with a name and a description, as in the definition of a function or tool.
 
     Attributes:
         name: The name; "" for a JSON Schema without a title.
@@ -143,7 +143,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def named_schema(definition: Mapping[str, Any]) -> NamedSchema:
-    """Return the JSON Schema in a dict that is one, or that defines a function, a tool or a response format.
+    """Return the JSON Schema of a dict that is a schema, a function, a tool or a response format.
 
     These dicts are read, with the name and the description of the schema:
 
