@@ -224,7 +224,7 @@ def core_schema_of(node: Node[object]) -> CoreSchema:
 
 
 def _temporal_schema(format: str) -> CoreSchema:
-    """Return the schema of a date or time in the usual ISO 8601 format.
+    """Return the pydantic-core schema of a date or time in the usual ISO 8601 format.
 
     pydantic's own schemas also accept other formats and numbers, and have another class for time zones.
     """
@@ -274,7 +274,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the schema of a record that its class creates from the values of its fields."""
+    """Return the pydantic-core schema of a record that its class creates from field values."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:

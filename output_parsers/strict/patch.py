@@ -53,14 +53,14 @@ class Patch(NamedTuple, Generic[T]):
         return [_json_path(path) for path in self.paths_by_name.values()]
 
     def text(self, parts: dict[str, Json]) -> str:
-        """Return the JSON text of the reply with the new parts in place."""
+        """Return the JSON text of the repaired reply, in which the new parts replace the old ones."""
         value = self.original
         for name, path in self.paths_by_name.items():
             value = _replace(value, path, parts[name])
         return dump_json(value)
 
     def read(self, parts: dict[str, Json]) -> Reading[T]:
-        """Read the reply with the new parts in place.
+        """Read the repaired reply, in which the new parts replace the old ones.
 
         Raises OutputParsingError if the result does not fit the type.
         """

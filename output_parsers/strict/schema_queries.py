@@ -281,7 +281,11 @@ def _draft(raw: JsonSchema | bool) -> int:
 
 
 def _modernize_bounds(schema: JsonSchema) -> JsonSchema:
-    """Rewrite draft 4's ``{"minimum": 3, "exclusiveMinimum": true}`` as ``{"exclusiveMinimum": 3}``."""
+    """Rewrite the boolean ``exclusiveMinimum`` of JSON Schema draft 4 as a number.
+
+    For example, ``{"minimum": 3, "exclusiveMinimum": true}`` becomes ``{"exclusiveMinimum": 3}``. The same
+    applies to ``exclusiveMaximum``.
+    """
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         value = schema.get(exclusive)
         if isinstance(value, bool):
@@ -293,7 +297,10 @@ def _modernize_bounds(schema: JsonSchema) -> JsonSchema:
 
 
 def _modernize_arrays(schema: JsonSchema) -> JsonSchema:
-    """Rewrite a list under ``items`` as ``prefixItems``, and ``additionalItems`` as ``items``."""
+    """Rewrite the array keywords of older JSON Schema drafts as ``prefixItems`` and ``items``.
+
+    A list under ``items`` becomes ``prefixItems``, and ``additionalItems`` becomes ``items``.
+    """
     rest = {key: value for key, value in schema.items() if key != "additionalItems"}
     if isinstance(schema.get("items"), list):
         rest["prefixItems"] = rest.pop("items")
@@ -373,7 +380,7 @@ def describes_shape(option: JsonSchema) -> bool:
 
 
 def close_unevaluated(plain: JsonSchema) -> JsonSchema:
-    """Rewrite ``unevaluatedProperties: false`` as ``additionalProperties: false`` if both mean the same."""
+    """Replace ``unevaluatedProperties`` with ``additionalProperties`` if both mean the same."""
     others = {
         "additionalProperties",
         "if",

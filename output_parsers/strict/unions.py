@@ -1,4 +1,4 @@
-"""The codec for unions, which wraps branches that could be confused in a reply.
+"""The codec for unions, which keeps their branches distinguishable in a reply.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches that decode it to
 different values. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
@@ -203,7 +203,7 @@ _ComparedPairs = frozenset[tuple[int, int]]
 
 
 def is_identity(codec: Codec) -> bool:
-    """Return True if a codec decodes every value to the same value."""
+    """Return True if a codec never changes a value when it decodes it."""
     return all(part.is_identity for part in walk(codec))
 
 
