@@ -101,7 +101,9 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
 
 
 def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """Parse the JSON inside a string that begins with ``opening``; return other data unchanged.
+    """Parse JSON that was written as a string; return other data unchanged.
+
+    ``opening`` is the bracket with which the string must begin.
 
     Models sometimes write a nested object or array as a string. The conversion is recorded.
     """
@@ -212,7 +214,7 @@ def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
 
 
 def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
-    """Return the first repair of each rule before ``end``, with ``offset`` added to its position."""
+    """Return the first repair of each kind before ``end``, with ``offset`` added to its position."""
     if not repairs:
         return ()
     first: RepairLog = {}

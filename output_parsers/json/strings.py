@@ -182,7 +182,7 @@ class _StringEndFinder:
         self.last_follows_separator = False
 
     def find(self) -> _StringEnd:
-        """Find the closing quote. Raises JsonSyntaxError if none or more than one is possible."""
+        """Find the closing quote of a string. Raises JsonSyntaxError if none or several are possible."""
         pattern, text, position = _text_up_to_quote(self.opening), self.text, self.start
         while True:
             match = pattern.match(text, position)
@@ -242,7 +242,7 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Count a quote as text of the string. Raises JsonSyntaxError if it may be something else."""
+        """Treat a quote as text of the string. Raises JsonSyntaxError if it may be something else."""
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]

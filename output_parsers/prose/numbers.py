@@ -462,7 +462,7 @@ _OTHER_SCALE_STEMS = tuple(
 
 
 def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return why the words next to a value limit or scale it, as in "more than 5"; None if they do not."""
+    """Return a message if the words next to a value limit it, as in "more than 5"; None otherwise."""
     for word in reversed(before):
         bare = bare_word(word)
         if bare in _LIMITS_BEFORE:

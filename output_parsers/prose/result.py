@@ -143,7 +143,7 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return why the words next to a value deny it or make it uncertain; None if they do not."""
+    """Return a message if the words next to a value deny it or make it uncertain; None otherwise."""
     for word in (*before, *after):
         if _MARKUP.search(word):
             return "JSON, markup or a reference is next to the value"

@@ -231,7 +231,7 @@ def _time_after_date(text: str, position: int) -> _TimeMention | None:
 
 
 def _to_time(match: re.Match[str]) -> _TimeMention:
-    """Convert a match of the clock pattern to a time. Raises TextParseError if it is ambiguous."""
+    """Convert a regex match to a time of day. Raises TextParseError if it is ambiguous."""
     text = match[0].strip(" ,")
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     fraction = match["fraction"] or ""
@@ -346,7 +346,7 @@ def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
 
 
 def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
-    """Convert a match to a date and its rule. Raises ValueError if the calendar has no such day."""
+    """Convert a regex match to a date and its rule. Raises ValueError if the date does not exist."""
     if match["iso"]:
         return date.fromisoformat(match["iso"]), None
     if match["week"]:
@@ -363,7 +363,7 @@ def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str |
 
 
 def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
-    """Convert a match such as 01/02/2024 to a date, and return the date and the name of its order.
+    """Convert a regex match such as 01/02/2024 to a date, and return the date and its order.
 
     Without ``order``, the date must have only one meaning.
     """
@@ -489,7 +489,7 @@ def read_timedelta(text: str) -> TextReading[timedelta]:
 
 
 def _duration_of_match(match: re.Match[str]) -> timedelta:
-    """Convert a match whose groups are named after units, such as hours, to a duration."""
+    """Convert a regex match to a duration. The groups of the match are named after units."""
     named = {unit: number for unit, number in match.groupdict().items() if unit in _SECONDS and number}
     seconds = sum((Fraction(named[unit].replace(",", ".")) * _SECONDS[unit] for unit in named), Fraction(0))
     return _to_timedelta(-seconds if match["sign"] == "-" else seconds)
@@ -506,7 +506,10 @@ def _to_timedelta(seconds: Fraction) -> timedelta:
 
 
 def _words_to_digits(text: str) -> tuple[str, str | None]:
-    """Replace number words before units with digits; return the new text and the rule or None."""
+    """Replace number words before units, as in "two hours", with digits.
+
+    Return the new text, and the name of the rule or None if the text did not change.
+    """
     if len(text) > _MAX_WORDS_LENGTH:
         return text, None
     digits = _NUMBER_IN_WORDS.sub(lambda match: f"{read_words(match[1]).value:f}", text)
@@ -514,7 +517,10 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 
 
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
-    """Return the only duration in a text, its rule, and the rule for the sentence that contains it."""
+    """Return the only duration in a text, with the names of the rules that were applied.
+
+    The first rule is that of the duration, the second one that of the sentence around it.
+    """
     iso = _ISO_IN_TEXT.search(text)
     parts = [] if iso else _duration_parts(text)
     if iso:

@@ -126,7 +126,7 @@ IGNORED = object()  # the result of a builder for a member that the type does no
 
 
 class MemberSpec(NamedTuple):
-    """How one field of an object, or one item of a list, is validated and shown in snapshots.
+    """The rules for validating and showing one field of an object or one item of a list.
 
     Attributes:
         node: The node that validates the JSON value.
@@ -163,13 +163,13 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Set the key of the member that is added next."""
+        """Set the key of the next member of the JSON object; arrays ignore it."""
 
     def add_value(self, value: Json) -> None:
-        """Add a complete JSON value as the next member."""
+        """Add a complete JSON value as the next field or item."""
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
-        """Add several complete members, which are pairs of key and JSON value."""
+        """Add several complete fields or items, as pairs of key and JSON value."""
         for key, value in members:
             self.start_member(key)
             self.add_value(value)
@@ -178,34 +178,34 @@ class Builder:
         """Add a string that cannot be decoded. ``visible_text`` is the part that snapshots show."""
 
     def child_builder(self, bracket: str) -> Builder:
-        """Return a builder for the next member, which is a JSON object or array."""
+        """Return a builder for a nested JSON object or array, which is the next field or item."""
         return _IGNORING
 
     def add_exact(self, container: Container) -> bool:
-        """Try to add a complete object or array by parsing its text in one step.
+        """Try to add a complete nested object or array by parsing its text in one step.
 
         Returns False if that is not possible.
         """
         return False
 
     def add_built(self, child: Builder) -> None:
-        """Add a complete object or array that was read by its own builder."""
+        """Add a complete nested object or array that its own builder has read."""
 
     def build(self) -> object:
-        """Return the value of a complete container, INVALID if it does not fit, or IGNORED."""
+        """Return the finished Python value. It is INVALID or IGNORED if there is no valid value."""
         return IGNORED
 
     @property
     def size(self) -> int:
-        """The number of members that snapshots show; negative if the container itself is hidden."""
+        """The number of fields or items that snapshots show; negative if the whole value is hidden."""
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return how snapshots show a member that is still being written; None to hide the member."""
+        """Return how snapshots show a field or item that is still being written; None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
-        """Return a view of the first ``size`` members and the unfinished one; None to show nothing."""
+        """Return a view of the first ``size`` fields or items and the unfinished one; None to hide all."""
         return None
 
 
@@ -267,7 +267,7 @@ class MemberBuilder(Builder, ABC):
 
     @abstractmethod
     def _show(self, value: object, *, is_valid: bool) -> None:
-        """Add the value of the next member to the value that snapshots show."""
+        """Add the value of the next field or item to the value that snapshots show."""
 
     def add_value(self, value: Json) -> None:
         spec = self._spec
@@ -327,7 +327,7 @@ class MemberBuilder(Builder, ABC):
 
 
 class ObjectPlan(NamedTuple):
-    """How JSON objects become values of one type: the fields, and a function that makes the value.
+    """The plan for converting streamed JSON objects to values of one type.
 
     Attributes:
         fields: The names of the fields; None if any key is possible.
@@ -445,7 +445,7 @@ class ObjectBuilder(MemberBuilder):
 
 
 class ListPlan(NamedTuple):
-    """How JSON arrays become values of one type: the items, and a function that makes the value.
+    """The plan for converting streamed JSON arrays to values of one type.
 
     Attributes:
         first: The specs of the first items, as in a tuple.
@@ -501,7 +501,7 @@ class ListBuilder(MemberBuilder):
 
 
 def build_parts(container: Container, count: int) -> None:
-    """Make the builder of a container read the first ``count`` parts that it has not read yet.
+    """Pass the first ``count`` parts of an object or array to its builder, except parts already read.
 
     Complete containers inside it are parsed from their text, or built by their own builders.
     """
@@ -527,9 +527,9 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass the unread parts of a container to its builder, up to the first ``count`` parts.
+    """Pass unread parts of an object or array to its builder, until a nested one must be built first.
 
-    Returns a complete container that must be built first, or None when all parts are read.
+    Returns the nested container, or None when the first ``count`` parts are read.
     """
     builder, sizes = _builder_of(container), container.sizes
     if not sizes:

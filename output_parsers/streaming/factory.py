@@ -278,7 +278,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """Switch to the builder of a class if a tag names it, and pass the members so far to it."""
+        """Choose the class if its tag is known, and pass the fields so far to the builder of the class."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
@@ -434,7 +434,7 @@ def _build_view(state: ScanState, cursor: Cursor) -> Any:
 
 
 def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
-    """Return the open objects and arrays that a snapshot shows, from the outermost one inwards."""
+    """Return the open objects and arrays that a snapshot shows, starting with the outermost one."""
     levels: list[_Level] = []
     for container, count in state.stack:
         name = None
@@ -493,7 +493,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the node that a placeholder in a recursive type refers to."""
+    """Return the type node that a placeholder in a recursive type refers to."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node

@@ -40,7 +40,7 @@ _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """What to do with a list item that does not fit its type.
+    """The action for a list item that does not fit its type.
 
     Attributes:
         RAISE: Raise OutputParsingError.
@@ -161,8 +161,9 @@ class ItemReader(Generic[T]):
             return ""
         if self._scanner.stack:
             return "the JSON is cut off: the list is not closed"
-        has_list = self._is_closed or self._last_object_end >= 0
-        return "" if has_list else f"expected a list of items, each {self._node.kind}; the reply holds none"
+        if self._is_closed or self._last_object_end >= 0:
+            return ""
+        return f"expected a list of items, each {self._node.kind}; the reply contains none"
 
     def _accepts_root(self, bracket: str) -> bool:
         # Only further objects can follow an object that is not in a list.
@@ -186,7 +187,7 @@ class ItemReader(Generic[T]):
         self._list = candidate
 
     def _on_root_closed(self, root: Container) -> bool:
-        """Parse the items of the outermost array or object, which is now complete.
+        """Parse the items of a complete outermost array or object.
 
         Returns True if the scanner has to look for another object.
         """
@@ -255,7 +256,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Raise later, skip, or add an ItemError for an item that does not fit, as the policy says."""
+        """Apply the item policy to an item that does not fit its type."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:

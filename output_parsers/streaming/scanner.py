@@ -386,10 +386,10 @@ class RootFinder:
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Return the position of the bracket that begins the JSON, and True.
+        """Return the position of the bracket that begins the JSON, and True if it was found.
 
-        If the bracket has not arrived yet, return the position before which the text is not needed any more,
-        and False.
+        If the bracket has not arrived yet, the position is that of the first character that is still needed,
+        and the second value is False.
         """
         while True:
             if self._depth:
@@ -454,7 +454,7 @@ class TextWindow:
         self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
-        """Return the text between two positions. The text must not have been dropped."""
+        """Return the text between two positions, which ``drop_before`` must not have discarded."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0][start - self._start : end - self._start]
@@ -504,7 +504,7 @@ class PartialString:
         self._is_doubtful = False
 
     def advance(self, text: str, position: int) -> int:
-        """Read up to the next quote or an incomplete escape, and return the position."""
+        """Read the string up to the next quote or an incomplete escape, and return the position."""
         if not self._is_doubtful:
             match = _CERTAIN[self.quote].match(text, position)
             end = match.end() if match else position
@@ -631,7 +631,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Return INSIDE, or DOUBTFUL if the quote may begin a string in code inside the text."""
+    """Return the role INSIDE for a quote, or DOUBTFUL if the quote may belong to code in the string."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 
@@ -641,7 +641,7 @@ def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
 
 
 def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Return the role of a quote that a comma follows, which depends on the text after the comma."""
+    """Return the role of a quote that is followed by a comma, based on the text after the comma."""
     match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
     position = match.end() if match else position
     mark = text[position : position + 1]

@@ -1,7 +1,7 @@
-"""Parsers like those of LangChain: plain text, regex groups, dates, lists, and values by type.
+"""Parsers for plain text, regex groups, dates, lists and typed values, as in LangChain.
 
-``TextParser`` is the base class of all parsers in this package that do not read JSON, and ``DictParser`` that
-of those that return a dict, as in AgentScope.
+``TextParser`` is the base class of all parsers in this package that do not read JSON. ``DictParser`` is the
+base class of the parsers that return a dict, as in AgentScope.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
 
 
 class TextParser(ABC, Generic[T_co]):
-    """Base class of output parsers for replies that are not JSON, and so have no JSON Schema."""
+    """Base class of parsers for replies that are not JSON and therefore have no JSON Schema."""
 
     @property
     def schema(self) -> None:
-        """Always None, because the reply is plain text."""
+        """Always None, because a plain-text reply has no JSON Schema."""
         return
 
     @abstractmethod
     def format_instructions(self) -> str:
-        """Return instructions for a prompt that describe the format; "" if any text is accepted."""
+        """Return prompt instructions that describe the format; "" if any text is accepted."""
 
     def parse(self, text: str) -> T_co:
-        """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
+        """Parse a reply and return its value. Raises only OutputParsingError, if the reply does not fit."""
         try:
             return self._read(text)
         except ValidationFailure as error:
@@ -53,11 +53,11 @@ class TextParser(ABC, Generic[T_co]):
 
     @abstractmethod
     def _read(self, text: str) -> T_co:
-        """Return the value of a text. Raises ValidationFailure or OutputParsingError."""
+        """Parse a text and return its value. Raises ValidationFailure or OutputParsingError."""
 
 
 def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
-    """Return an error with a single problem: its path, its message and what was found."""
+    """Return a ValidationFailure with one problem: its path, its message and the text that was found."""
     return ValidationFailure(Problem(path, message, found))
 
 
@@ -83,7 +83,7 @@ def without_reasoning(text: str, wanted: str = "") -> str:
 
 @dataclass(frozen=True)
 class StrOutputParser(TextParser[str]):
-    """Returns the text exactly as the model wrote it, like LangChain's StrOutputParser.
+    """A parser that returns the text exactly as the model wrote it, like LangChain's StrOutputParser.
 
     >>> StrOutputParser().parse(" Hello! ")
     ' Hello! '
@@ -99,15 +99,15 @@ class StrOutputParser(TextParser[str]):
 
 @dataclass(frozen=True)
 class RegexOutputParser(TextParser[dict[str, str | None]]):
-    """Returns the groups of a regular expression as a dict, like LangChain's RegexParser.
+    """A parser that returns the groups of a regular expression, like LangChain's RegexParser.
 
     >>> parser = RegexOutputParser(r"Grade: (\\w)\\nWhy: (.*)", ["grade", "why"])
     >>> parser.parse("Grade: A\\nWhy: It is clear.")
     {'grade': 'A', 'why': 'It is clear.'}
 
-    The first match anywhere in the reply counts. A group that did not take part in the match is None. A
-    ``<think>`` section before the answer is ignored, unless the pattern mentions it. The time of a search
-    depends on the pattern: avoid nested repetition.
+    The value is a dict. The first match anywhere in the reply counts. A group that is not part of the match
+    is None. A ``<think>`` section before the answer is ignored, unless the pattern mentions it. The time of a
+    search depends on the pattern, so avoid nested repetition.
 
     Raises ValueError if the pattern is invalid or has fewer groups than there are keys.
 
@@ -164,7 +164,7 @@ _DECORATION = " \t\r\n\"'`*"
 
 @dataclass(frozen=True)
 class DatetimeOutputParser(TextParser[datetime]):
-    """Reads a datetime in a format of ``datetime.strptime``, like LangChain's DatetimeOutputParser.
+    """A parser for datetimes in a ``strptime`` format, like LangChain's DatetimeOutputParser.
 
     >>> DatetimeOutputParser("%d.%m.%Y %H:%M").parse("04.07.2023 14:30")
     datetime.datetime(2023, 7, 4, 14, 30)
@@ -216,12 +216,12 @@ _ENDS = (",", "\r", "\n", "")
 
 @dataclass(frozen=True)
 class CommaSeparatedListOutputParser(TextParser[list[str]]):
-    """Reads items between commas, like LangChain's CommaSeparatedListOutputParser.
+    """A parser for values between commas, like LangChain's CommaSeparatedListOutputParser.
 
     >>> CommaSeparatedListOutputParser().parse('foo, "bar, baz", qux')
     ['foo', 'bar, baz', 'qux']
 
-    The text is read as CSV, over all lines. Spaces around an item and a comma at the end of a line are
+    All lines of the text are read as CSV. Spaces around an item and a comma at the end of a line are
     ignored. ``a,,b`` has an empty item in the middle, and ``""`` is an empty item anywhere. A fence, a first
     line that ends with a colon, and reasoning are ignored. A JSON array is accepted too.
 
@@ -238,7 +238,7 @@ class CommaSeparatedListOutputParser(TextParser[list[str]]):
         if items is None:
             items = _csv_items(rest)
         if not items:
-            raise failure("expected values separated by commas; the reply holds none")
+            raise failure("expected values separated by commas; the reply contains none")
         return items
 
 
@@ -248,7 +248,7 @@ def _without_heading(text: str) -> str:
 
 
 def _json_items(text: str) -> list[str] | None:
-    """Return the items of a JSON array, or None if the text is something else."""
+    """Return the items of a JSON array; None if the text is not an array."""
     if not text.startswith("["):
         return None
     try:
@@ -263,11 +263,11 @@ def _json_items(text: str) -> list[str] | None:
 
 
 def _csv_items(text: str) -> list[str]:
-    """Return the items of a text in CSV; an empty list if there are only commas and spaces."""
+    """Return the items of CSV text; an empty list if the text has only commas and spaces."""
     items: list[str] = []
     position, has_content = 0, False
     while position <= len(text):
-        item, quoted, position = _item(text, position, len(items))
+        item, quoted, position = _csv_item(text, position, len(items))
         separator = text[position : position + 1]
         position += 1
         if item or quoted or separator == ",":
@@ -276,8 +276,8 @@ def _csv_items(text: str) -> list[str]:
     return items if has_content else []
 
 
-def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
-    """Return the CSV item at a position, whether it is quoted, and the position after it."""
+def _csv_item(text: str, position: int, index: int) -> tuple[str, bool, int]:
+    """Return the CSV item at a position, True if the item is quoted, and the position after it."""
     start = _end(_SPACE, text, position)
     if text.startswith('"', start):
         quoted = _QUOTED.match(text, start)
@@ -285,7 +285,7 @@ def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
             raise failure("the quote that opens this item is never closed", path=f"$[{index}]")
         if text[quoted.end() : quoted.end() + 1] in _ENDS:
             return quoted[1].replace('""', '"'), True, quoted.end()
-        # "a" b, c is an item with quotes in it, but in "a, b" c, d the commas are ambiguous
+        # In ``"a" b, c`` the quotes are part of an item, but in ``"a, b" c, d`` the commas are ambiguous.
         if re.search(r"[,\r\n]", quoted[1]):
             raise failure("there is text after the closing quote of this item", path=f"$[{index}]")
     end = _end(_PLAIN, text, start)
@@ -310,7 +310,7 @@ _NOTHING = re.compile(
 
 @dataclass(frozen=True)
 class NumberedListOutputParser(TextParser[list[str]]):
-    """Reads the items of a numbered list, like LangChain's NumberedListOutputParser.
+    """A parser for the items of a numbered list, like LangChain's NumberedListOutputParser.
 
     >>> NumberedListOutputParser().parse("Items:\\n1. foo\\n2) bar")
     ['foo', 'bar']
@@ -324,31 +324,32 @@ class NumberedListOutputParser(TextParser[list[str]]):
         return "Reply with a numbered list, each item on a line of its own, such as:\n1. foo\n2. bar\n3. baz"
 
     def _read(self, text: str) -> list[str]:
-        return _items(text, _NUMBER, "a numbered list")
+        return _list_items(text, _NUMBER, "a numbered list")
 
 
 @dataclass(frozen=True)
 class MarkdownListOutputParser(TextParser[list[str]]):
-    """Reads the items of a Markdown list, nested ones included, like LangChain's MarkdownListOutputParser.
+    """A parser for the items of a Markdown list, like LangChain's MarkdownListOutputParser.
 
     >>> MarkdownListOutputParser().parse("Items:\\n- foo\\n  - bar")
     ['foo', 'bar']
 
-    Indented lines continue the item above them. Other lines are ignored. A reply such as "There are no
-    items." is the empty list; any other reply without items is an error.
+    Nested items are items too. Other indented lines continue the item above them. The remaining lines are
+    ignored. A reply such as "There are no items." is the empty list; any other reply without items is an
+    error.
     """
 
     def format_instructions(self) -> str:
         return "Reply with a markdown list, each item on a line of its own, such as:\n- foo\n- bar\n- baz"
 
     def _read(self, text: str) -> list[str]:
-        return _items(text, _BULLET, "a markdown list")
+        return _list_items(text, _BULLET, "a markdown list")
 
 
-def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
-    """Return the items of a list whose lines begin with a marker."""
+def _list_items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
+    """Return the items of a list in which each item begins with a marker, such as ``1.`` or ``-``."""
     rest = strip_reasoning(text, Cursor()).text
-    items = _marked(rest, marker)
+    items = _item_lines(rest, marker)
     if not items and not _NOTHING.fullmatch(rest):
         raise failure(f"expected {kind}; the reply has no items")
     for index, item in enumerate(items):
@@ -357,16 +358,16 @@ def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
     return ["\n".join(item) for item in items]
 
 
-def _marked(text: str, marker: re.Pattern[str]) -> list[list[str]]:
-    """Return the items of a list, each as its lines."""
+def _item_lines(text: str, marker: re.Pattern[str]) -> list[list[str]]:
+    """Return the items of a list in plain text, each as the list of its lines."""
     items: list[list[str]] = []
-    announced: str | None = None
+    announced: str | None = None  # the possible first item, in the line before the list
     in_item = False
     for line in text.replace("\r\n", "\n").split("\n"):
         match = None if _RULE.match(line) else marker.match(line)
         content = line.strip()
         if match:
-            # "The colors: 1. red" announces the list and holds its first item; a second item proves it
+            # "The colors: 1. red" may contain the first item of a list. A second item proves that it does.
             if not items and announced and match[1] == "2":
                 items.append([announced])
             items.append([match[2].strip()] if match[2] and match[2].strip() else [])
@@ -386,7 +387,7 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class _TypeBasedParser(Generic[T]):
-    """Base class of output parsers that use the TypeParser of one type."""
+    """Base class of output parsers that delegate the work to the TypeParser of one type."""
 
     _parser: TypeParser[T] = field(init=False, repr=False, compare=False)
 
@@ -396,15 +397,15 @@ class _TypeBasedParser(Generic[T]):
         return self._parser.schema
 
     def format_instructions(self) -> str:
-        """Return instructions for a prompt that describe the type; "" if any text is accepted."""
+        """Return prompt instructions that describe the type; "" if any text is accepted."""
         return self._parser.format_instructions()
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
-        """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
+        """Parse a reply and return its value. Raises only OutputParsingError, if the reply does not fit."""
         return self._parser.parse(text, leniency)
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Return the value of a reply together with the coercions that were necessary."""
+        """Parse a reply and return its value together with the coercions that were necessary."""
         return self._parser.read(text, leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:
@@ -413,7 +414,7 @@ class _TypeBasedParser(Generic[T]):
 
 @dataclass(frozen=True, init=False)
 class JsonOutputParser(_TypeBasedParser[T]):
-    """Reads the JSON in a reply, like LangChain's JsonOutputParser, optionally as a value of a type.
+    """A parser for any JSON, or for JSON of one type, like LangChain's JsonOutputParser.
 
     >>> JsonOutputParser().parse('Here you are: {"a": [1, 2]}')
     {'a': [1, 2]}
@@ -439,7 +440,7 @@ class JsonOutputParser(_TypeBasedParser[T]):
 
 @dataclass(frozen=True, init=False)
 class PydanticOutputParser(_TypeBasedParser[T]):
-    """Reads a pydantic model, like LangChain's PydanticOutputParser, or a value of any other type.
+    """A parser for a pydantic model or another type, like LangChain's PydanticOutputParser.
 
     >>> class Person(BaseModel):
     ...     name: str
@@ -461,7 +462,7 @@ class PydanticOutputParser(_TypeBasedParser[T]):
 
 @dataclass(frozen=True)
 class EnumOutputParser(_TypeBasedParser[E]):
-    """Reads a member of an enum by its value or its name, like LangChain's EnumOutputParser.
+    """A parser for enum members by value or by name, like LangChain's EnumOutputParser.
 
     >>> class Color(Enum):
     ...     RED = "red"
@@ -481,13 +482,13 @@ class EnumOutputParser(_TypeBasedParser[E]):
         self._use_type(self.enum)
 
 
-# Which part of a dict is selected. See DictParser.
+# A selection of keys of a dict. DictParser describes the meanings.
 Keys: TypeAlias = bool | str | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class TextResponse:
-    """A model's reply with the dict that was parsed from it, like AgentScope's ModelResponse.
+    """The text of a reply and the dict parsed from it, like AgentScope's ModelResponse.
 
     Attributes:
         text: The text of the reply.
@@ -502,14 +503,14 @@ class TextResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class DictParser(TextParser[dict[str, Any]]):
-    """Base class of parsers that return a dict, parts of which go to memory, content and metadata.
+    """Base class of parsers that return a dict, and that select parts of it for memory and messages.
 
-    Each attribute selects a part: ``True`` the whole dict, ``False`` or ``None`` nothing (None), a string the
-    value of that key, a sequence a dict of those keys.
+    Each attribute selects a part: ``True`` selects the whole dict, ``False`` and ``None`` select nothing, a
+    string selects the value of that key, and a sequence selects a dict of those keys.
 
     Attributes:
         keys_to_memory: The part for the memory of an agent.
-        keys_to_content: The part that is shown to others.
+        keys_to_content: The part that other agents and users see.
         keys_to_metadata: The part for the metadata of a message.
 
     With ``allow_missing=True`` the methods omit keys that the parsed dict does not have.
@@ -524,24 +525,24 @@ class DictParser(TextParser[dict[str, Any]]):
     @overload
     def parse(self, text: TextResponse) -> TextResponse: ...
     def parse(self, text: str | TextResponse) -> dict[str, Any] | TextResponse:
-        """Return the dict of a text. For a TextResponse, return a copy of it with ``parsed`` set.
+        """Parse a text to a dict. For a TextResponse, return a copy of it with ``parsed`` set.
 
-        Raises OutputParsingError, and nothing else, if the text is unfit.
+        Raises only OutputParsingError, if the text does not fit.
         """
         if isinstance(text, TextResponse):
             return replace(text, parsed=super().parse(text.text))
         return super().parse(text)
 
     def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a parsed dict for the memory. Raises ValueError if a key is missing."""
+        """Return the part of a dict for the memory of an agent. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a parsed dict to show to others. Raises ValueError if a key is missing."""
+        """Return the part of a dict that is shown to others. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a parsed dict for the metadata. Raises ValueError if a key is missing."""
+        """Return the part of a dict for the metadata of a message. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

@@ -1,4 +1,4 @@
-"""Parsers like those of AgentScope: content between tags, and a JSON object in a fenced block."""
+"""Parsers for content between tags and for a JSON object in a code block, as in AgentScope."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..result.errors import OutputParsingError, Problem
 from ..result.reading import Cursor, ValidationFailure, describe_value
 from .simple import DictParser, Keys, failure, without_reasoning
 
-# AgentScope's pattern. As a regular expression it would take quadratic time on tags that are never closed, so
-# it is never run: ``_tagged`` finds the same in linear time.
+# The pattern of AgentScope. It takes quadratic time for tags that are never closed, so it is never run.
+# ``_find_tags`` finds the same tags in linear time.
 TAGGED_CONTENT = r"<(?P<name>[^>]+)>(?P<content>.*?)</\1?>"
 
 _OPENING = re.compile(r"<([^<>/][^<>]*+)>")
@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
 
 @dataclass(frozen=True)
 class RegexTaggedContentParser(DictParser):
-    """Returns the content of all tags by name, like AgentScope's RegexTaggedContentParser.
+    """A parser for the content of all tags by name, like AgentScope's RegexTaggedContentParser.
 
     >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
     {'thought': 'Easy.', 'number': 42}
@@ -68,7 +68,7 @@ class RegexTaggedContentParser(DictParser):
             raise ValueError(f"the pattern {self.tagged_content_pattern!r} is invalid: {error}") from error
 
     def format_instructions(self) -> str:
-        """Return ``format_instruction``, or by default an example of the required tags."""
+        """Return ``format_instruction``, or an example of the required tags if it is empty."""
         if self.format_instruction or not self.required_keys or not self._default:
             return self.format_instruction
         lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys)
@@ -81,25 +81,27 @@ class RegexTaggedContentParser(DictParser):
     def _read(self, text: str) -> dict[str, Any]:
         wanted = " ".join(f"<{key}>" for key in self.required_keys)
         rest = without_reasoning(text, wanted if self._default else wanted + self.tagged_content_pattern)
-        contents = _once(_tagged(rest) if self._default else self._matched(rest))
+        contents = _contents_by_name(_find_tags(rest) if self._default else self._find_matches(rest))
         missing = [f"<{key}>" for key in self.required_keys if key not in contents]
         if missing:
             present = ", ".join(f"<{name}>" for name in list(contents)[:20]) or "none"
             raise failure(f"these tags are missing: {', '.join(missing)}; there are: {present}")
         if not contents:
-            raise failure("expected tagged content, such as <name>content</name>; there is none")
+            raise failure("expected tagged content, such as <name>content</name>; the reply contains none")
         return (
-            {key: _value(content) for key, content in contents.items()} if self.try_parse_json else contents
+            {key: _parse_content(content) for key, content in contents.items()}
+            if self.try_parse_json
+            else contents
         )
 
-    def _matched(self, text: str) -> Iterator[tuple[str, str]]:
+    def _find_matches(self, text: str) -> Iterator[tuple[str, str]]:
         for match in self._compiled.finditer(text):
             if match["name"] is not None and match["content"] is not None:
                 yield match["name"], match["content"]
 
 
-def _tagged(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and contents of tags from left to right; nested tags are part of the content."""
+def _find_tags(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and content of each outermost tag from left to right."""
     closings: dict[str, list[int]] = {"": []}
     for closing in _CLOSING.finditer(text):
         closings.setdefault(closing[1], []).append(closing.start())
@@ -118,12 +120,12 @@ def _tagged(text: str) -> Iterator[tuple[str, str]]:
                 raise failure(f"{opening[0]} is inside another {opening[0]}")
             yield name, content
             position = end + length + len("</>")
-        elif _NAME.fullmatch(name):  # <br> and prose such as "1 < 2 > 0" need no closing tag
+        elif _NAME.fullmatch(name):  # <br> and prose such as "1 < 2 > 0" do not need a closing tag
             raise failure(f"the tag </{name}> is missing after {opening[0]}")
 
 
-def _once(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the contents by name. Raises ValidationFailure if a name has two different contents."""
+def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return a dict of tag contents by name. Raises ValidationFailure if two contents differ."""
     contents: dict[str, str] = {}
     for name, content in tagged:
         if contents.setdefault(name, content).strip() != content.strip():
@@ -131,8 +133,8 @@ def _once(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
     return contents
 
 
-def _value(content: str) -> Any:
-    """Return the value of exact JSON, and other text unchanged."""
+def _parse_content(content: str) -> Any:
+    """Parse the content of a tag if it is exact JSON; return other text unchanged."""
     try:
         read_exact(content)
         return parser_for(Any).parse(content)
@@ -142,14 +144,14 @@ def _value(content: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TaggedContent:
-    """A pair of tags whose content MultiTaggedContentParser reads.
+    """A pair of tags for MultiTaggedContentParser, and a description of the content between them.
 
     Attributes:
         name: The key of the content in the parsed dict.
         tag_begin: The opening tag.
-        content_hint: What the model has to write between the tags.
+        content_hint: Tells the model what to write between the tags.
         tag_end: The closing tag.
-        parse_json: The content is JSON.
+        parse_json: True if the content is JSON.
     """
 
     name: str
@@ -164,7 +166,7 @@ class TaggedContent:
 
 @dataclass(frozen=True, init=False)
 class MultiTaggedContentParser(DictParser):
-    """Returns the content between given pairs of tags, like AgentScope's MultiTaggedContentParser.
+    """A parser for the content between pairs of tags, like AgentScope's MultiTaggedContentParser.
 
     >>> speak = TaggedContent("speak", "[SPEAK]", "what you say", "[/SPEAK]")
     >>> done = TaggedContent("done", "[DONE]", "true or false", "[/DONE]", parse_json=True)
@@ -199,10 +201,10 @@ class MultiTaggedContentParser(DictParser):
         )
         object.__setattr__(self, "tagged_contents", tagged_contents)
         object.__setattr__(self, "keys_allow_missing", tuple(keys_allow_missing))
-        _check(tagged_contents, self.keys_allow_missing)
+        _check_tags(tagged_contents, self.keys_allow_missing)
 
     def format_instructions(self) -> str:
-        """Return instructions that list the tags with their hints."""
+        """Return prompt instructions that list the tags and what to write between them."""
         lines = "\n".join(map(str, self.tagged_contents))
         pairs = [f"{tag.tag_begin} and {tag.tag_end}" for tag in self.tagged_contents if tag.parse_json]
         json_wanted = f"; the content between {', '.join(pairs)} must be JSON" if pairs else ""
@@ -210,7 +212,7 @@ class MultiTaggedContentParser(DictParser):
 
     @cached_property
     def _opening_tags(self) -> re.Pattern[str]:
-        # of two tags with the same beginning the longer one must match
+        # If one tag is the beginning of another one, the longer tag must match.
         longest_first = sorted((tag.tag_begin for tag in self.tagged_contents), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)))
 
@@ -220,10 +222,10 @@ class MultiTaggedContentParser(DictParser):
         parsed: dict[str, Any] = {}
         problems: list[Problem] = []
         for tag in self.tagged_contents:
-            found = contents.get(tag.name, [])
+            tag_contents = contents.get(tag.name, [])
             try:
-                if found or tag.name in unclosed or tag.name not in self.keys_allow_missing:
-                    parsed[tag.name] = _tagged_value(tag, found, unclosed=tag.name in unclosed)
+                if tag_contents or tag.name in unclosed or tag.name not in self.keys_allow_missing:
+                    parsed[tag.name] = _tagged_value(tag, tag_contents, unclosed=tag.name in unclosed)
             except ValidationFailure as error:
                 problems += error.problems
         if problems:
@@ -231,7 +233,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Return the contents by name, in their order, and the names of tags that are never closed."""
+        """Return the contents of each tag by name, and the names of tags that are never closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()
@@ -247,8 +249,8 @@ class MultiTaggedContentParser(DictParser):
         return contents, unclosed
 
 
-def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
-    """Raise ValueError for tags that cannot be told apart, are empty, or are unknown."""
+def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
+    """Raise ValueError if tags are ambiguous or empty, or if ``allowed`` contains an unknown name."""
     if not tags:
         raise ValueError("MultiTaggedContentParser needs at least one TaggedContent")
     names = [tag.name for tag in tags]
@@ -259,13 +261,15 @@ def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
     empty = [tag.name for tag in tags if not tag.tag_begin or not tag.tag_end]
     if empty:
         raise ValueError(f"these TaggedContents have an empty tag: {', '.join(empty)}")
-    unknown = [key for key in allowed if key not in names]
-    if unknown:
-        raise ValueError(f"keys_allow_missing names {', '.join(unknown)}; the names are: {', '.join(names)}")
+    unknown_names = [key for key in allowed if key not in names]
+    if unknown_names:
+        raise ValueError(
+            f"keys_allow_missing names {', '.join(unknown_names)}; the names are: {', '.join(names)}"
+        )
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> Any:
-    """Return the value of a tag. Raises ValidationFailure with the name of the tag as path."""
+    """Parse the content of one tag. Raises ValidationFailure with the name of the tag as path."""
     cursor = Cursor().child(tag.name)
     if unclosed:
         raise ValidationFailure(
@@ -293,7 +297,7 @@ def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) ->
 
 @dataclass(frozen=True)
 class MarkdownJsonDictParser(DictParser):
-    """Returns the JSON object in a fenced block, like AgentScope's MarkdownJsonDictParser.
+    """A parser for a JSON object in a code block, like AgentScope's MarkdownJsonDictParser.
 
     >>> parser = MarkdownJsonDictParser({"thought": "what you think"}, required_keys=["thought"])
     >>> parser.parse('```json\\n{"thought": "Hm."}\\n```')
@@ -303,8 +307,9 @@ class MarkdownJsonDictParser(DictParser):
     objects are errors.
 
     Attributes:
-        content_hint: What the instructions ask for: a text is used unchanged, a dict as JSON, a pydantic
-            model as a description of its fields. A model also validates and converts the values.
+        content_hint: The content that the instructions ask for. Text is used unchanged, a dict is written as
+            JSON, and a pydantic model as a description of its fields. A model also validates and converts
+            the values.
         required_keys: Keys that the object must have.
     """
 
@@ -315,7 +320,7 @@ class MarkdownJsonDictParser(DictParser):
         object.__setattr__(self, "required_keys", tuple(self.required_keys))
 
     def format_instructions(self) -> str:
-        """Return instructions that show the object to write."""
+        """Return prompt instructions that show the JSON object to write."""
         keys = f"\nIt must have these keys: {', '.join(self.required_keys)}." if self.required_keys else ""
         return f"Reply with a JSON object in a fenced block, as follows:\n```json\n{self._hint}\n```{keys}"
 

@@ -1,4 +1,4 @@
-"""Parsers of tool calls, like those of LangChain.
+"""Parsers for the tool calls of a model, like those of LangChain.
 
 They read the calls that a model made through its API, complete or while they are streamed, and also calls
 that a model without tool support wrote as text.
@@ -36,11 +36,11 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolCallLike(Protocol):
-    """A tool call of a model, such as ``aiservices.ToolCall``."""
+    """The interface of tool calls, which ``aiservices.ToolCall`` implements."""
 
     @property
     def id(self) -> str | None:
-        """The id of the call, which its result refers to."""
+        """The id of the tool call. The result of the tool refers to it."""
         ...
 
     @property
@@ -50,13 +50,13 @@ class ToolCallLike(Protocol):
 
     @property
     def arguments(self) -> str:
-        """The JSON text of the arguments, exactly as the model wrote it."""
+        """The arguments of the tool call as JSON text, exactly as the model wrote them."""
         ...
 
 
 @dataclass(frozen=True)
 class AnyToolCall:
-    """A call of any tool that a model wrote as text.
+    """A tool call that a model wrote as text, for any tool.
 
     Attributes:
         name: The name of the tool.
@@ -71,13 +71,14 @@ class AnyToolCall:
 
 @dataclass(frozen=True, init=False)
 class ToolCallsParser(ABC, Generic[R_co]):
-    """Base class of the parsers of tool calls.
+    """Base class of the parsers for tool calls.
 
-    ``parse_calls`` and ``read_calls`` read calls that a model made. ``parse`` reads calls that a model
-    without tool support wrote as text, so that these parsers are OutputParsers too.
+    ``parse_calls`` and ``read_calls`` parse calls that a model made through its API. ``parse`` parses calls
+    that a model without tool support wrote as text, so that these parsers are OutputParsers too.
 
     Attributes:
-        first_tool_only: The value is the first call, or None without one, and not a list of all calls.
+        first_tool_only: True if the value is the first call, or None if there are no calls. Otherwise the
+            value is a list of all calls.
     """
 
     first_tool_only: bool
@@ -93,11 +94,12 @@ class ToolCallsParser(ABC, Generic[R_co]):
         others: TypeParser[Any] | None,
         **options: object,
     ) -> None:
-        """Set the type of a call that is written as text, and the parsers of arguments by tool.
+        """Store the parsers for the arguments of each tool, and for tool calls that are written as text.
 
-        ``others`` is the parser for tools that are not in ``parsers``; None makes their calls an error.
+        ``output_type`` is the type of a call that is written as text. ``others`` is the parser for tools that
+        are not in ``parsers``; None makes their calls an error.
         """
-        # the prompt asks for an array, but a single call without an array is accepted too
+        # The prompt asks for an array, but a single call without an array is accepted too.
         several = cast(Any, list)[output_type]
         written = {
             "_written": parser_for(several),
@@ -108,17 +110,17 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema of tool calls written as text: an array of objects with name and arguments."""
+        """The JSON Schema for tool calls as text: an array of objects with name and arguments."""
         return self._written.schema
 
     def format_instructions(self) -> str:
-        """Return instructions with which a model without tool support writes its calls as text."""
+        """Return prompt instructions for a model without tool support to write tool calls as text."""
         return self._written.format_instructions()
 
     def parse(self, text: str) -> R_co:
-        """Return the value of tool calls written as text: one object with name and arguments, or an array.
+        """Parse tool calls that a model wrote as text: one object with name and arguments, or an array.
 
-        Raises OutputParsingError, and nothing else, if the text is unfit.
+        Raises only OutputParsingError, if the text does not fit.
         """
         try:
             one_or_more = self._written_or_one.parse(text)
@@ -130,7 +132,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return self._result([self._call_value(call.name, call.id, call.arguments) for call in calls])
 
     def _check_names(self, text: str, error: OutputParsingError) -> None:
-        """Raise a clearer error if the reason for an error is that the text calls unknown tools."""
+        """Raise a clearer error if parsing failed because the text calls unknown tools."""
         if self._others is not None:
             return
         try:
@@ -138,26 +140,26 @@ class ToolCallsParser(ABC, Generic[R_co]):
         except OutputParsingError:
             return
         calls = one_or_more if isinstance(one_or_more, list) else [one_or_more]
-        unknown = [
+        problems = [
             self._unknown_tool(call.name, index)
             for index, call in enumerate(calls)
             if call.name not in self._parsers
         ]
-        if unknown:
-            raise OutputParsingError(text, unknown) from error
+        if problems:
+            raise OutputParsingError(text, problems) from error
 
     def _unknown_tool(self, name: str, index: int) -> Problem:
-        message = f"there is no such tool; the tools are: {', '.join(self._parsers)}"
+        message = f"unknown tool; the tools are: {', '.join(self._parsers)}"
         return Problem(f"$[{index}].name", message, describe_value(name))
 
     def parse_calls(self, calls: Iterable[ToolCallLike], *, partial: bool = False) -> R_co:
-        """Return the value of the calls that a model made.
+        """Parse the tool calls that a model made through its API.
 
         With ``partial`` a call may be incomplete, because the model is still writing it. Plain arguments are
-        then returned as far as they are certain: strings grow, other values appear when they are complete,
-        and nothing is taken back. A call that becomes a value of a type is omitted until it is complete.
+        then returned as far as they are certain: strings grow, and other values appear when they are
+        complete. A call that becomes a value of a type is omitted until it is complete.
 
-        Raises OutputParsingError, and nothing else, if a call is unfit. The text of the error contains the
+        Raises only OutputParsingError, if a call does not fit. The text of the error contains the
         calls; the path of a problem is ``$[index].name`` or ``$[index].arguments…``.
         """
         return self.read_calls(calls, partial=partial).value
@@ -165,7 +167,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def read_calls(
         self, calls: Iterable[ToolCallLike], *, partial: bool = False, leniency: Leniency = Leniency.SAFE
     ) -> Reading[R_co]:
-        """Return the same value as ``parse_calls``, together with the coercions that were necessary."""
+        """Parse tool calls like ``parse_calls``, and return the value with the necessary coercions."""
         every = list(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[object] = []
@@ -173,7 +175,8 @@ class ToolCallsParser(ABC, Generic[R_co]):
         failures: list[ValidationFailure] = []
         for index, call in wanted[:1] if self.first_tool_only else wanted:
             if partial and not _is_complete(call.arguments):
-                if self._others is not None:  # plain arguments may be shown in part; values of types may not
+                # Plain arguments may be incomplete, but a value of a type needs all of its fields.
+                if self._others is not None:
                     certain = _certain_arguments(self._others, call.arguments, leniency)
                     values.append(self._call_value(call.name, call.id, certain))
                 continue
@@ -194,7 +197,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         parser = self._parsers.get(call.name, self._others)
         if parser is None:
             raise ValidationFailure(self._unknown_tool(call.name, index))
-        path = f"$[{index}].arguments"  # the parser's own paths begin at the arguments
+        path = f"$[{index}].arguments"  # the paths of the parser begin at the arguments
         try:
             reading = parser.read(_arguments_or_empty(call.arguments), leniency)
         except OutputParsingError as error:
@@ -203,12 +206,12 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return Reading(reading.value, tuple(coercions))
 
     def _wants(self, name: str) -> bool:
-        """Return True if calls of this tool are read."""
+        """Return True if this parser reads the calls of a tool."""
         return True
 
     @abstractmethod
     def _call_value(self, name: str, id: str | None, args: object) -> object:
-        """Return the value of a single call."""
+        """Convert one tool call with parsed arguments to the value that the parser returns."""
 
     def _result(self, values: list[object]) -> R_co:
         first = values[0] if values else None
@@ -216,7 +219,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
 
 def call_type(name: object, arguments: object) -> type:
-    """Return the type of a call that is written as text, from the types of its name and arguments."""
+    """Create a dataclass for tool calls as text, from the types of their name and arguments."""
     fields: list[tuple[str, object] | tuple[str, object, object]] = [
         ("name", name),
         ("arguments", arguments),
@@ -226,12 +229,13 @@ def call_type(name: object, arguments: object) -> type:
 
 
 def _arguments_or_empty(arguments: str) -> str:
-    """Return the arguments of a call; models may write "" or null for a tool without parameters."""
+    """Return the JSON arguments of a call; replace "" and null with an empty object."""
+    # Models write "" or null for tools without parameters.
     return "{}" if arguments.strip() in ("", "null") else arguments
 
 
 def _is_complete(arguments: str) -> bool:
-    """Return True if arguments are a complete JSON object."""
+    """Return True if the arguments of a tool call are a complete JSON object."""
     text = arguments.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return False
@@ -242,7 +246,7 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
-    """Return the part of incomplete arguments that later text cannot change."""
+    """Parse incomplete arguments, and return the part that later text cannot change."""
     reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
     arguments_so_far = reader.snapshot().to_python()
@@ -254,12 +258,12 @@ Args: TypeAlias = dict[str, Any]
 
 
 class ParsedToolCall(TypedDict):
-    """A tool call in LangChain's shape.
+    """A tool call as a dict with the keys that LangChain uses.
 
     Attributes:
         type: The name of the tool.
         args: The arguments.
-        id: The id of the call; only with ``return_id``.
+        id: The id of the call. The key exists only with ``return_id``.
     """
 
     type: str
@@ -269,7 +273,7 @@ class ParsedToolCall(TypedDict):
 
 @dataclass(frozen=True, init=False)
 class PydanticToolsParser(ToolCallsParser[R_co]):
-    """Reads tool calls as values of types, like LangChain's PydanticToolsParser.
+    """A parser that converts tool calls to typed values, like LangChain's PydanticToolsParser.
 
     >>> class Add(BaseModel):
     ...     a: int
@@ -285,7 +289,8 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
 
     Attributes:
         tools: The types.
-        first_tool_only: The value is that of the first call, or None without one; other calls are not read.
+        first_tool_only: True if the value is that of the first call, or None if there are no calls. Other
+            calls are not parsed then.
     """
 
     tools: tuple[object, ...]
@@ -314,7 +319,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
 
 @dataclass(frozen=True, init=False)
 class JsonOutputToolsParser(ToolCallsParser[R_co]):
-    """Reads tool calls as dicts with type and args, like LangChain's JsonOutputToolsParser.
+    """A parser that converts tool calls to dicts, like LangChain's JsonOutputToolsParser.
 
     >>> parser = JsonOutputToolsParser()
     >>> parser.parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
@@ -326,8 +331,9 @@ class JsonOutputToolsParser(ToolCallsParser[R_co]):
     [{'type': 'say', 'args': {'to': 'Ann', 'text': 'Good mor'}}]
 
     Attributes:
-        first_tool_only: The value is the first call, or None without one; other calls are not read.
-        return_id: Each call also has its ``"id"``.
+        first_tool_only: True if the value is the first call, or None if there are no calls. Other calls are
+            not parsed then.
+        return_id: True if each dict also has the ``"id"`` of the call.
     """
 
     return_id: bool
@@ -353,7 +359,7 @@ class JsonOutputToolsParser(ToolCallsParser[R_co]):
 
 @dataclass(frozen=True, init=False)
 class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
-    """Reads the arguments of the calls of one tool, like LangChain's JsonOutputKeyToolsParser.
+    """A parser for the arguments of one tool, like LangChain's JsonOutputKeyToolsParser.
 
     >>> JsonOutputKeyToolsParser("add").parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
     [{'a': 1}]
@@ -363,8 +369,8 @@ class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
 
     Attributes:
         key_name: The name of the tool.
-        first_tool_only: The value is the first call of the tool, or None without one.
-        return_id: The values are whole calls with type, args and id, and not only the arguments.
+        first_tool_only: True if the value is that of the first call, or None if there are no calls.
+        return_id: True if the values are dicts with type, args and id. Otherwise they are the arguments.
     """
 
     key_name: str

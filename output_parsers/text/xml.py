@@ -1,4 +1,4 @@
-"""Reads an XML element in a reply as nested dicts and lists, like LangChain's XMLOutputParser."""
+"""A parser that reads XML as nested dicts and lists, like LangChain's XMLOutputParser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from html.entities import html5
 from typing import TypeAlias
 
 from ..json.result import DEPTH
-from ..result.reading import ValidationFailure
 from .simple import TextParser, failure, without_reasoning
 
 XmlElement: TypeAlias = "dict[str, str | list[XmlElement] | None]"
@@ -25,8 +24,8 @@ _ENTITY = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|([A-Za-z][A-Za-z0-9]{
 
 
 @dataclass(slots=True)
-class _Open:
-    """An element that is not closed yet."""
+class _OpenElement:
+    """An XML element whose closing tag has not been read yet."""
 
     tag: str
     texts: list[str] = field(default_factory=list)
@@ -34,10 +33,10 @@ class _Open:
 
 
 def find_tag(text: str, position: int) -> re.Match[str] | None:
-    """Return the next opening tag outside comments, or None.
+    """Return the next opening tag that is not in a comment; None if there is none.
 
-    Raises ValidationFailure for a document type, a closing tag without an opening one, and an endless
-    comment.
+    Raises ValidationFailure for a document type, a closing tag without an opening tag, and a comment that is
+    never closed.
     """
     while markup := _MARKUP.search(text, position):
         if markup["opened"]:
@@ -49,13 +48,13 @@ def find_tag(text: str, position: int) -> re.Match[str] | None:
 
 
 def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
-    """Return the element that an opening tag begins, and the position after it.
+    """Parse the XML element that begins with an opening tag; return it and the position after it.
 
-    Its shape is LangChain's: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty element
-    inside another one, ``{tag: []}`` for an empty outermost element. Attributes are dropped. Raises
-    ValidationFailure, also for text between elements, which this shape cannot express.
+    The format is that of LangChain: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty
+    element inside another one, ``{tag: []}`` for an empty outermost element. Attributes are ignored. Raises
+    ValidationFailure, also for text between elements, which this format cannot represent.
     """
-    stack: list[_Open] = []  # instead of recursion, so that deep nesting cannot overflow
+    stack: list[_OpenElement] = []  # instead of recursion, so that deep nesting cannot overflow
     markup: re.Match[str] | None = opening
     position = opening.start()
     while markup is not None:
@@ -65,7 +64,7 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
         if markup["opened"]:
             if len(stack) == DEPTH:
                 raise failure(f"it is nested deeper than {DEPTH} levels")
-            stack.append(_Open(markup["opened"]))
+            stack.append(_OpenElement(markup["opened"]))
         elif not markup["closed"]:
             data, position = _skip_section(text, markup, _path(stack))
             stack[-1].texts.append(data)
@@ -80,8 +79,8 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
     raise failure(f"the reply is cut off: <{stack[-1].tag}> is never closed", path=_path(stack))
 
 
-def _close_element(stack: list[_Open]) -> XmlElement:
-    """Take the innermost open element off the stack and return its value."""
+def _close_element(stack: list[_OpenElement]) -> XmlElement:
+    """Pop the innermost open element from the stack and return its value."""
     path = _path(stack)
     done = stack.pop()
     text = "".join(done.texts)
@@ -93,8 +92,11 @@ def _close_element(stack: list[_Open]) -> XmlElement:
 
 
 def _skip_section(text: str, markup: re.Match[str], path: str) -> tuple[str, int]:
-    """Return the text of a comment or instruction (none) or CDATA section, and the position after it."""
-    # document types can define entities, with which a short text expands to gigabytes
+    """Skip a comment, an instruction or a CDATA section; return its text and the position after it.
+
+    Comments and instructions have no text.
+    """
+    # Document types can define entities, which expand a short text to gigabytes.
     if markup["declaration"]:
         raise failure("document types and declarations are not permitted", path=path)
     end = "-->" if markup["comment"] else "]]>" if markup["data"] else "?>"
@@ -104,32 +106,28 @@ def _skip_section(text: str, markup: re.Match[str], path: str) -> tuple[str, int
     return (text[markup.end() : closing] if markup["data"] else ""), closing + len(end)
 
 
-def _decoded(text: str, stack: list[_Open]) -> str:
-    """Replace character references such as ``&lt;`` in a text; any other ampersand is unchanged."""
+def _decoded(text: str, stack: list[_OpenElement]) -> str:
+    """Replace character references such as ``&lt;``; leave other ampersands unchanged."""
 
     def character(reference: re.Match[str]) -> str:
         if reference[3]:
             return html5.get(f"{reference[3]};", reference[0])
         code = int(reference[1]) if reference[1] else int(reference[2], 16)
         if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000:  # not a character in XML
-            raise _no_character(reference[0], stack)
+            raise failure(f"{reference[0]} is not a valid character reference", path=_path(stack))
         return chr(code)
 
     return _ENTITY.sub(character, text) if "&" in text else text
 
 
-def _no_character(reference: str, stack: list[_Open]) -> ValidationFailure:
-    return failure(f"{reference} is not a valid character reference", path=_path(stack))
-
-
-def _path(stack: list[_Open]) -> str:
+def _path(stack: list[_OpenElement]) -> str:
     tags = [element.tag for element in stack]
     return ".".join(["$", *tags] if len(tags) <= 10 else ["$", *tags[:5], "..", *tags[-5:]])
 
 
 @dataclass(frozen=True)
 class XmlOutputParser(TextParser[XmlElement]):
-    """Returns the XML element in a reply as dicts and lists, like LangChain's XMLOutputParser.
+    """A parser that returns an XML element as dicts and lists, like LangChain's XMLOutputParser.
 
     >>> XmlOutputParser().parse("<film><title>Heat</title><year>1995</year></film>")
     {'film': [{'title': 'Heat'}, {'year': '1995'}]}
@@ -151,7 +149,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         object.__setattr__(self, "tags", None if self.tags is None else tuple(self.tags))
 
     def format_instructions(self) -> str:
-        """Return instructions that ask for one XML element, with the root and the tags if they are given."""
+        """Return prompt instructions that ask for one XML element with the configured tags."""
         sentences = ["Reply with one XML element. Close every tag, and do not put text beside tags."]
         if self.root:
             sentences.append(f"The outermost tag is <{self.root}>.")
@@ -164,12 +162,14 @@ class XmlOutputParser(TextParser[XmlElement]):
         rest = _unfenced(without_reasoning(text, wanted)).replace("\r\n", "\n").replace("\r", "\n")
         elements = self._elements(rest)
         if not elements:
-            raise failure(f"expected an XML element{f' <{self.root}>' if self.root else ''}; there is none")
+            raise failure(
+                f"expected an XML element{f' <{self.root}>' if self.root else ''}; the reply contains none"
+            )
         first = elements[0]
         if any(other != first for other in elements[1:]):
             outermost = ", ".join(dict.fromkeys(f"<{tag}>" for element in elements[:20] for tag in element))
             raise failure(
-                f"the reply holds {len(elements)} different outermost elements: {outermost}; write one"
+                f"the reply contains {len(elements)} different outermost elements: {outermost}; write one"
             )
         return first
 
@@ -183,7 +183,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         return elements
 
     def _start(self, text: str, position: int) -> int | None:
-        """Return the position to search for the next outermost element; None after the last root tag."""
+        """Return the position where the search for the next element begins; None after the last root."""
         if self.root is None:
             return position
         opening = re.compile(rf"<{re.escape(self.root)}(?=[\s/>])").search(text, position)
@@ -191,7 +191,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
 
 def _unfenced(text: str) -> str:
-    """Return the content of a fence that begins before the first tag, or the text unchanged."""
+    """Return the content of a code block that begins before the first tag, or the text unchanged."""
     fence, tag = text.find("```"), text.find("<")
     if fence < 0 or tag < fence:
         return text

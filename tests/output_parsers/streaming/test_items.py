@@ -121,8 +121,8 @@ def test_a_bad_item_is_skipped_or_kept_by_policy() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "$: expected a list of items, each an object (Skill); the reply holds none"),
-        ("I know of none.", "$: expected a list of items, each an object (Skill); the reply holds none"),
+        ("", "$: expected a list of items, each an object (Skill); the reply contains none"),
+        ("I know of none.", "$: expected a list of items, each an object (Skill); the reply contains none"),
         ("[", "$: the JSON is cut off: the list is not closed"),
         ('[{"name": "a"}', "$: the JSON is cut off: the list is not closed"),
         ('{"skills": [{"name": "a"}]', "$: the JSON is cut off: the list is not closed"),

@@ -68,9 +68,9 @@ def test_a_comma_list_is_read_without_the_text_around_it(text: str, items: list[
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "$: expected values separated by commas; the reply holds none"),
+        ("", "$: expected values separated by commas; the reply contains none"),
         ("[1, {}]", "$[1]: expected text, found an empty object"),
-        (" , ", "$: expected values separated by commas; the reply holds none"),
+        (" , ", "$: expected values separated by commas; the reply contains none"),
         ('a, "b, c', "$[1]: the quote that opens this item is never closed"),
         ('"a, b" c, d', "$[0]: there is text after the closing quote of this item"),
     ],

@@ -56,7 +56,7 @@ def test_content_of_a_tag_stays_text_when_json_is_not_tried() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("None.", "$: expected tagged content, such as <name>content</name>; there is none"),
+        ("None.", "$: expected tagged content, such as <name>content</name>; the reply contains none"),
         ("<a>1</a><a>2</a>", "$: <a> occurs twice with different contents"),
         ("<a>Write <a>1</a></a>", "$: <a> is inside another <a>"),
         ("<a>x</a><b>4", "$: the tag </b> is missing after <b>"),

@@ -132,7 +132,7 @@ def test_every_problem_of_every_call_is_reported_with_its_path() -> None:
         "$[3].arguments",
     ]
     assert str(error.value.problems[1]) == (
-        '$[1].name: there is no such tool; the tools are: NameCollector, Forecast, found "Weather"'
+        '$[1].name: unknown tool; the tools are: NameCollector, Forecast, found "Weather"'
     )
 
 
@@ -141,7 +141,7 @@ def test_a_written_call_of_an_unknown_tool_lists_the_known_ones() -> None:
     with pytest.raises(OutputParsingError) as error:
         TYPED.parse(text)
     assert str(error.value) == (
-        "cannot read the reply: $[1].name: there is no such tool; the tools are: NameCollector, Forecast, "
+        "cannot read the reply: $[1].name: unknown tool; the tools are: NameCollector, Forecast, "
         f'found "Weather" (the reply: {text!r})'
     )
 
@@ -164,7 +164,7 @@ def test_partial_reading_omits_values_of_incomplete_calls() -> None:
     assert first.parse_calls([begun, NAMES], partial=True) is None
     with pytest.raises(OutputParsingError, match="the JSON is cut off"):
         TYPED.parse_calls([NAMES, begun])
-    with pytest.raises(OutputParsingError, match="there is no such tool"):
+    with pytest.raises(OutputParsingError, match="unknown tool"):
         TYPED.parse_calls([Call("Weather", "{}")], partial=True)
 
 

@@ -70,8 +70,8 @@ def test_text_of_an_element_has_its_character_references_replaced(text: str, val
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no xml", "$: expected an XML element; there is none"),
-        ("", "$: expected an XML element; there is none"),
+        ("no xml", "$: expected an XML element; the reply contains none"),
+        ("", "$: expected an XML element; the reply contains none"),
         ("<foo>unclosed", "$.foo: the reply is cut off: <foo> is never closed"),
         ("<foo>\n <bar>\n </foo>", "$.foo.bar: <bar> is not closed before </foo>"),
         ("foo></foo>", "$: </foo> has no opening tag"),
@@ -81,7 +81,7 @@ def test_text_of_an_element_has_its_character_references_replaced(text: str, val
         ("<foo>&#xD800;</foo>", "$.foo: &#xD800; is not a valid character reference"),
         (
             "<foo>1</foo><bar>2</bar>",
-            "$: the reply holds 2 different outermost elements: <foo>, <bar>; write one",
+            "$: the reply contains 2 different outermost elements: <foo>, <bar>; write one",
         ),
         ("<think><foo>1</foo>", "$: the reply ends inside its reasoning"),
     ],
@@ -105,9 +105,11 @@ def test_document_types_and_entities_are_refused(text: str) -> None:
 def test_the_root_is_found_among_other_tags() -> None:
     parser = XmlOutputParser(root="film")
     assert parser.parse("I <b>like</b> <films/> this: <film>Heat</film></b>") == {"film": "Heat"}
-    assert refusal("<book>Emma</book>", "film") == "$: expected an XML element <film>; there is none"
+    assert (
+        refusal("<book>Emma</book>", "film") == "$: expected an XML element <film>; the reply contains none"
+    )
     assert refusal("<film>Heat</film><film>Ran</film>", "film") == (
-        "$: the reply holds 2 different outermost elements: <film>; write one"
+        "$: the reply contains 2 different outermost elements: <film>; write one"
     )
 
 
