@@ -408,7 +408,7 @@ class Hooks:
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
         """Call the hooks of a step in order, and return the value with their replacements."""
-        for hook in tuple(self._by_step[step]):
+        for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
                 _check_replacement(step, hook, replacement)

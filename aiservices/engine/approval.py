@@ -154,6 +154,7 @@ def resumed_invocation(
         raise ValueError(f"the suspended call belongs to {suspended.qualname}, not to {plan.qualname}")
     last = suspended.tool_messages[-1] if suspended.tool_messages else None
     calls = last.tool_calls if isinstance(last, AiMessage) else ()
+    # All decisions are needed at once, because the tools of a round run together.
     undecided = [call.id for call in calls if call.id in suspended.pending and call.id not in approvals]
     if undecided:
         raise ValueError(f"{plan.qualname}: approvals has no decision for {', '.join(undecided)}")
@@ -165,6 +166,7 @@ def resumed_invocation(
         tool_rounds=suspended.rounds,
         tool_calls=sum(isinstance(message, ToolMessage) for message in messages),
         resumed_messages=len(suspended.earlier_messages),
+        # One request for each completed round, and the one that called the pending tools.
         earlier_requests=suspended.rounds + 1,
         interceptor_data=dict(suspended.interceptor_data),
     )

@@ -116,7 +116,8 @@ class ReplyBlocked(Exception):
 
 
 def run(flow: Flow[T]) -> T:
-    """Perform the effects that a flow yields in this thread, and return the result of the flow."""
+    """Perform the effects that a generator yields in this thread, and return its result."""
+    # The next step either sends an outcome into the generator, or throws an error into it.
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -132,7 +133,7 @@ def run(flow: Flow[T]) -> T:
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Perform the effects that a flow yields in the running event loop, and return its result."""
+    """Perform the effects that a generator yields in the running event loop, and return its result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -148,9 +149,10 @@ async def arun(flow: Flow[T]) -> T:
 
 
 def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
-    """Perform the effects of a flow, and yield the deltas of replies and the emitted events."""
+    """Perform the effects that a generator yields, and yield reply deltas and emitted events."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
+    # When the user closes the stream, the cleanup code of the flow must run at once.
     with closing(flow):
         try:
             while True:
@@ -174,7 +176,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
 
 
 async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
-    """Perform the effects of a flow in the running event loop, and yield deltas and events."""
+    """Perform the effects that a generator yields in the event loop, and yield deltas and events."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     with closing(flow):
@@ -205,7 +207,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a flow and pass each effect that it yields to ``perform``, which returns the outcome.
+    """Run a generator and pass each effect that it yields to ``perform``, which returns the outcome.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
     inner flow.
@@ -236,7 +238,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a flow without streaming its replies, so that nothing is shown before it succeeds."""
+    """Run a call without streaming its replies, so that nothing is shown before it succeeds."""
     return map_effects(flow, without_streaming)
 
 
@@ -265,6 +267,7 @@ def _perform(effect: Effect) -> Outcome:
             from concurrent.futures import ThreadPoolExecutor  # few calls need threads
 
             with ThreadPoolExecutor(min(len(effects), max_concurrency or len(effects)) or 1) as pool:
+                # Each effect sees the context variables of the caller, such as the current span.
                 futures = [pool.submit(copy_context().run, _perform, one) for one in effects]
                 return [future.result() for future in futures]
         case Sleep(seconds):
@@ -318,9 +321,11 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
         for delta in deltas:
             reply = delta.reply
             yield delta
+            # A blocking read cannot be interrupted here; the timeout of the request ends it.
             if reply is None and request.deadline is not None and time.monotonic() > request.deadline:
                 raise _timeout(effect)
     finally:
+        # A model may return a plain iterator, which has no such method.
         close = getattr(deltas, "close", None)
         if close is not None:
             close()
@@ -402,6 +407,7 @@ def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]
         return (yield from deltas) if reply is None else reply
     finally:
         decided.set()
+        # A generator that runs in another thread cannot be closed, so close it when the thread is done.
         reading.add_done_callback(lambda _: deltas.close())
 
 

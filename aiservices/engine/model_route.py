@@ -308,6 +308,7 @@ class ModelFailover:
         ready = [model for model in self._models if model.ready_at <= ready_at]
         for model in ready:
             model.ready_at = 0.0
+        # Of several that are ready, the one with the fewest failures; min keeps the order of equal ones.
         self.current = min(ready, key=lambda model: model.failures)
         return wait
 

@@ -149,13 +149,14 @@ class OutputFormat(NamedTuple):
             else:
                 call = ToolCall(f"example_{number}", self.tooling.choice, text)
                 example_messages.append(AiMessage("", (call,)))
+                # Providers require a result after each tool call.
                 example_messages.append(ToolMessage(call.id, call.name, "The answer was taken."))
         return (*messages[:start], *example_messages, *messages[start:])
 
     def _with_instructions(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         last_user_message = -1
         for index, message in enumerate(messages):
-            if INSTRUCTIONS_MARK in message.text:
+            if INSTRUCTIONS_MARK in message.text:  # the template says where the instructions are
                 return tuple(map(self._replace_mark, messages))
             if isinstance(message, UserMessage):
                 last_user_message = index
@@ -275,6 +276,7 @@ def _combine(tools: Tooling | None, output_tool: Tooling | None, accepts_text: b
     """Return the tools of a method together with the tool by which the model gives its answer."""
     if tools is None or output_tool is None:
         return tools or output_tool
+    # The model must call some tool, unless text is an answer too.
     return Tooling((*tools.tools, *output_tool.tools), "auto" if accepts_text else "required")
 
 

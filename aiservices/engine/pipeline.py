@@ -60,7 +60,7 @@ class Pipeline:
         self._proceed = proceed
 
     def flow(self, invocation: Invocation) -> Flow[Answer]:
-        """Return the flow of one call, which runs inside all interceptors and reports to the listeners.
+        """Return the generator of one call, which runs all interceptors and reports to the listeners.
 
         The interceptors of the service are nested in their order, the first one outermost. The global ones
         are outside of them, the last one added outermost. An AiServiceError that the flow raises has all
@@ -115,6 +115,7 @@ def _checked_tool_result(run: ToolRun, invocation: Invocation) -> Any:
     plan = invocation.plan
     parser = plan.output_format.parser
     try:
+        # A result has the return type if it is equal to what is read after it was written.
         if parser is None or strict_equal(parser.parse(parser.write(run.result)), run.result):
             return run.result
     except (OutputParsingError, ValueError):
@@ -126,7 +127,7 @@ def _checked_tool_result(run: ToolRun, invocation: Invocation) -> Any:
 
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:
-    """Run the flow of a call and pass its events to the listeners, in order."""
+    """Run a call and pass each of its events to the listeners, in order."""
     yield from _notify_all(CallStarted(invocation), listeners)
 
     def perform(effect: Effect) -> Flow[Any]:

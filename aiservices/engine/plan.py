@@ -131,6 +131,7 @@ class CallState:
         total = 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
+                # The provider may report a more exact name than the one that was requested.
                 price = self.budget.price_of(attempt.reply.model, attempt.model)
                 total += 0.0 if price is None else price.of(attempt.reply.usage)
         return total
@@ -166,7 +167,7 @@ class CallState:
     def exceeded(self) -> BudgetExceededError | None:
         """Return an error if the budget does not allow another request, else None."""
         budget = self.budget
-        made = 0
+        made = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
             made += attempt.purpose is AttemptPurpose.ANSWER
         if made >= budget.max_attempts:

@@ -102,6 +102,7 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
     calls = reply.message.tool_calls
     if not calls:
         return AiMessage(reply.text), UserMessage(text)
+    # Providers require a result for each tool call, so each gets the text.
     return reply.message, *(ToolMessage(call.id, call.name, text) for call in calls)
 
 
@@ -201,6 +202,6 @@ def plan_field_repair(
         request=original.request.plus(*tool_messages, *conversation),
         routes=(ModelRoute(model, strategies),),
         toolbox=None,
-        examples=(),
+        examples=(),  # they show whole answers
     )
     return FieldRepair(patch, error, invocation, proceed)

@@ -91,6 +91,7 @@ class StreamState(Generic[T]):
         if type(event) is not Accepted:
             return False
         self.result = self._make_result(event.answer)
+        # The last snapshot is not repeated if the final value equals it.
         return not strict_equal(self._last_value, self.result.value)
 
     def _start(self, output_format: OutputFormat) -> None:
@@ -322,6 +323,7 @@ class TextChunks:
             self._state.text_streamed = True
             yield event.text
         elif type(event) is Accepted and event.answer.value and not self._was_streamed(event.answer):
+            # An interceptor held the answer back, or it is the result of a tool.
             yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
@@ -399,7 +401,7 @@ class _ItemError(Exception):
 
 
 def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, None]:
-    """Run the flow of a call and yield the chunks that ``source`` makes of its events."""
+    """Run a call and yield the chunks that ``source`` makes of its events."""
     with closing(stream(flow)) as events:
         event = next(events, _END)
         while event is not _END:
@@ -411,7 +413,7 @@ def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, No
 
 
 async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[object, None]:
-    """Run the flow of a call in the running event loop and yield the chunks of its events."""
+    """Run a call in the running event loop and yield the chunks that ``source`` makes of its events."""
     async with aclosing(astream(flow)) as events:
         event = await anext(events, _END)
         while event is not _END:

@@ -48,6 +48,7 @@ def tool_effect(
         text = f"There is no tool {call.name}. The tools are: {names}."
         return _failed(call, None, text, ToolError(text, call=call), errors.unknown)
     try:
+        # Some models send no text if a call has no arguments.
         arguments = parsers[call.name].parse(call.arguments.strip() or "{}")
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
@@ -111,6 +112,7 @@ def _run(
 ) -> Run:
     function = tool.function
 
+    # Called inside the try blocks below, because a result that cannot be written is a failure of the tool.
     def succeeded(result: object, started_at: float) -> ToolRun:
         return ToolRun(call, arguments, result, _result_text(result), None, time.monotonic() - started_at)
 

@@ -96,6 +96,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
         try:
             runs = yield from _run_round(message, toolbox, invocation, messages_sent)
         except BaseException:
+            # A later request must not contain tool calls without results.
             del messages[message_index:]
             raise
         tool_run = _immediate_result(runs, toolbox)
@@ -128,6 +129,7 @@ def request_model(
         prepared = output_format.prepare(failover.address(request), invocation.examples, tooling)
         if state.budget.seconds is not None:
             prepared = state.with_deadline(prepared)
+        # Hooks come last, so that they see exactly what is sent.
         for hook in invocation.request_hooks:
             prepared = hook(prepared)
         yield Emit(AttemptStarted(state.next_attempt_number(), name, output_format))
@@ -279,6 +281,7 @@ def _check_approvals(
         tool = toolbox.tools.get(call.name)
         if tool is not None and tool.needs_approval and call.id not in invocation.approvals:
             pending.append(call)
+    # No tool of the round has run, so that none runs twice when the call is resumed.
     if pending:
         state = suspend(invocation, pending, messages_sent)
         raise ApprovalRequiredError(invocation.plan.qualname, tuple(pending), state)

@@ -77,6 +77,7 @@ def method_parameters(
         if Role.MEDIA in roles:
             problems.extend(_media_problems(name, hints[name], signature.parameters[name].kind))
         parameters.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
+    # Several parameters may be for tools or contain media; all other roles are unique.
     for role in Role:
         holders = [parameter.name for parameter in parameters if parameter.role is role]
         if len(holders) > 1 and role not in (Role.TOOL_CONTEXT, Role.MEDIA):

@@ -31,6 +31,7 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
         if cls in (object, Protocol, Generic) or cls.__module__ in ("typing", "typing_extensions"):
             continue
         for name, attribute in vars(cls).items():
+            # ``__call__`` is a method like any other, and ABCMeta adds names with the prefix ``_abc_``.
             dunder = name.startswith("__") and name.endswith("__") and name != "__call__"
             if name not in seen and not dunder and not name.startswith("_abc_"):
                 seen.add(name)
@@ -60,6 +61,7 @@ def is_stub(function: object) -> bool:
     if not isinstance(function, FunctionType):
         return False
     code = function.__code__
+    # Equal bytecode may return different constants, so these are compared, too.
     stub_constants = [None, ..., function.__doc__, *_messages(code)]
     if any(not any(constant is one for one in stub_constants) for constant in code.co_consts):
         return False

@@ -132,7 +132,7 @@ def _environment() -> SandboxedEnvironment:
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, finalize=render_argument, autoescape=False, keep_trailing_newline=True
     )
-    del environment.globals["lipsum"]
+    del environment.globals["lipsum"]  # random filler text is not useful in a prompt
     return environment
 
 
@@ -247,6 +247,7 @@ def _render_list(values: Iterable[object]) -> str:
     if any(_is_record(item) or isinstance(item, _LISTS) for item in items):
         return _to_json(items)
     texts = [render_value(item) for item in items]
+    # A set has no order; sorted, the same set gives the same prompt in each process.
     return ", ".join(sorted(texts) if isinstance(values, (set, frozenset)) else texts)
 
 

@@ -169,7 +169,7 @@ def compile_interface(interface: object, settings: Settings) -> dict[str, Method
         names = ", ".join(variable.__name__ for variable in variables)
         example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
         problems.append(DefinitionProblem(name, f"it is generic; fill in {names}, as in {example}"))
-        raise DefinitionError(problems)
+        raise DefinitionError(problems)  # every method would report the same problem again
     models = _ModelFinder(settings.model, name, problems)
     plans: dict[str, MethodPlan] = {}
     type_arguments = type_arguments_by_class(interface)

@@ -131,6 +131,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     listeners = _as_tuple("listeners", settings.get("listeners", ()), name)
     parsers, system = settings.get("parsers"), settings.get("system_message")
     tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
+    # String annotations may name types that are local to the function that calls create.
     namespace = enclosing_names(sys._getframe(1), *_functions(cls), *map(unwrapped, tools))
     plans = compile_interface(
         interface,

@@ -133,7 +133,7 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
 
     is_coroutine = plan.returns.is_async and plan.returns.shape in (ReturnShape.VALUE, ReturnShape.RESULT)
     method: Any = wraps(stub)(acall if is_coroutine else call)
-    method.__isabstractmethod__ = False
+    method.__isabstractmethod__ = False  # ``wraps`` copied True from an abstract method
     setattr(method, _METHOD, ServiceMethod(plan, budget, start))
     return method
 

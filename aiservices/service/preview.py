@@ -69,7 +69,7 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
 
     Raises TypeError if ``method`` is not a method of a service, or if the arguments do not fit it.
     """
-    invocation = plan_of(method).invocation(args, kwargs, Budget())
+    invocation = plan_of(method).invocation(args, kwargs, Budget())  # any budget, as nothing is sent
     plan, route, toolbox = invocation.plan, invocation.routes[0], invocation.toolbox
     output_format = route.output_format(invocation.request.options.model)
     offered = None if toolbox is None else toolbox.offered_to(route.model.capabilities)

@@ -74,6 +74,7 @@ class PromptPlan(NamedTuple):
     def messages(self, arguments: Mapping[str, Any]) -> tuple[Message, ...]:
         """Return the messages of a call: the system message, the history, and the user message."""
         names = self.role_names
+        # The instructions depend on the strategy, which is only known when the request is sent.
         values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
         if self.it_parameter is not None:
             values["it"] = arguments[self.it_parameter]

@@ -92,7 +92,7 @@ class StructuredModel(Generic[T, V]):
         invocation = self._invocation(messages, options, self._streaming_plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
-    @cached_property
+    @cached_property  # few of these models are streamed
     def _streaming_plan(self) -> CallPlan:
         return self._plan._replace(routes=self._targets.routes(partial_values=True))
 

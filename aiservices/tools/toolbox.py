@@ -86,7 +86,7 @@ class Toolbox:
         """Return the tool specifications for a model with these capabilities; None if there are none."""
         if not self.tools:
             return None
-        if capabilities not in self._offered:
+        if capabilities not in self._offered:  # setdefault, because two threads may get here
             self._offered.setdefault(capabilities, _offer(self.tools.values(), capabilities))
         return self._offered[capabilities]
 
