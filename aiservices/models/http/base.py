@@ -31,7 +31,7 @@ MAX_CACHED_PATHS = 256  # a path may contain the name of a model or a deployment
 INVALID_HEADER = "a header contains a character that HTTP does not allow, such as a line break"
 DRAIN_SECONDS = 0.02  # the end of a body follows its last event at once, or it does not come at all
 
-_REDIRECTS = (307, 308)  # the other redirects ask for a GET, which calls no model
+_REDIRECTS = (307, 308)  # the other redirects require a GET request, which does not call a model
 _BODY_HEADERS = frozenset(("accept", "accept-encoding", "content-type", "user-agent"))
 _PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = "/%:@!$&'()*+,;=~?"  # "%" is safe because the parts may be percent-encoded already

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .async_client import AsyncHttpClient
     from .sync_client import SyncHttpClient
 
-_MAX_PREPARED = 256  # options that are made for each call fill the cache, and would fill the memory
-_SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # how the names of secret headers end
+_MAX_PREPARED = 256  # without a limit, options that are created for each call would fill the memory
+_SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # the ends of their names
 _NO_OPTIONS = ChatOptions()
 
 
@@ -85,8 +85,8 @@ class HttpClients:
     Args:
         model_name: The name of the model in error messages.
         base_url: The URL below which all requests go.
-        credentials: Returns the credentials when a client is made. Raises AuthenticationError if there are
-            none, so a model can be created without a key.
+        credentials: Returns the credentials when a client is created. It raises AuthenticationError if there
+            are none, so a model can be created without a key.
 
     Attributes:
         model_name: The name of the model.
@@ -324,7 +324,7 @@ class HttpChatModel:
     def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
         """Write the HTTP request of a call. Raises BadRequestError if the API does not support it."""
         # The objects are compared by identity, which is much faster than by value. An entry keeps them alive,
-        # so their ids cannot come to stand for other objects.
+        # so other objects cannot get the same ids.
         key = (id(request.options), id(request.response_format), id(request.tooling), stream)
         try:
             prepared = self._prepared.get(key) or self._prepare(key, request)

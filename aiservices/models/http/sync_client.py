@@ -49,7 +49,7 @@ _SOCKET_OPTIONS: Final = [
 ]
 # urllib3 and http.client let some errors through that are not their own
 _FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
-# by default urllib3 sends a request again, which would be paid for twice
+# by default urllib3 repeats a failed request, which may then be billed twice
 _NO_RETRIES: Final = Retry(False, redirect=False)
 
 
@@ -77,7 +77,8 @@ class Urllib3Response:
 
     def __init__(self, raw: BaseHTTPResponse) -> None:
         self._raw: Any = raw  # its class has members that are missing in the annotation of urlopen
-        # one iterator for all readers: leaving it closes the connection, while its end may still be read
+        # One iterator for all readers. If each reader had its own, leaving the first one would close the
+        # connection before close() can read the end of the body.
         self._chunks: Iterator[bytes] | None = (
             self._raw.read_chunked(decode_content=True) if self._raw.chunked else None
         )
@@ -102,7 +103,7 @@ class Urllib3Response:
         """Yield the pieces of the response body as they arrive."""
         try:
             if self._chunks is not None:
-                for piece in self._chunks:  # not "yield from", which would close the iterator with this one
+                for piece in self._chunks:  # not "yield from", which would close self._chunks too
                     yield piece
             else:
                 yield self._raw.read1(_PIECE) or self._empty()
