@@ -15,6 +15,7 @@ from ..types.constraints import ConstrainedNode
 from ..types.node import Definitions, JsonSchema, Node
 from ..types.target import Target
 from .nodes import (
+    ASSERTIONS,
     DATA,
     MAPS,
     InvalidSchemaError,
@@ -45,9 +46,11 @@ class SchemaNode(ConstrainedNode):
         """Return the JSON Schema for strict modes and for use inside another schema.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
-        replies with further properties are valid if the schema of the user allows them.
+        replies with further properties are valid if the schema of the user allows them. A property that may
+        be null or missing has the default null, so that a model may write null for it.
         """
-        inside = {key: value for key, value in close_objects(self._schema).items() if key != "$schema"}
+        prepared = _with_null_defaults(close_objects(self._schema), self._check)
+        inside = {key: value for key, value in prepared.items() if key != "$schema"}
         references = self._check.references
         if not references or self._check.has_ids or "$id" in inside:
             return inside
@@ -279,6 +282,33 @@ def _closed(schema: Mapping[str, Any]) -> JsonSchema:
     if "properties" in closed and closed.keys() & _PROPERTY_KEYWORDS == {"properties"}:
         closed["additionalProperties"] = False
     return closed
+
+
+def _with_null_defaults(part: Any, check: SchemaCheck) -> Any:
+    """Return a schema in which optional properties that may be null have a default.
+
+    Strict modes require every property, and a model then writes null for a property that is missing. With
+    this default, that null is kept.
+    """
+    if isinstance(part, list):
+        return [_with_null_defaults(item, check) for item in part]
+    if not isinstance(part, dict):
+        return part
+    changed = {
+        key: {name: _with_null_defaults(item, check) for name, item in value.items()}
+        if key in MAPS and isinstance(value, dict)
+        else value
+        if key in DATA
+        else _with_null_defaults(value, check)
+        for key, value in part.items()
+    }
+    properties, required = part.get("properties", {}), part.get("required")
+    for key, value in properties.items():
+        is_required = isinstance(required, list) and key in required
+        lacks_default = isinstance(value, dict) and "default" not in value and value.keys() & ASSERTIONS
+        if lacks_default and not is_required and check.of(value).is_valid(None):
+            changed["properties"][key]["default"] = None
+    return changed
 
 
 def _closed_part(part: object) -> Any:

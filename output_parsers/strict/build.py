@@ -603,16 +603,12 @@ def _build_nullable(
 ) -> Codec:
     """Build the codec for an optional property, for providers that require every property.
 
-    If ``null_may_be_absence`` is true, null and a missing property are treated alike where the default is null,
-    and in a JSON Schema of the user also where there is no default.
+    If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
     has_default = isinstance(schema, dict) and "default" in schema
     default: Any = schema["default"] if isinstance(schema, dict) and has_default else None
     null_default = null_may_be_absence and has_default and default is None
-    # In a schema without a default, null says as much as a missing property. A Python type may have a default
-    # that its schema does not show, such as a default_factory.
-    no_default = null_may_be_absence and not has_default and not location.of_type
-    nullable = NullableCodec(codec, keep_null=null_default or no_default)
+    nullable = NullableCodec(codec, null_default=null_default)
     if not null_default:
         nullable.description = _null_remark(default, has_default=has_default)
     action = "sent as required; null where it is left out"

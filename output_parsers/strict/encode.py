@@ -409,9 +409,7 @@ def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T
             closed_object({"value": schema}) if can_be_nested else schema_with_defaults(inner_parser.node)
         )
     schema = with_description(schema, parser.target.description)
-    of_type = not parser.has_user_schema
-    location = SchemaLocation(parser.name if of_type else "#", of_type)
-    encoding = encode_at(schema, profile, location)
+    encoding = encode_at(schema, profile, SchemaLocation(parser.name, of_type=True))
     return (EncodedParser(inner_parser, encoding) if encoding.lossless else parser), encoding
 
 

@@ -306,13 +306,13 @@ class NullableCodec(Codec):
 
         int | None, may be left out:  left out -> null;  None -> {"value": null};  3 -> {"value": 3}
 
-    With ``keep_null``, "left out" and null mean the same, because the default is null or because there is no
-    default. Then a null that the schema of the value allows is kept, and nothing is wrapped.
+    With ``null_default`` the default of the value is null. Then "left out" and null mean the same, and
+    nothing is wrapped.
     """
 
-    def __init__(self, value: Codec, *, keep_null: bool = False) -> None:
+    def __init__(self, value: Codec, *, null_default: bool = False) -> None:
         self._value = value
-        self._keep_null = keep_null
+        self._null_default = null_default
 
     @property
     def unwrapped(self) -> Codec:
@@ -334,7 +334,7 @@ class NullableCodec(Codec):
     @cached_property
     def keeps_null(self) -> bool:
         """True if null is an ordinary value of the property and does not mean that it is omitted."""
-        return self._keep_null and "null" in self._value.kinds
+        return self._null_default and "null" in self._value.kinds
 
     @property
     def is_identity(self) -> bool:  # type: ignore[override]  # known only when all definitions are
@@ -350,10 +350,6 @@ class NullableCodec(Codec):
 
     def bare_schema(self) -> JsonSchema:
         return nullable(self.inner.schema())
-
-    def schema(self) -> JsonSchema:
-        # the description says what null means, and a null that is kept means just null
-        return self.bare_schema() if self.keeps_null else super().schema()
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
         return self.inner.encode(value, cursor)

@@ -274,6 +274,32 @@ def test_a_strict_schema_gains_no_field() -> None:
     assert sent.schema == {**SCHEMA, "description": "Tells of somebody.", "additionalProperties": False}
 
 
+@pytest.mark.parametrize(
+    "nullable",
+    [
+        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        {"type": ["integer", "null"]},
+        {"$ref": "#/$defs/age"},
+        {"enum": [1, None]},
+    ],
+)
+@pytest.mark.parametrize("others", [{}, {"additionalProperties": False}, {"additionalProperties": True}])
+@pytest.mark.parametrize("required", [[], ["age"]])
+def test_a_null_that_the_schema_allows_is_kept_in_strict_mode(
+    nullable: Any, others: Any, required: list[str]
+) -> None:
+    schema = {"type": "object", "properties": {"age": nullable}, "required": required, **others}
+    schema["$defs"] = {"age": {"type": ["integer", "null"]}}
+    model = scripted('{"age": null}', capabilities=STRICT)
+    assert structured(model, schema, retry=None).invoke("x") == {"age": None}
+
+
+def test_a_null_of_an_optional_property_that_must_not_be_null_means_that_it_is_left_out() -> None:
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
+    model = scripted('{"age": null}', capabilities=STRICT)
+    assert structured(model, schema, retry=None).invoke("x") == {}
+
+
 def test_further_properties_that_the_schema_allows_are_kept() -> None:
     model = scripted('{"name": "Ann", "age": 31, "note": "hi"}', capabilities=STRICT)
     assert structured(model, SCHEMA).invoke("x") == {**PLAIN, "note": "hi"}
