@@ -1,4 +1,6 @@
-"""``python -m benchmarks [STAGE] [--rounds N] [--out FILE] [--show_imports] [--peers DIR] [--model MODEL]``.
+"""The command ``python -m benchmarks [STAGE]``, which runs the benchmarks.
+
+Options: ``[--rounds N] [--out FILE] [--show_imports] [--peers DIR] [--model MODEL]``.
 
 Or ``python -m benchmarks plot FILE --to FILE``, or ``python -m benchmarks instructions [--accept]``.
 """
@@ -42,7 +44,7 @@ _PACKAGES = ("openai", "pydantic", "pydantic_core", "json_repair")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a stage, or one of the commands ``plot`` and ``instructions``."""
+    """Run a stage of the benchmarks, or one of the commands ``plot`` and ``instructions``."""
     words = sys.argv[1:] if arguments is None else arguments
     if words and words[0] in _COMMANDS:
         _COMMANDS[words[0]](words[1:])

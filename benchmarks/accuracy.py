@@ -17,12 +17,21 @@ from .accuracy_methods import Methods, MethodsWithExamples
 STRATEGIES = (Strategy.GRAMMAR, Strategy.JSON_MODE, Strategy.PROMPT)
 _OPTIONS = ChatOptions(max_tokens=256)  # much longer than any right answer
 _INTERFACES: tuple[tuple[str, type[Any]], ...] = (("none", Methods), ("two", MethodsWithExamples))
-_HEAD = ("strategy", "examples", "right", "other value", "error", "of the type", "asked again", "s a call")
+_HEAD = (
+    "strategy",
+    "examples",
+    "right",
+    "wrong value",
+    "error",
+    "right type, if no error",
+    "retried",
+    "seconds per call",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCase:
-    """One case with the answer of the model.
+    """One input of the accuracy stage with the answer of the model.
 
     Attributes:
         method: The name of the method.
@@ -53,7 +62,7 @@ class AnsweredCase:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """All answers for one strategy, with or without examples.
+    """All answers of the accuracy stage for one strategy, with or without examples.
 
     Attributes:
         strategy: The strategy.
@@ -102,7 +111,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The results of the stage.
+    """The results of the accuracy stage.
 
     Attributes:
         model: The name of the model.
@@ -138,7 +147,7 @@ class Scores:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the tables."""
+        """Yield the lines of the tables of the accuracy stage."""
         yield f"{self.name} of {self.model}: right answers of those asked"
         yield from _table([_HEAD, *(score.cells() for score in self.scores)])
         yield ""
@@ -171,7 +180,10 @@ def run(
     cases: Mapping[str, Mapping[str, Any]] = ACCURACY_CASES,
     progress: Callable[[str], None] = print,
 ) -> Scores:
-    """Call all methods with all strategies. ``progress`` is called with a line after each strategy."""
+    """Call all methods of the accuracy stage with all strategies.
+
+    ``progress`` is called with a line after each strategy.
+    """
     scores = []
     for strategy in strategies:
         for examples, interface in _INTERFACES:

@@ -78,7 +78,7 @@ _ORDER = "Read this order: {{text}}"
 
 
 class Methods(Protocol):
-    """The methods without examples."""
+    """The methods of the accuracy stage without examples."""
 
     @user_message(_COMPLAINS)
     def complains(self, text: str) -> Result[bool]: ...
@@ -111,7 +111,7 @@ class Methods(Protocol):
 
 
 class MethodsWithExamples(Protocol):
-    """The same methods and prompts with two examples each."""
+    """The methods of the accuracy stage with the same prompts and two examples each."""
 
     @example("My suitcase came back with a broken wheel.", returns=True)
     @example("Your staff carried my suitcase upstairs, thank you.", returns=False)

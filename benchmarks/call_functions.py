@@ -26,7 +26,7 @@ _BROKEN = "Here it is:\n```json\n{'name': 'Ada', \"age\": 36, height: 1.6, \"mar
 
 
 class CallFunctions(NamedTuple):
-    """The functions that one call ran.
+    """The functions of the two packages that one call ran.
 
     Attributes:
         case: The kind of call.

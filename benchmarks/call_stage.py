@@ -28,7 +28,7 @@ _OUR_PERSON = "our own Person"
 
 
 def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = None) -> Stage:
-    """Run the stage. ``peers`` is the directory with the environments of other libraries."""
+    """Run the stage ``call``. ``peers`` is the directory with the environments of other libraries."""
     with running_server(server_core) as base_url:
         return Stage("call", list(_rows(effort, base_url, peers)))
 

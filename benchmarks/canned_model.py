@@ -1,4 +1,4 @@
-"""A model with canned HTTP responses: a call does everything except sending and waiting."""
+"""A model with canned HTTP responses: its calls send nothing over the network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Response:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """Returns the same response for every request. It replaces the connections of the model."""
+    """An HTTP client that returns the same response for every request."""
 
     response: _Response
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class _Client:
 
 
 def canned_service(request: dict[str, Any]) -> Clerk:
-    """Return the service with a model that answers each request as the server answers ``request``."""
+    """Return the service with a model that gives the same canned reply to each request."""
     if request.get("stream"):
         response = _Response(tuple(server.events(request)), {"content-type": "text/event-stream"})
     else:

@@ -37,12 +37,12 @@ class AsyncClerk(Protocol):
 
 
 def clerk(model: str, base_url: str) -> tuple[Clerk, OpenAiChatModel]:
-    """Create the service, and return it with its model, which the caller must close."""
+    """Create the benchmark service, and return it with its model, which the caller must close."""
     chat = OpenAiChatModel(model, base_url=base_url, api_key=KEY)
     return create(Clerk, chat), chat
 
 
 def async_clerk(model: str, base_url: str) -> tuple[AsyncClerk, OpenAiChatModel]:
-    """Create the async service, and return it with its model, which the caller must close."""
+    """Create the async benchmark service, and return it with its model, which the caller must close."""
     chat = OpenAiChatModel(model, base_url=base_url, api_key=KEY)
     return create(AsyncClerk, chat), chat

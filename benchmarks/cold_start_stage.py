@@ -10,7 +10,7 @@ _TARGET = 0.8
 
 
 def run(effort: Effort, *, server_core: int | None = None) -> Stage:
-    """Run the stage."""
+    """Run the stage ``cold``."""
     with running_server(server_core) as base_url:
 
         def ours() -> Sample:

@@ -53,7 +53,7 @@ def weather(city: str) -> str:
 
 
 def run(effort: Effort, *, server_core: int | None = None) -> Stage:
-    """Run the stage."""
+    """Run the stage ``conversation``."""
     with (
         running_server(server_core, module=_SERVER) as base_url,
         OpenAiChatModel(_MODEL, base_url=base_url, api_key=KEY) as model,
@@ -72,7 +72,7 @@ def _rows(effort: Effort, model: OpenAiChatModel) -> Iterator[Comparison]:
 
 
 def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
-    """Return a call in a conversation whose memory is reset before each call."""
+    """Return a function that makes a call in a conversation, after resetting the memory."""
     store, events = InMemoryChatMemoryStore(), [0]
 
     def listen(event: object) -> None:
@@ -90,7 +90,7 @@ def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
 
 
 def _bare(model: ChatModel, past: tuple[Message, ...]) -> Work:
-    """Return the two requests of such a call, each as a separate call without memory and tools."""
+    """Return a function that sends the two requests of a conversation call without memory and tools."""
     first = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT))))
     second = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT), *_ROUND)))
 

@@ -6,7 +6,7 @@ import os
 
 
 def choose_cores() -> tuple[int, int] | None:
-    """Return a core for the measured code and one for the server; None if there is only one core."""
+    """Return a CPU core for the measured code and one for the server, or None if there is only one core."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     free = sorted(os.sched_getaffinity(0))

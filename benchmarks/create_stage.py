@@ -22,7 +22,7 @@ _TARGET = 10.0
 
 
 def run(effort: Effort) -> Stage:
-    """Run the stage."""
+    """Run the stage ``create``."""
     with OpenAiChatModel("none", base_url=_UNUSED_URL, api_key=KEY) as model:
 
         def ours() -> Sample:
@@ -42,7 +42,7 @@ def _schemas(types: Sequence[type[BaseModel]]) -> list[dict[str, Any]]:
 
 
 def _measure_with_new_interfaces(work: Callable[[type[Any], Sequence[type[BaseModel]]], object]) -> Sample:
-    """Measure the work on new interfaces; their creation is not included in the time."""
+    """Measure a function on new interfaces, without the time to define the interfaces."""
     samples = []
     for _ in range(_INTERFACES_PER_SAMPLE):
         interface, types = new_interface()

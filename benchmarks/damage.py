@@ -324,10 +324,11 @@ def differences(true: Tree, read: Tree, path: JsonPath = ()) -> Iterator[Differe
                 yield from found
     elif type(true) is dict and type(read) is dict:
         lost, added = true.keys() - read.keys(), read.keys() - true.keys()
-        if len(lost) != len(added) or len(lost) > 1:
+        if len(lost) != len(added):
             yield Difference(path, False, true, read)
             return
-        names = dict(zip(lost, added, strict=True))
+        lost_in_order = [key for key in true if key in lost]
+        names = dict(zip(lost_in_order, [key for key in read if key in added], strict=True))
         for key, part in true.items():
             if key in names:
                 yield Difference((*path, ("key", key)), True, key, names[key])
@@ -375,6 +376,8 @@ def means(data: Json, tree: Tree, *, unknown_keys: bool = False) -> bool:
         return means(data, tree.value)
     if isinstance(tree, (date, datetime)):
         return bool(data == tree.isoformat())
+    if isinstance(tree, str) and _is_number(data):  # 1 for a string is "1"
+        return str(data) == tree
     if _is_number(tree):
         return _is_number(data) and Decimal(str(data)) == Decimal(str(tree))
     return type(data) is type(tree) and bool(data == tree)
@@ -454,8 +457,11 @@ def spells(spelling: str, true: object, read: object) -> bool:
     """Return True if the text of a leaf means the value that was read; both are of one kind."""
     spelling = spelling.strip()
     if _is_number(true):
-        exact = _NUMBER.fullmatch(spelling)
-        return exact is not None and _is_number(read) and Decimal(spelling) == Decimal(str(read))
+        if not _is_number(read):
+            return False
+        if re.fullmatch("0[xX][0-9a-fA-F]+", spelling):
+            return int(spelling, 16) == read
+        return _NUMBER.fullmatch(spelling) is not None and Decimal(spelling) == Decimal(str(read))
     if true is None or isinstance(true, bool):
         return spelling in _LITERALS and _LITERALS[spelling] is read
     if type(read) is not type(true) or len(spelling) < 2 or spelling[0] != '"' or spelling[-1] != '"':
@@ -549,7 +555,10 @@ def _is_spelled(case: Case, part: Difference) -> bool:
     margin = 1 if is_string else 0
     sites = [_moved_into(site, start + margin, end - margin, case.reply.text) for site in sites]
     if all(start + margin <= site.start and site.end <= end - margin for site in sites):
-        return spells(_edited(case.reply.text, start, end, sites), part.true, part.read)
+        if spells(_edited(case.reply.text, start, end, sites), part.true, part.read):
+            return True
+        if is_string:
+            return False
     # The edit crosses the end of the leaf: the text spells what is now one token there. A string that took
     # in a bracket, a colon or a comma is a mistake even so.
     start, end = min(start, sites[0].start), max(end, sites[-1].end)
@@ -616,7 +625,7 @@ def _kind_of_mistake(case: Case, read: Tree) -> str:
             added = Counter(part.read) - Counter(part.true)
             if any(char in '{}[]:,"' for char in added):
                 return "swallowed structure"
-    if all(part.is_default for part in parts):
+    if any(part.is_default for part in parts):
         return "default taken"
     return "lost items" if any(_lost(part) for part in parts) else "other"
 

@@ -33,7 +33,7 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def run(effort: Effort, *, show_imports: bool = False, peers: Path | None = None) -> Stage:
-    """Run the stage.
+    """Run the stage ``import``.
 
     ``show_imports`` adds the modules that take the most import time. ``peers`` is the directory with the
     environments of other libraries.
@@ -57,7 +57,7 @@ def run(effort: Effort, *, show_imports: bool = False, peers: Path | None = None
 
 
 def _sample(statement: str, *, python: str = sys.executable) -> Sample:
-    """Time a statement in a new process, without the start of the interpreter."""
+    """Return the time of a statement in a new process, without the start of the interpreter."""
     return time_in_new_process("-c", _TIMED.format(statement=statement), python=python)
 
 

@@ -28,7 +28,7 @@ _EVENTS = {"model": "records-10000-200", "stream": True}
 
 
 class _PlainDecoder(json.JSONDecoder):
-    """The pure Python JSON decoder of the standard library: like our calls, it measures the interpreter."""
+    """The pure Python JSON decoder of the standard library, as a baseline that runs in the interpreter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def _reading(model: str, tp: type[BaseModel]) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One counted call.
+    """A call whose instructions are counted.
 
     Attributes:
         make: Returns the call and the baseline: pure Python that reads the same reply.
@@ -95,7 +95,7 @@ class Case:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The calls of the two blocks. Their difference excludes the constant cost of a block."""
+        """Return the numbers of calls in two blocks, whose difference excludes constant costs."""
         return self.calls, 3 * self.calls
 
 

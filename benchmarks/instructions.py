@@ -30,12 +30,12 @@ _HEAD = ("case", "of a call", "of reading", "ratio", "reference", "change")
 
 
 class CallgrindMissingError(Exception):
-    """Valgrind is not installed."""
+    """The program valgrind, which counts the instructions, is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The instructions of one case.
+    """The number of instructions that a call of one case takes.
 
     Attributes:
         case: The name of the case.
@@ -53,7 +53,10 @@ class Count:
 
 
 def counts(cases: Sequence[str] = tuple(CASES)) -> list[Count]:
-    """Counts them in a process of its own. Raises NoCallgrindError where valgrind is not installed."""
+    """Count the instructions of each case in a new process.
+
+    Raises CallgrindMissingError if valgrind is not installed.
+    """
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise CallgrindMissingError("valgrind is not installed: it counts the instructions")
@@ -72,7 +75,7 @@ def counts(cases: Sequence[str] = tuple(CASES)) -> list[Count]:
 
 
 def _read(folder: Path, cases: Sequence[str]) -> Iterator[Count]:
-    """Read three dumps for each call and baseline: at the start, and after each of the two blocks."""
+    """Read the counts that callgrind wrote: three files for each call and baseline."""
     dumps = iter([_total(folder / f"counted.{number}") for number in range(1, 6 * len(cases) + 1)])
     for case in cases:
         small_calls, large_calls = CASES[case].blocks
@@ -90,7 +93,7 @@ def _total(dump: Path) -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the counts. Exit with code 1 if a ratio is more than 10% above its reference."""
+    """Print the instruction counts. Exit with code 1 if a ratio is more than 10% above its reference."""
     parser = argparse.ArgumentParser(
         prog="benchmarks instructions", description="Count the instructions of a call."
     )

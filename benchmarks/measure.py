@@ -1,4 +1,4 @@
-"""Measures two ways to do the same work in alternating pairs, so that drift of the machine cancels out."""
+"""Measures two functions in alternating pairs, so that changes in the speed of the machine cancel out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_CALLS = 2000
 
 
 class Sample(NamedTuple):
-    """The time of one run in seconds.
+    """The wall time and CPU time of one run in seconds.
 
     Attributes:
         wall: The wall time.
@@ -29,7 +29,7 @@ Pairs: TypeAlias = list[tuple[Sample, Sample]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure.
+    """The number and size of the measurements of a benchmark.
 
     Attributes:
         rounds: The number of pairs.
@@ -54,14 +54,14 @@ QUICK = Effort(
 
 
 def measure(work: Work) -> Sample:
-    """Call the work once and return its time."""
+    """Call a function once and return its time."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
     return Sample(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def measure_pairs(ours: Callable[[], Sample], baseline_run: Callable[[], Sample], rounds: int) -> Pairs:
-    """Take both samples in each round. They alternate in going first."""
+    """Take both samples in each round, in alternating order."""
     pairs = []
     for number in range(rounds):
         if number % 2:
@@ -73,7 +73,7 @@ def measure_pairs(ours: Callable[[], Sample], baseline_run: Callable[[], Sample]
 
 
 def compare(ours: Work, baseline_run: Work, effort: Effort) -> Pairs:
-    """Measure a block of our calls and a block of the baseline in each round."""
+    """Measure a block of our calls and a block of calls of the baseline in each round."""
     our_calls, baseline_calls = (_calls_for(work, effort.block_seconds) for work in (ours, baseline_run))
     return measure_pairs(
         lambda: _medians(ours, our_calls), lambda: _medians(baseline_run, baseline_calls), effort.rounds
@@ -86,7 +86,7 @@ def measure_block(work: Work, seconds: float) -> Sample:
 
 
 def cpu_only(pairs: Pairs) -> Pairs:
-    """Return the pairs with CPU time in place of wall time, which other programs disturb."""
+    """Return the pairs of samples with CPU times instead of wall times."""
     return [
         (Sample(ours.cpu, ours.cpu), Sample(baseline_run.cpu, baseline_run.cpu))
         for ours, baseline_run in pairs
@@ -94,7 +94,7 @@ def cpu_only(pairs: Pairs) -> Pairs:
 
 
 def _calls_for(work: Work, seconds: float) -> int:
-    """Return how many calls fill a block. Calls ``work``, which also warms it up."""
+    """Return how many calls fit in a block. Calls the function, which also warms it up."""
     one = measure(work).wall
     if one < 5 * seconds:  # a first call may be slow: take the best of two more
         one = min(measure(work).wall, measure(work).wall)
@@ -102,6 +102,6 @@ def _calls_for(work: Work, seconds: float) -> int:
 
 
 def _medians(work: Work, calls: int) -> Sample:
-    """Return the median times of the calls, which a rare garbage collection does not affect."""
+    """Call a function several times, and return the median wall time and CPU time of a call."""
     samples = [measure(work) for _ in range(calls)]
     return Sample(median(sample.wall for sample in samples), median(sample.cpu for sample in samples))

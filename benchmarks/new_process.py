@@ -18,7 +18,7 @@ _PACKAGES = Path(aiservices.__file__).resolve().parent.parent
 
 
 def environment(python: str = sys.executable) -> dict[str, str]:
-    """Return the environment variables for this interpreter, or for another one with its own packages."""
+    """Return the environment variables for a new Python process."""
     paths = [str(_PACKAGES), str(_BENCHMARKS)] if python == sys.executable else [str(_BENCHMARKS)]
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
@@ -27,7 +27,7 @@ def environment(python: str = sys.executable) -> dict[str, str]:
 
 
 def run_in_new_process(*arguments: str, python: str = sys.executable) -> tuple[str, str]:
-    """Run Python in a new process and return its standard output and standard error."""
+    """Run the Python interpreter in a new process and return its standard output and standard error."""
     done = subprocess.run(
         [python, *arguments], env=environment(python), capture_output=True, text=True, check=True
     )
@@ -35,7 +35,7 @@ def run_in_new_process(*arguments: str, python: str = sys.executable) -> tuple[s
 
 
 def time_in_new_process(*arguments: str, python: str = sys.executable) -> Sample:
-    """Run Python in a new process that prints its wall and CPU seconds, and return them."""
+    """Run a Python program that prints its wall and CPU seconds, and return them as a sample."""
     wall, cpu = run_in_new_process(*arguments, python=python)[0].split()
     return Sample(float(wall), float(cpu))
 

@@ -30,14 +30,14 @@ _SIZES = {"1 KB": 1_000, "100 KB": 100_000}
 
 
 def run(effort: Effort) -> Stage:
-    """Run the stage."""
+    """Run the stage ``parse``."""
     return Stage("parse", [*_compare_with_pydantic(effort), *_compare_with_json_repair(effort)])
 
 
 def _compare_with_pydantic(effort: Effort) -> Iterator[Comparison]:
     for name, size in _SIZES.items():
         text = records_text(min(size, effort.max_text_size))
-        yield _compare(f"clean, {name}", Customers, text, text, 1.10, effort)
+        yield _compare(f"exact JSON, {name}", Customers, text, text, 1.10, effort)
     for name, size in _SIZES.items():
         text = records_text(min(size, effort.max_text_size), indent=2)
         yield _compare(f"in a fence with prose, {name}", Customers, in_fence(text), text, 1.30, effort)
@@ -49,7 +49,7 @@ def _compare_with_pydantic(effort: Effort) -> Iterator[Comparison]:
     for name, size in _SIZES.items():
         text = records_text(min(size, effort.max_text_size))
         yield _compare_times(
-            f"clean, dataclass with a default, {name}", DataclassCustomers, Customers, text, None, effort
+            f"exact JSON, dataclass with a default, {name}", DataclassCustomers, Customers, text, None, effort
         )
         any_json, json_value = (
             partial(parser_for(Any).parse, text),

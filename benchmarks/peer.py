@@ -1,4 +1,4 @@
-"""Other libraries with the same purpose. Each is optional and installed in its own environment."""
+"""Other libraries that the benchmarks compare with, each installed in its own environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUNDS = 3  # each round starts a process, and a stream may take many seconds
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another library.
+    """Another library that the benchmarks compare with.
 
     Attributes:
         name: The name of its environment.
@@ -42,14 +42,14 @@ class Peer:
     stream_aim: float = 0.04
 
     def python(self, environments: Path | None) -> str | None:
-        """Return an interpreter that has the library: in its own environment or this one. None if missing."""
+        """Return a Python interpreter that can import the library, or None if it is not installed."""
         own = None if environments is None else _python_of(environments / self.name)
         if own is not None:
             return str(own)
         return sys.executable if find_spec(self.module) is not None else None
 
     def measure(self, python: str | None, *arguments: str) -> Callable[[], Sample]:
-        """Return a function that runs the program of the peer and returns its times."""
+        """Return a function that runs the benchmark program of the library and returns its times."""
         return partial(
             time_in_new_process, "-m", f"benchmarks.peers.{self.program}", *arguments, python=python or ""
         )
@@ -70,7 +70,10 @@ def compare_with_peer(
     effort: Effort,
     target: float | None = None,
 ) -> Comparison | Skipped:
-    """Compare ours to a peer. Skip it if ``python``, its interpreter, is None, or if its program fails."""
+    """Compare our time to that of another library.
+
+    Skip the comparison if ``python``, the interpreter of the library, is None, or if its program fails.
+    """
     skipped_case = f"{case} beside {baseline}"
     if python is None:
         return Skipped(skipped_case, f"{peer.name} is not installed")

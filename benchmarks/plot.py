@@ -14,7 +14,7 @@ from .peer import PEERS
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One group of bars: the comparisons of one case.
+    """A group of bars in the picture: the comparisons of one case.
 
     Attributes:
         stage: The name of the stage.
@@ -29,7 +29,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: another library and how many times as long it takes as this one.
+    """A bar in the picture: another library, and the ratio of its time to ours.
 
     Attributes:
         name: The name of the library.
@@ -76,7 +76,7 @@ def bars(stages: dict[str, Any], panel: Panel) -> list[Bar]:
 
 
 def draw(stages: dict[str, Any], to: Path) -> None:
-    """Write the picture as SVG with selectable text. Raises ValueError if there is nothing to draw."""
+    """Write the picture as SVG with selectable text. Raises ValueError if there are no rows to draw."""
     groups = [(panel.title, group) for panel in PANELS if (group := bars(stages, panel))]
     if not groups:
         stage_names = ", ".join(panel.stage for panel in PANELS)

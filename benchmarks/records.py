@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 
 class Person(BaseModel):
-    """The record of the single-record cases."""
+    """The record that the benchmarks parse from short replies."""
 
     name: str
     age: int
@@ -18,7 +18,7 @@ class Person(BaseModel):
 
 
 class Truth(BaseModel):
-    """The object that wraps a bool in a JSON reply."""
+    """The record for a bool in a JSON reply."""
 
     value: bool
 
@@ -40,7 +40,7 @@ class Customer(BaseModel):
 
 
 class Customers(BaseModel):
-    """A large object: a list of customers."""
+    """A large record with a list of customers."""
 
     records: list[Customer]
 
@@ -53,7 +53,7 @@ class Event(BaseModel):
 
 
 class Agenda(BaseModel):
-    """A large object with dates."""
+    """A large record with a list of events that have dates."""
 
     records: list[Event]
 

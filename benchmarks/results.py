@@ -1,4 +1,4 @@
-"""The results of a stage, as a table and as JSON data."""
+"""The results of a stage of the benchmarks, as a table and as JSON data."""
 
 from __future__ import annotations
 
@@ -44,19 +44,22 @@ class Comparison:
         note: str = "",
         cpu_target: float | None = None,
     ) -> Self:
-        """Create a comparison from samples. ``growth`` is how many times as much work our side did."""
+        """Create a comparison from pairs of samples.
+
+        ``growth`` is how many times as much work our side did.
+        """
         ratios = tuple(ours.wall / baseline_run.wall / growth for ours, baseline_run in pairs)
         cpu = [ours.cpu / baseline_run.cpu / growth for ours, baseline_run in pairs if baseline_run.cpu > 0]
         return cls(case, baseline, ratios, median(cpu) if cpu else None, target, note, cpu_target)
 
     @property
     def spread(self) -> tuple[float, float, float]:
-        """The smallest ratio, the median and the largest."""
+        """The smallest, the median and the largest ratio of the rounds."""
         return min(self.ratios), median(self.ratios), max(self.ratios)
 
     @property
     def is_missed(self) -> bool:
-        """True if a target was not reached."""
+        """True if the median ratio is above its target."""
         over = self.target is not None and self.spread[1] > self.target
         over_cpu = self.cpu_target is not None and self.cpu is not None and self.cpu > self.cpu_target
         return over or over_cpu
@@ -80,7 +83,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A comparison that could not be made.
+    """A comparison that was skipped, for example because a library is not installed.
 
     Attributes:
         case: The case and its baseline.
@@ -93,7 +96,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The results of one stage.
+    """The results of one stage of the benchmarks.
 
     Attributes:
         name: The name of the stage.
@@ -125,7 +128,7 @@ _HEAD = ("case", "baseline", "min", "median", "max", "CPU", "target", "")
 
 
 def lines(stage: Stage) -> Iterable[str]:
-    """Yield the lines of the table of a stage."""
+    """Yield the lines of the table with the results of a stage."""
     yield f"{stage.name}: our time ÷ time of the baseline"
     table = [_HEAD, *map(_cells, stage.comparisons)]
     widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]

@@ -47,7 +47,7 @@ def _texts() -> tuple[tuple[str, Any, Callable[[int], str]], ...]:
 
 
 def run(effort: Effort) -> Stage:
-    """Run the table."""
+    """Measure the rows of the second table of the stage ``parse``."""
     quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05), effort.max_text_size)
     gc.disable()
     try:

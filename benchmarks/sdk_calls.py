@@ -1,4 +1,4 @@
-"""The same calls with the OpenAI SDK alone, as users write them; the schemas are generated once."""
+"""The baseline calls of the benchmarks, made with the OpenAI SDK alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUESTIONS: dict[type[BaseModel], str] = {
 
 
 def sdk_client(base_url: str) -> openai.OpenAI:
-    """Return a client of the SDK."""
+    """Return a client of the OpenAI SDK for the benchmark server."""
     return openai.OpenAI(base_url=base_url, api_key=KEY)
 
 
@@ -40,7 +40,7 @@ def create_and_validate(client: openai.OpenAI, tp: type[M], model: str, text: st
 
 
 def parse(client: openai.OpenAI, tp: type[M], model: str, text: str) -> M | None:
-    """Call ``chat.completions.parse``."""
+    """Call ``chat.completions.parse`` of the OpenAI SDK, which also validates the reply."""
     reply = client.chat.completions.parse(model=model, messages=_messages(tp, text), response_format=tp)
     return reply.choices[0].message.parsed
 
@@ -61,7 +61,7 @@ def stream_words(client: openai.OpenAI, text: str) -> int:
 
 
 def stream_chunks(client: openai.OpenAI, tp: type[BaseModel], model: str, text: str) -> int:
-    """Stream an object as text pieces without parsing it, and return the number of pieces."""
+    """Stream a JSON object without parsing it, and return the number of its pieces."""
     chunks: Any = client.chat.completions.create(
         model=model, messages=_messages(tp, text), response_format=_FORMATS[tp], stream=True
     )
@@ -69,7 +69,7 @@ def stream_chunks(client: openai.OpenAI, tp: type[BaseModel], model: str, text: 
 
 
 def stream_parsed(client: openai.OpenAI, tp: type[M], model: str, text: str) -> M | None:
-    """Stream with ``chat.completions.stream``, which parses the partial object at each piece."""
+    """Stream with ``chat.completions.stream`` of the SDK, which parses the object after each piece."""
     with client.chat.completions.stream(
         model=model, messages=_messages(tp, text), response_format=tp
     ) as events:

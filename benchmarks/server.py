@@ -84,7 +84,7 @@ def _pieces() -> list[str]:
 
 
 def _pieces_of(request: dict[str, Any]) -> list[str]:
-    """Return the pieces to stream: a text, or an object in pieces of equal length."""
+    """Return the pieces of a streamed reply: pieces of a text, or equal parts of a JSON object."""
     kind, *counts = request["model"].split("-")
     if kind != "records":
         return _pieces()
@@ -105,7 +105,7 @@ def _answer(body: bytes) -> bytes:
 
 
 def completion(request: dict[str, Any]) -> bytes:
-    """Return the body of the response to a request."""
+    """Return the body of the chat completion for a request."""
     model = request["model"]
     message: dict[str, Any] = {
         "role": "assistant",
@@ -127,7 +127,7 @@ def _completion(request: dict[str, Any]) -> bytes:
 
 
 def events(request: dict[str, Any]) -> list[bytes]:
-    """Return the server-sent events of the response to a request."""
+    """Return the server-sent events of the streamed response to a request."""
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     if request.get("tool_choice"):
         deltas += [({"tool_calls": [_call(request)]}, None), ({}, "tool_calls")]
@@ -144,7 +144,7 @@ def events(request: dict[str, Any]) -> list[bytes]:
 
 
 def _call(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer as a call of the first tool, for libraries that request the answer by a tool."""
+    """Return a tool call that gives the answer as a call of the first tool of the request."""
     function = {"name": request["tools"][0]["function"]["name"], "arguments": _content(request["model"])}
     return {"index": 0, "id": "call_1", "type": "function", "function": function}
 
@@ -162,7 +162,7 @@ def _stream(request: dict[str, Any]) -> bytes:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection of a client. It accepts pipelined requests."""
+    """A connection from a client to the benchmark server. It accepts pipelined requests."""
 
     def __init__(self) -> None:
         self._transport: Any = None

@@ -30,7 +30,7 @@ _TEXT_TARGET = 0.15
 
 
 def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = None) -> Stage:
-    """Run the stage. ``peers`` is the directory with the environments of other libraries."""
+    """Run the stage ``stream``. ``peers`` is the directory with the environments of other libraries."""
     with running_server(server_core) as base_url, ExitStack() as opened:
         client = opened.enter_context(sdk_calls.sdk_client(base_url))
 
@@ -52,7 +52,7 @@ def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = 
 
 
 def _model(size: int, effort: Effort) -> str:
-    """Return the model name that tells the server how much to stream."""
+    """Return the model name by which the benchmark server knows how much to stream."""
     return f"records-{size}-{effort.chunks}"
 
 
@@ -75,7 +75,7 @@ def _compare_with_sdk(
 
 
 def _last_object(service: Clerk) -> Customers:
-    """Read the value of each snapshot and return the result."""
+    """Stream an object, read the value of each snapshot, and return the result."""
     stream = service.growing_customers(_TEXT)
     for snapshot in stream:
         _ = snapshot.value
@@ -83,7 +83,7 @@ def _last_object(service: Clerk) -> Customers:
 
 
 def _newest_records(service: Clerk) -> Any:
-    """Read the last record of each snapshot, which builds a part of the partial object each time."""
+    """Stream an object, and read only the last record of each snapshot."""
     newest = None
     for snapshot in service.growing_customers(_TEXT):
         value: Any = snapshot.value
@@ -109,7 +109,7 @@ def _count_pieces(service: Clerk) -> int:
 
 
 def _growth(services: dict[str, Clerk], effort: Effort) -> Comparison:
-    """Compare the CPU time of the larger object to that of the smaller one, in the same number of chunks."""
+    """Compare the CPU times of streaming a large and a small object in the same number of chunks."""
     (small, less), (large, more) = services.items()
     pairs = compare(partial(_last_object, more), partial(_last_object, less), effort)
     return Comparison.of(f"Stream[Customers], {large}", f"the same, {small}", cpu_only(pairs), _GROWTH)

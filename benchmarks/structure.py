@@ -11,13 +11,13 @@ from tests.test_layers import FILES, imports, layer
 
 from .call_functions import call_counts
 
-# Words that name nothing by themselves, and metaphors that the glossary replaces.
-PRIVATE = """said told taken asked shown found known given around through aside beside kept meant held heard
-standing rung ladder wire gate gates floor door spine ledger""".split()
+# Words that do not say what a value is, and metaphors for which the glossary has a plain term.
+UNCLEAR_WORDS = """said told taken asked shown found known given around through aside beside kept meant
+held heard standing rung ladder wire gate gates floor door spine ledger""".split()
 
 
-def private_names(tree: ast.AST) -> Counter[str]:
-    """Count the definitions of names that contain a private word."""
+def unclear_names(tree: ast.AST) -> Counter[str]:
+    """Count the defined names that contain a word from the list of unclear words."""
     names: Counter[str] = Counter()
     for node in ast.walk(tree):
         name = getattr(node, "name", None) or getattr(node, "arg", None)
@@ -25,7 +25,7 @@ def private_names(tree: ast.AST) -> Counter[str]:
             name = node.id
         if isinstance(name, str):
             words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")
-            names[name] += not set(words).isdisjoint(PRIVATE)
+            names[name] += not set(words).isdisjoint(UNCLEAR_WORDS)
     return names
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     names: Counter[str] = Counter()
     for path in FILES.values():
         source = path.read_text("utf-8")
-        names += private_names(ast.parse(source))
+        names += unclear_names(ast.parse(source))
         tokens = list(tokenize.generate_tokens(iter(source.splitlines(keepends=True)).__next__))
         lines += source.count("\n")
         comments += sum(token.type == tokenize.COMMENT for token in tokens)

@@ -1,4 +1,4 @@
-"""A new interface of ten methods with ten record types at each call, so that nothing about it is cached.
+"""Makes new interfaces with ten methods and ten record types, so that nothing about them is cached.
 
 The module has no ``from __future__ import annotations``: the types are local to a function, so their names
 could not be resolved later.

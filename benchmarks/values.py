@@ -1,4 +1,4 @@
-"""The data of the benchmarks as plain Python values: the server imports only the standard library."""
+"""The data of the benchmarks as plain Python values, without imports of other packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def record(number: int) -> dict[str, Any]:
 
 
 def event(number: int) -> dict[str, Any]:
-    """Return the data of one event with dates, which the library parses more strictly than pydantic-core."""
+    """Return the data of one event with dates."""
     day = f"2026-{number % 12 + 1:02d}-{number % _DAYS + 1:02d}"
     return {
         "title": f"Event number {number}",

@@ -1,4 +1,4 @@
-"""Says what the reference shows of the code, which griffe reads without running it."""
+"""An extension of griffe that prepares docstrings and class members for the reference pages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _EXAMPLE = re.compile(r"^>>> .+(?:\n(?!\s*$).+)*", re.MULTILINE)
 
 
 class Docstrings(Extension):
-    """Examples become code, and what an ``__init__`` keeps for itself is left out."""
+    """Shows ``>>>`` examples as code blocks, and hides the attributes that ``__init__`` assigns."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        if obj.docstring is not None:  # Markdown would take ``>>>`` for a quotation
+        if obj.docstring is not None:  # Markdown reads ``>>>`` as a quotation
             obj.docstring.value = _EXAMPLE.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
         for name, member in list(cls.members.items()):
-            if isinstance(member, Attribute) and _assigned(member):
+            if isinstance(member, Attribute) and _is_assigned_only(member):
                 cls.del_member(name)
 
 
-def _assigned(attribute: Attribute) -> bool:
-    """Whether it is an assignment to ``self``, and no field: its meaning is told by the class."""
-    kept = attribute.value is not None and "class-attribute" not in attribute.labels
-    return kept and attribute.docstring is None and "property" not in attribute.labels
+def _is_assigned_only(attribute: Attribute) -> bool:
+    """Return True for an attribute that is only assigned to ``self`` and is not a documented field."""
+    is_instance_attribute = attribute.value is not None and "class-attribute" not in attribute.labels
+    return is_instance_attribute and attribute.docstring is None and "property" not in attribute.labels

@@ -1,4 +1,4 @@
-"""Puts the figures of the benchmarks beside the page that includes their text."""
+"""A hook of mkdocs that adds the figures of the benchmarks to the site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIGURES = Path(__file__).parents[1] / "benchmarks" / "figures"
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add each figure under the address that the text names it by."""
+    """Add each figure at the address to which the benchmarks page links."""
     for path in sorted(_FIGURES.glob("*.svg")):
         files.append(File.generated(config, f"figures/{path.name}", abs_src_path=str(path)))
     return files

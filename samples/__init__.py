@@ -1,1 +1,1 @@
-"""Sample programs, one file each (``python -m samples.sentiment``). ``samples.tour`` runs several of them."""
+"""Sample programs, each in one file. Run one with ``python -m samples.sentiment``, for example."""

@@ -1,4 +1,4 @@
-"""A ReActAgent whose reply has a text and a typed profile with constraints."""
+"""An agent whose reply has a text and a typed profile with constraints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look_up(person: str) -> str:
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that looks up the person, gives an impossible age, and corrects it."""
+    """Return a scripted model that looks up a person, gives an impossible age, and corrects it."""
     wrong = {
         "response": "Albert Einstein was the physicist who gave us relativity.",
         "name": "Albert Einstein",
@@ -56,7 +56,7 @@ def tool_call(tool: str, arguments: dict[str, object], text: str = "") -> ChatRe
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the steps of the agent and its reply. Without a model, a scripted one answers."""
+    """Print the steps of the agent and its reply. By default, a scripted model answers."""
     friday = ReActAgent("Friday", "You are an archivist named Friday.", model or scripted(), [look_up])
     hook = friday.on("pre_acting", lambda call: print(f"(Friday is about to call {call.name})"))
     reply = friday.reply("Who was Albert Einstein?", output_type=Profile)

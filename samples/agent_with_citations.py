@@ -104,7 +104,7 @@ class Lawyer(Protocol):
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that searches, and then answers and cites the first passage that was found."""
+    """Return a scripted model that calls the search tool, then answers and cites the first result."""
     script = {
         QUESTIONS[0]: ("soldier quartered house", "In peace only if you consent; in war as the law says."),
         QUESTIONS[1]: ("jury trial counsel", "Yes to both, where you are accused of a crime."),

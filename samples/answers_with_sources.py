@@ -68,7 +68,7 @@ def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
 
 
 def cites_found_passages(answer: Answer, invocation: Invocation) -> Verdict:
-    """Reject an answer that cites a passage which the tool did not find in this call."""
+    """A guard that rejects an answer with a citation of a passage that the tool did not return."""
     passages_by_id = contents_by_id(invocation.state.tool_runs)
     invented = [number for number in answer.sources if str(number) not in passages_by_id]
     if not invented:
@@ -84,7 +84,7 @@ SCRIPT = {
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that searches, cites a wrong number, and corrects it when the guard objects."""
+    """Return a scripted model that searches, cites a wrong passage, and corrects the citation."""
 
     def reply(request: ChatRequest) -> ChatReply | str:
         question = next(message.text for message in request.messages if isinstance(message, UserMessage))

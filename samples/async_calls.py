@@ -22,12 +22,12 @@ class Desk(Protocol):
 
 
 async def topics_of(desk: Desk, tickets: Sequence[str]) -> list[Topic]:
-    """Return the topic of each ticket; all calls run at the same time."""
+    """Return the topic of each support ticket; the calls to the model run at the same time."""
     return await asyncio.gather(*(desk.topic_of(ticket) for ticket in tickets))
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the topic of each ticket. ``model`` is passed to ``create``."""
+    """Print the topic of each support ticket. ``model`` is passed to ``create``."""
     desk = create(Desk, model)
     topics = asyncio.run(topics_of(desk, TICKETS))
     for ticket, topic in zip(TICKETS, topics, strict=True):

@@ -32,7 +32,10 @@ class Counter(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the answer of the second model, and where three budgets end. Only scripted models are called."""
+    """Print the answer of a fallback model, and the errors of three exceeded budgets.
+
+    Only scripted models are called.
+    """
     broken = ScriptedChatModel([ModelServerError("overloaded", status=503, retryable=True)], name="large")
     both = FallbackChatModel(broken, ScriptedChatModel(['{"value": 8}'], name="small"))
     result = create(Counter, both).legs("spider")

@@ -39,7 +39,8 @@ def in_stock(article: str) -> int:
 
 @tool(name="price_of", description="The price of an article.", timeout=5)
 def price(article: str, currency: Literal["EUR", "GBP"] = "EUR") -> float:
-    """Return a price. After a KeyError, the model is told only that the tool failed."""
+    """Return the price of an article."""
+    # after the KeyError, the model is only told that the tool failed: the message is not meant for it
     return SHELF[article][1] * (0.85 if currency == "GBP" else 1)
 
 
@@ -56,7 +57,7 @@ class Clerk(Protocol):
 
 
 def calls(*arguments_by_name: tuple[str, dict[str, object]]) -> ChatReply:
-    """Return a reply that calls tools."""
+    """Return a reply of the model that calls tools."""
     made = [
         ToolCall(f"call_{number}", name, json.dumps(arguments))
         for number, (name, arguments) in enumerate(arguments_by_name, 1)
@@ -65,7 +66,7 @@ def calls(*arguments_by_name: tuple[str, dict[str, object]]) -> ChatReply:
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that first uses a wrong name, and in the second call never stops calling tools."""
+    """Return a scripted model that makes mistakes in tool calls, and then calls tools without end."""
 
     def replies() -> Iterator[ChatReply | str]:
         yield calls(("in_stock", {"article": "lamps"}), ("price_of", {"article": "lamps"}))

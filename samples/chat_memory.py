@@ -16,7 +16,7 @@ class Guide(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the answers to two visitors, then an answer after reopening the store, as a new process would."""
+    """Print answers to two visitors, then an answer after the store was closed and reopened."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "visitors.db")
         with SqliteChatMemoryStore(path) as store:

@@ -22,7 +22,7 @@ class Money:
 
 
 class MoneyParser:
-    """Reads "12.50 EUR". Any class with these three members is an OutputParser."""
+    """A parser for amounts of money such as "12.50 EUR"."""
 
     schema: Mapping[str, Any] = {"type": "string", "pattern": f"^{PATTERN}$"}
 
@@ -37,7 +37,7 @@ class MoneyParser:
 
 
 def money(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-    """Return a parser for Money, or None for other types."""
+    """Return a parser for the type Money, or None if the type is not Money."""
     return MoneyParser() if target.type is Money else None
 
 

@@ -1,4 +1,4 @@
-"""Dates and times in words, as date, time and datetime."""
+"""Dates and times in words, read as date, time and datetime."""
 
 from __future__ import annotations
 

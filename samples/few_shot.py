@@ -23,7 +23,7 @@ class CarelessDesk(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the messages of a call: the examples come before the question. No model is called."""
+    """Print the messages of a call with few-shot examples. No model is called."""
     desk = create(Desk, model or "openai:gpt-5-mini")
     for message in preview(desk.topic_of, "Can you deliver to Norway?").messages:
         print(f"[{type(message).__name__}] {message.text.replace(chr(10), ' ')}")

@@ -1,4 +1,4 @@
-"""Result[T]: the value with the text of the reply, the tokens and the attempts."""
+"""Result[T]: the value of a call with the text of the reply, the tokens and the attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as int, Int32, float and Decimal."""
+"""Numbers in a text, read as int, Int32, float and Decimal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NumberExtractor(Protocol):
 
     @user_message(PROMPT)
     def to_int32(self, text: str) -> Int32:
-        """Return an integer from -2**31 to 2**31 - 1; a number outside is an error."""
+        """Return an integer from -2**31 to 2**31 - 1. Other numbers are errors."""
         ...
 
     @user_message(PROMPT)
@@ -30,7 +30,7 @@ class NumberExtractor(Protocol):
 
     @user_message(PROMPT)
     def to_decimal(self, text: str) -> Decimal:
-        """Return exactly the digits that the model wrote; they never pass through a float."""
+        """Return a Decimal with exactly the digits that the model wrote."""
         ...
 
 

@@ -58,7 +58,7 @@ class PersonExtractor(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print three people, each as a record of another class. ``model`` is passed to ``create``."""
+    """Print the records of three people, each of another class. ``model`` is passed to ``create``."""
     extractor = create(PersonExtractor, model)
     person = extractor.person(NEWBORN)
     print(f"{person.first_name} {person.last_name}, born on {person.birth_date:%d %B %Y}")

@@ -13,7 +13,7 @@ INGREDIENTS = ("cucumber", "tomato", "feta", "onion", "olives")
 
 
 class Recipe(BaseModel):
-    """The descriptions are sent to the model; an answer that violates a constraint is an error."""
+    """A recipe whose field descriptions are sent to the model, and whose limits are checked."""
 
     title: str = Field(description="3 words at most", pattern=r"^[^ ]{1,20}( [^ ]{1,20}){0,2}$")
     description: str = Field(description="2 sentences at most", max_length=200)
@@ -35,7 +35,7 @@ class Chef(Protocol):
     def recipe_from(self, *ingredients: str) -> Recipe: ...
 
     def recipe(self, request: str | CreateRecipePrompt) -> Recipe:
-        """Return a recipe. Without a prompt, the argument is the message: a text or a structured prompt."""
+        """Return a recipe. Because the method has no prompt, its argument is the user message."""
         ...
 
 

@@ -22,7 +22,7 @@ class Census(Protocol):
 
 
 def show(result: Result[Person], model: ScriptedChatModel) -> None:
-    """Print a value, the text of each attempt, and the message after the first attempt."""
+    """Print a value, the text of each attempt, and the message that reports the first error."""
     print(result.value)
     for number, attempt in enumerate(result.attempts, 1):
         print(f"  {number}. {attempt.text} {'is rejected' if attempt.error else 'is accepted'}")
@@ -34,7 +34,7 @@ def show(result: Result[Person], model: ScriptedChatModel) -> None:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print a record from each kind of retry. Only scripted models are called."""
+    """Print the results of two kinds of retries. Only scripted models are called."""
     scripted = ScriptedChatModel([WRONG_ANSWER, '{"name": "Ann", "age": 31}'])
     show(create(Census, scripted).person("Ann is 31."), scripted)  # retry=Retry() is the default.
     scripted = ScriptedChatModel([WRONG_ANSWER, '{"age": 31}'])

@@ -25,12 +25,12 @@ class Person:
 class Census(Protocol):
     @user_message("List the people in this text.\n\nText: {{text}}")
     def people(self, text: str) -> Iterator[Person]:
-        """Raise an error for an item that does not fit, or retry if it is the first item."""
+        """Yield people. An invalid item raises an error, or is requested again if it is the first one."""
         ...
 
     @user_message("List the people in this text.\n\nText: {{text}}")
     def people_or_errors(self, text: str) -> Iterator[Person | ItemError]:
-        """Yield an ItemError for an item that does not fit, and continue."""
+        """Yield people, and an ItemError for each invalid item."""
         ...
 
 

@@ -96,7 +96,7 @@ def answer(text: str, topic: Topic, *, needs_human: bool = False) -> str:
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a scripted model that replies as a good model would."""
+    """Return a scripted model for the conversations of this sample."""
     return ScriptedChatModel(
         [
             tool_call("order", 17),
@@ -112,7 +112,7 @@ def scripted() -> ScriptedChatModel:
 
 
 def open_support(model: ChatModel | str, store: SqliteChatMemoryStore) -> Support:
-    """Return the service with a memory in this store."""
+    """Return the support service, with its conversations in the passed store."""
     memory = ChatMemory(MessageWindow(20), store=store)
     return create(Support, model, tools=[order, warranty, refund], interceptors=[memory])
 
@@ -126,7 +126,10 @@ def show(result: Result[Reply]) -> None:
 
 
 def write(support: Support, customer: str, message: str) -> str | None:
-    """Print the answer to a message. Return the state of a call that waits for approval, as text."""
+    """Print the answer to a message.
+
+    If the call waits for an approval, return its state as JSON text.
+    """
     print(f"{customer}: {message}")
     try:
         show(support.write(customer, message))
@@ -137,7 +140,10 @@ def write(support: Support, customer: str, message: str) -> str | None:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print two conversations that a second process continues. Without a model, a scripted one answers."""
+    """Print two conversations that are continued from their stored state.
+
+    Without a model, a scripted one answers.
+    """
     chat_model = model or scripted()
     with TemporaryDirectory() as folder:
         path = Path(folder, "support.db")

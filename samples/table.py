@@ -1,4 +1,4 @@
-"""Functions that print a table in a terminal: fixed columns, wide characters count as two columns."""
+"""Functions that print a table in a terminal. Wide characters count as two columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CODES: dict[Colour, str] = {"green": "32", "red": "31", "grey": "90", "bold": "
 
 
 def coloured(text: str, colour: Colour | None) -> str:
-    """Return a text with the codes of a colour, if the output is a terminal and NO_COLOR is not set."""
+    """Return a text with terminal colour codes, if the output is a terminal and NO_COLOR is not set."""
     if colour is None or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\033[{_CODES[colour]}m{text}\033[0m"
@@ -60,7 +60,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 def print_row(
     cells: Sequence[str], widths: Sequence[int], colour: Colour | None = None, first: Colour | None = None
 ) -> None:
-    """Print a row; a cell that is too wide continues in the next line. ``first`` is for the first cell."""
+    """Print a row of a table; a cell that is too wide continues in the next line."""
     columns = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     for number, line in enumerate(zip_longest(*columns, fillvalue="")):
         padded = [part + " " * (width - width_of(part)) for part, width in zip(line, widths, strict=True)]

@@ -43,14 +43,14 @@ class Clerk(Protocol):
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that first fails, then calls a tool twice, and then gives a wrong and a right answer."""
+    """Return a scripted model that fails, calls a tool twice, and gives a wrong and a right answer."""
     calls = tuple(ToolCall(item, "in_stock", f'{{"item": "{item}"}}') for item in ("pears", "plums"))
     down = ModelServerError("overloaded", status=503, retryable=True)
     return ScriptedChatModel([down, ChatReply(AiMessage("", calls)), "Pears.", '{"value": ["pears"]}'])
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the spans of a call. Without a model, a scripted one answers."""
+    """Print the telemetry spans of a call. Without a model, a scripted one answers."""
     logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("aiservices").setLevel(logging.INFO)
     exporter, provider = InMemorySpanExporter(), TracerProvider()

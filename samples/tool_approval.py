@@ -35,7 +35,7 @@ class Desk(Protocol):
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that pays back, and then reports the result."""
+    """Return a scripted model that calls the refund tool and then reports the result."""
 
     def reply(request: ChatRequest) -> ChatReply | str:
         last = request.messages[-1]

@@ -74,7 +74,7 @@ def choose_model(name: str) -> tuple[ChatModel | str, str]:
 
 
 def tour(model: ChatModel | str, rows: Sequence[Row]) -> None:
-    """Call the model for each row, and print the table and the details."""
+    """Call the model for each row of the tour, and print a table of the answers."""
     start = perf_counter()
     print()
     print_row(("", "method", "input", "value", "type", "s"), WIDTHS, "bold")
@@ -92,7 +92,7 @@ def tour(model: ChatModel | str, rows: Sequence[Row]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer of a row.
+    """The answer of the model for one row of the tour.
 
     Attributes:
         answer: What the method returned or raised.
@@ -104,7 +104,7 @@ class Outcome:
 
 
 def show_row(row: Row) -> Outcome:
-    """Call the method of a row, compare the answer, and print the row. An error does not end the tour."""
+    """Call the method of a row of the tour, compare the answer, and print the row."""
     start = perf_counter()
     try:
         answer = row.call()
@@ -126,7 +126,10 @@ def show_row(row: Row) -> Outcome:
 
 
 def compare(row: Row, value: object) -> tuple[bool | None, str]:
-    """Return True if a value is right (None if several values are right), and a note for the table."""
+    """Return whether a value is right, and a note for the table.
+
+    The first item is None if several values are right.
+    """
     if row.expected is None:
         return None, "; ".join(filter(None, ("no single right value", row.problem(value))))
     right = type(value) is type(row.expected) and value == row.expected
@@ -158,7 +161,7 @@ def print_request(model: ChatModel | str) -> None:
 
 
 def print_results(results: Sequence[Result[object]]) -> None:
-    """Print the other fields of each Result."""
+    """Print the text, tokens and attempts of each Result of the tour."""
     for result in results:
         usage, attempts = result.usage, len(result.attempts)
         print_heading(f"The other fields of the Result[{type(result.value).__name__}]")
@@ -170,7 +173,7 @@ def print_results(results: Sequence[Result[object]]) -> None:
 
 
 def print_heading(text: str) -> None:
-    """Print the heading of a section."""
+    """Print the heading of a section of the tour."""
     print(f"\n{coloured(text, 'bold')}\n")
 
 

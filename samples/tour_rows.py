@@ -25,7 +25,7 @@ from . import (
 
 @dataclass(frozen=True)
 class Row:
-    """One call of the tour.
+    """A row of the tour: a call of a method and the right answer.
 
     Attributes:
         method: The name of the method.

@@ -1,4 +1,4 @@
-"""A player in a werewolf game: parts of a reply go to the memory, to the other players, or to the game."""
+"""A player in a werewolf game, whose reply has parts for her memory, the other players and the game."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SCRIPT = (
 
 
 def game_parsers(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-    """Return the parser for Night or Day, or None for other types."""
+    """Return the parser for the type Night or Day, or None for other types."""
     if target.type is Night:
         return NIGHT
     return DAY if target.type is Day else None
@@ -77,12 +77,12 @@ class Seer(Protocol):
 
 
 def remember(memory: list[Message], message: str, answer: object) -> None:
-    """Add a message, and the part of the answer that the seer remembers, to her memory."""
+    """Add a message and the remembered part of the answer to the memory of the seer."""
     memory += [UserMessage(message), AiMessage(json.dumps(answer))]
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print a night and a day. Without a model, a scripted one answers."""
+    """Print a night and a day of the game. Without a model, a scripted one answers."""
     seer = create(Seer, model or ScriptedChatModel(SCRIPT), parsers=[game_parsers])
     memory: list[Message] = []
 

@@ -1,4 +1,4 @@
-"""Measures a peer after one warm-up run, and prints its wall and CPU seconds.
+"""Measures another library after one warm-up run, and prints its wall and CPU seconds.
 
 ``python -m benchmarks.peers.PROGRAM call URL MODEL SECONDS``, or ``… stream URL MODEL WARM_UP_MODEL``.
 """
@@ -21,7 +21,7 @@ RECORD_TYPES: dict[str, type[BaseModel]] = {"person": Person, "customers": Custo
 
 
 def print_times(call: Callable[[str, str], Work], stream: Callable[[str, str], Any] | None = None) -> None:
-    """Run the program: measure what its arguments name and print the times.
+    """Run the benchmark that the command-line arguments name, and print its times.
 
     ``call`` takes a base URL and a model name, creates the client of the library, and returns a function that
     requests an object of ``RECORD_TYPES``. ``stream`` returns the last object of a stream.

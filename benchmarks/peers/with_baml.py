@@ -1,4 +1,4 @@
-"""BAML: functions generated from ``baml_src`` in the folder of the environment."""
+"""The benchmark program for BAML: functions generated from ``baml_src``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .timing import QUESTION, print_times
 
 
 def _functions(base_url: str, model: str) -> Any:
-    """Return the generated functions, which read their settings from environment variables."""
+    """Return the functions that BAML generated. They read their settings from environment variables."""
     os.environ.update(BENCH_URL=base_url, BENCH_MODEL=model, BAML_LOG="off")
     sys.path.append(sys.prefix)
     from baml_client import b  # type: ignore[import-not-found, unused-ignore]

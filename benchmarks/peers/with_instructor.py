@@ -1,4 +1,4 @@
-"""instructor: ``create`` and ``create_partial`` with a JSON Schema."""
+"""The benchmark program for instructor: ``create`` and ``create_partial`` with a JSON Schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangChain: ``with_structured_output``. Its partial objects are dicts."""
+"""The benchmark program for LangChain: ``with_structured_output``, whose partial objects are dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""magentic: a function with ``@prompt``. It requests the answer as a streamed tool call."""
+"""The benchmark program for magentic: a function with ``@prompt``."""
 
 from __future__ import annotations
 

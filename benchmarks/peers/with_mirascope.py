@@ -1,4 +1,4 @@
-"""mirascope: llm.call with a strict format, and structured_stream."""
+"""The benchmark program for mirascope: llm.call with a strict format, and structured_stream."""
 
 from __future__ import annotations
 

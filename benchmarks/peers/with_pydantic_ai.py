@@ -1,4 +1,4 @@
-"""pydantic-ai: Agent.run_sync, and Agent.run_stream with stream_output."""
+"""The benchmark program for pydantic-ai: Agent.run_sync, and Agent.run_stream with stream_output."""
 
 from __future__ import annotations
 

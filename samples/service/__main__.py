@@ -21,12 +21,12 @@ from .scripted import scripted
 
 
 def application(model: ChatModel | str | None = None) -> FastAPI:
-    """Return the application. ``model`` is passed to ``create``."""
+    """Return the FastAPI application. ``model`` is passed to ``create``."""
     return app(create(Clerk, model), paths=PATHS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the process is stopped. Return 1 if there is no model."""
+    """Run the HTTP server until the process is stopped. Return 1 if no model is available."""
     parser = argparse.ArgumentParser(
         prog="python -m samples.service", description="Serve the clerk over HTTP."
     )

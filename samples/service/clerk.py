@@ -122,7 +122,7 @@ class Clerk(Protocol):
 
     @user_message("What is the most popular film of the director {{director}}? Tell its year and its story.")
     async def most_popular(self, director: str) -> Result[Film]:
-        """Return a film with the details of the call."""
+        """Return a film with the details of the call, as a Result."""
         ...
 
     @user_message("Create a recipe of a {{dish}}.")

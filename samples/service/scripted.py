@@ -1,4 +1,4 @@
-"""A model with prepared answers, to try the endpoints."""
+"""A scripted model with prepared answers, to try the endpoints without a real model."""
 
 from __future__ import annotations
 

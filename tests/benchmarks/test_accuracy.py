@@ -1,4 +1,4 @@
-"""How the accuracy stage counts right answers, other values and errors."""
+"""The accuracy stage counts right answers, wrong values and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting instructions: the comparison to the reference, and one case that is really counted."""
+"""The instructions of calls are counted and compared to the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How other libraries are found and measured, and how their failures are reported."""
+"""Other libraries are found and measured, and their failures are reported."""
 
 from __future__ import annotations
 

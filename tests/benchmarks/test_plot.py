@@ -1,4 +1,4 @@
-"""The picture of ratios: which rows are drawn, and that its labels are text."""
+"""The picture of time ratios draws the right rows, and its labels are text."""
 
 from __future__ import annotations
 

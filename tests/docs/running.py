@@ -88,7 +88,10 @@ def run_page(
     folder: Path,
     foreign: Sequence[str] = (),
 ) -> PageRun:
-    """Run the blocks of a page in ``folder``, except those with a title in ``foreign`` (other libraries)."""
+    """Run the code blocks of a page in a folder.
+
+    Blocks whose title is in ``foreign`` are for other libraries and are not run.
+    """
     page_run = PageRun()
     script = iter(replies)
     _answer_with(script, page_run, monkeypatch)
@@ -135,7 +138,10 @@ def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest
 
 
 def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:
-    """Run a program or commands and return the output. Of an exception only the last line is printed."""
+    """Run a code block, a program or commands, and return the output.
+
+    For an exception only the last line is printed.
+    """
     if block.title.endswith(".py"):
         (folder / block.title).write_text(block.text, "utf-8")
         return ""
@@ -158,7 +164,7 @@ def _execute(code: str, name: str, namespace: dict[str, Any]) -> str:
 
 
 def _command(line: str, folder: Path) -> str:
-    """Run a command that runs a program or the tests of a page; ignore other commands."""
+    """Run a console command of a page if it runs a program or tests; ignore other commands."""
     words = line.split()
     if words[0] == "python" and words[1].endswith(".py"):
         path = folder / words[1]

@@ -1,4 +1,4 @@
-"""What pages need apart from a chat model: files and an embedding model."""
+"""The files and the embedding model that the programs of documentation pages need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TwoWordEmbeddings:
 
 
 def provide_for(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Provide what a page needs; skip the test if an extra is not installed."""
+    """Create the files and models that a page needs; skip the test if an extra is not installed."""
     if page == "how-to/files.md":
         (folder / "receipt.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     elif page == "how-to/retrieval.md":

@@ -1,4 +1,4 @@
-"""Each sample prints what it should when the model answers sensibly, and uses the public doors alone."""
+"""Each sample prints what it should when the model answers sensibly, and imports only public modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The samples run on the embedded model, and every answer has its type, true or not."""
+"""The samples run on the embedded model, and every answer has the right type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample of a service answers each request of its .http file, and keeps to its own OpenAPI document."""
+"""The service sample answers each request of its .http file as its OpenAPI document says."""
 
 from __future__ import annotations
 
