@@ -14,6 +14,7 @@ def main() -> None:
 
     Needs the extra ``cli``; without it the exit code is 2, and standard error says what to install.
     """
+    # Imported here, so that a missing package is reported with the name of its extra.
     try:
         from .main import application
     except ModuleNotFoundError as error:

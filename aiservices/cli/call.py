@@ -96,6 +96,7 @@ class _AnswerPrinter(NamedTuple):
     def print_answer(self, returned: Any) -> None:
         """Print the return value of a method, which may be a value, a stream or an iterator."""
         shape, is_async = self.method.returns.shape, self.method.returns.is_async
+        # print_text flushes, so that the reader of a pipe gets each item as soon as it arrives.
         if shape is ReturnShape.ITEMS:
             for item in self._iterate(returned):
                 self._print_item(item)
@@ -145,6 +146,7 @@ class _AnswerPrinter(NamedTuple):
             print_text(codec.write(item) if self.as_json else display_text(item, codec, indent=None))
             return
         message = f"item {item.index} does not fit: {'; '.join(map(str, item.problems))}: {item.text}"
+        # An invalid item does not end the iterator. It is reported like an error, and the next item follows.
         if self.as_json:
             print(json.dumps({"error": {"type": "ItemError", "message": message}}), flush=True)
         print_text(message, file=sys.stderr)
@@ -168,6 +170,7 @@ async def _next(iterator: AsyncIterator[T]) -> T:
 def show_live(snapshots: Iterable[Any]) -> None:
     """Show a streamed value on the terminal while it grows, and erase it at the end."""
     console = stdout_console()
+    # Without a terminal only the final value is printed, but the stream must be read to its end.
     if not console.is_terminal:
         for _ in snapshots:
             pass

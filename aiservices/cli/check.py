@@ -89,7 +89,7 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
 
 
 def _find_services(text: str, skipped: list[str]) -> Iterator[ServiceTarget]:
-    """Yield the service that a target names, or all services if the target is a module.
+    """Yield the service that a command line target names, or all services of a module.
 
     A Protocol without prompts may have another purpose: in a whole module it is added to ``skipped``.
     """
@@ -115,6 +115,7 @@ def _check(target: ServiceTarget, profile: str) -> Iterator[CheckedMethod]:
     service_name = f"{target.module.__name__}:{target.name}"
     try:
         service = make_service(target, model if target.is_interface else None)
+    # A service with problems has no plans, so the problems are grouped by the method that they name.
     except DefinitionError as error:
         by_location: dict[str, list[str]] = {}
         for problem in error.problems:
@@ -206,6 +207,7 @@ def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[
     profile = profile or capabilities.profile
     if plan.call.output_format.strategy is not Strategy.TEXT:
         tp: Any = plan.returns.output_type
+        # A stream of items is requested as one list.
         answer_type = list[tp] if plan.returns.shape is ReturnShape.ITEMS else tp
         findings = _findings(answer_type, profile)
         if plan.returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM):
@@ -222,7 +224,7 @@ def _note(about: str, finding: Finding) -> StrictModeNote:
 def _findings(tp: object, profile: str) -> list[Finding]:
     try:
         return lint(tp, profile)
-    except UnsupportedTypeError:
+    except UnsupportedTypeError:  # only a custom parser reads the type, and its format is not known here
         return []
 
 
@@ -233,6 +235,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
     """
     if not findings or not all(finding.lossless for finding in findings) or _keeps_its_shape(tp, profile):
         return findings
+    # Constraints that are checked after parsing do not change the JSON, so they do not prevent streaming.
     encoded = [finding for finding in findings if finding.action != ENFORCED_LATER]
     return [
         Finding(finding.path, f"{finding.feature}, in a value that is streamed", GIVEN_UP, False)
@@ -241,7 +244,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
 
 
 def _keeps_its_shape(tp: Any, profile: str) -> bool:
-    """Return True if values in strict mode have the same JSON form as values of the type.
+    """Return True if strict mode does not change the JSON form of a type's values.
 
     A root that is not an object is wrapped in one first.
     """

@@ -19,6 +19,7 @@ _PIPE_WIDTH = 500  # columns if the output is not a terminal, so that rich wraps
 
 def stdout_console() -> Console:
     """Return a rich console for standard output. It uses colours only on a terminal without NO_COLOR."""
+    # Markup and emoji codes are disabled: text of models and prompts must appear unchanged.
     console = Console(highlight=False, markup=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
 
@@ -42,6 +43,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
+# The C0 and C1 control characters and DEL, except newline and tab.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

@@ -49,7 +49,7 @@ def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort):  # the normal ways to end a command
         raise
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -61,6 +61,7 @@ def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
             traceback.print_exc()
         if as_json:
             print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}))
+        # Imported late, because it imports rich and the library.
         from .console import print_text
 
         print_text(f"error: {_message_of(error)}", file=sys.stderr)
@@ -76,6 +77,7 @@ def _exit_code_of(error: Exception) -> ExitCode:
 def _message_of(error: Exception) -> str:
     from ..models.errors import AiServiceError
 
+    # Messages of these errors are written for users. Other errors are unexpected, so their type is shown.
     if isinstance(error, (UsageError, CommandFailedError, AiServiceError)):
         return str(error)
     return f"{type(error).__name__}: {error} (--debug shows where)"

@@ -22,7 +22,7 @@ _LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]", "::1"]
 
 
 def complete_target(incomplete: str) -> list[str]:
-    """Return the shell completions of a target such as ``shop:Desk.answer``.
+    """Return the shell completions for the name of a service or method, such as ``shop:Desk.answer``.
 
     The module is imported if a colon follows its name.
     """
@@ -58,6 +58,7 @@ def _targets(text: str) -> Iterator[str]:
     from .services import load_module, service_names, split_target
 
     module_name, name, _ = split_target(text)
+    # Without a colon the module name may be incomplete, and an import would run the code of another module.
     if ":" not in text:
         return
     module = load_module(module_name)
@@ -151,6 +152,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from importlib.metadata import version
 
+        # typer calls this function before it checks the other arguments, since the option is eager.
         print(f"aiservices {version('aiservices')}")
         raise typer.Exit
 
@@ -249,6 +251,7 @@ def serve(
 
 def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
     """Serve a service over HTTP, with a page for trying it, until the process is stopped."""
+    # These packages are not part of the extra cli, so the error names the extra to install.
     for package in ("fastapi", "uvicorn"):
         if find_spec(package) is None:
             raise UsageError(
@@ -275,7 +278,7 @@ def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
         web_app.add_middleware(TrustedHostMiddleware, allowed_hosts=_LOOPBACK_HOSTS)
     try:
         uvicorn.run(web_app, host=host, port=port)
-    except SystemExit:
+    except SystemExit:  # uvicorn has logged the reason, for example that the port is in use
         raise CommandFailedError(f"cannot serve at {host}:{port}; the lines above say why") from None
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ServiceTarget(NamedTuple):
-    """The object that a target names: an interface, a service, or a function that creates a service.
+    """The object that a command line target names: an interface, a service, or a factory function.
 
     Attributes:
         module: The imported module.
@@ -55,7 +55,7 @@ class ServiceTarget(NamedTuple):
         return isinstance(get_origin(self.value) or self.value, type)
 
     def interface_of(self, service: object) -> Any:
-        """Return the class that declares the methods of a service created from this target."""
+        """Return the interface of a service, the class that declares its methods."""
         return self.value if self.is_interface else type(service)
 
 
@@ -69,7 +69,7 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 
 def find_target(text: str) -> ServiceTarget:
-    """Import the module of a target and look up its service. Raises UsageError if there is none."""
+    """Import the module of a command line target and find its service. Raises UsageError if it has none."""
     module_name, name, method = split_target(text)
     module = load_module(module_name)
     names = service_names(module)
@@ -87,7 +87,7 @@ def find_target(text: str) -> ServiceTarget:
 
 
 def _may_be_service(target: ServiceTarget) -> bool:
-    """Return True if a target may be a service, an interface, or a function that creates a service."""
+    """Return True if the object of a command line target is a service, or may create one."""
     if not target.is_interface:
         return callable(target.value) or bool(method_names(target.value))
     cls = get_origin(target.value) or target.value
@@ -120,6 +120,7 @@ def has_prompts(interface: type) -> bool:
 def method_names(service: object) -> list[str]:
     """Return the method names of a service, or an empty list if ``create`` did not make the object."""
     names = []
+    # Only methods that create has compiled have a plan.
     for name, _, attribute in methods_of(type(service)):
         try:
             plan_of(attribute)
@@ -130,7 +131,7 @@ def method_names(service: object) -> list[str]:
 
 
 def selected_methods(target: ServiceTarget, service: object) -> list[str]:
-    """Return the name of the method in a target, or of all methods if the target names none.
+    """Return the method name in a command line target, or all method names of its service.
 
     Raises UsageError if the service does not have the method.
     """
@@ -153,7 +154,7 @@ _NO_MODEL = (
 def make_service(
     target: ServiceTarget, model: ChatModel | str | None, listeners: Sequence[Listener] = ()
 ) -> object:
-    """Return the service that a target names, and create it if necessary.
+    """Return the service that a command line target names, and create it if necessary.
 
     Raises DefinitionError for a wrong interface, and UsageError if there is no service.
     """
@@ -204,7 +205,7 @@ def _parameters_of(factory: Callable[..., object], name: str) -> Mapping[str, in
 
 
 def accepts_model(target: ServiceTarget) -> bool:
-    """Return True if the option ``--model`` is allowed for a target."""
+    """Return True if the option ``--model`` is allowed for a command line target."""
     if target.is_interface or method_names(target.value):
         return target.is_interface
     return "model" in _parameters_of(target.value, target.name)
@@ -244,6 +245,7 @@ def load_module(name: str) -> ModuleType:
     Names and paths are relative to the current folder. A file in a package is imported by its full name, so
     that its relative imports work. Raises UsageError if the module does not exist or its import fails.
     """
+    # Both spellings are accepted, since shells complete file names but not module names.
     if name.endswith(".py") or "/" in name or os.sep in name:
         return _load_file(Path(name))
     return _import_from(Path.cwd(), name)
@@ -254,6 +256,7 @@ def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     parts, folder = [path.stem], path.parent
+    # Go up to the first folder that is not a package: imports of the package are relative to it.
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
         folder = folder.parent
@@ -270,6 +273,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _import_from(folder: Path, name: str) -> ModuleType:
+    # The script aiservices does not have the current folder on its path, unlike python -m.
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:

@@ -74,6 +74,7 @@ def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, 
         raise UsageError(
             f"arguments belong to one method; name it as {target_name}.METHOD: {', '.join(names)}"
         )
+    # All previews are built before the first is printed, so that an error leaves no partial output.
     previews = [_preview_method(target, service, name, argument_texts) for name in names]
     if as_json:
         data = [_as_dict(method_preview) for method_preview in previews]
@@ -115,6 +116,7 @@ def _preview_method(
 
 
 def _has_branches(plan: MethodPlan) -> bool:
+    # Only templates have a source. A prompt that a function builds is not inspected.
     prompts = (plan.prompt.user, plan.prompt.system)
     return any(isinstance(prompt, Prompt) and "{%" in prompt.source for prompt in prompts)
 
@@ -256,7 +258,7 @@ def _set_or_not(variable: str) -> str:
 def _default_model_text() -> str:
     if os.environ.get(_MODEL_VARIABLE):
         return f"the model in {_MODEL_VARIABLE}"
-    if has_local_runtime():
+    if has_local_runtime():  # the second choice of create, after the environment variable
         return f"the embedded model, since {_MODEL_VARIABLE} is not set"
     return f"none, since {_MODEL_VARIABLE} is not set and the embedded model is not installed"
 

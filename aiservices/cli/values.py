@@ -90,7 +90,7 @@ def _add_argument(
     raw_values: dict[str, list[_RawValue]],
     problems: list[str],
 ) -> None:
-    """Add one command line argument to the raw values, or an error message to the problems."""
+    """Store the text of one command line argument, or add an error message to the problems."""
     match = _ARGUMENT.fullmatch(text)
     if match is None:
         problems.append(f"{shorten(text, _MAX_VALUE_LENGTH)!r} is not an argument; write NAME=VALUE")
@@ -112,6 +112,7 @@ def _load_value(text: str, *, is_json: bool) -> _RawValue:
     """Return the text of an argument value, which may be in a file or on standard input."""
     if text == "-":
         return _RawValue(sys.stdin.read().removesuffix("\n"), is_json)
+    # The escape for a text that starts with @.
     if text.startswith("@@"):
         return _RawValue(text[1:], is_json)
     if not text.startswith("@"):
@@ -125,6 +126,7 @@ def _load_value(text: str, *, is_json: bool) -> _RawValue:
 
 def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
     """Parse the value of one parameter. Raises OutputParsingError or ValueError if the type rejects it."""
+    # The type decides between text and JSON: 12 is a text for str and a number for int.
     readings = [_json_readings(argument, raw_value) for raw_value in raw_values]
     as_text, as_json = readings[0]
     if _are_items(argument, raw_values):
@@ -141,19 +143,20 @@ def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
 
 
 def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
-    """Return True if the values of an argument are items of a list, or False for a single whole value."""
+    """Return True if the texts of an argument are items of a list, not the text of the whole value."""
     schema, first = argument.codec.schema, raw_values[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
     if len(raw_values) > 1 and not argument.variadic and "array" not in types:
         raise ValueError(f"given {len(raw_values)} times, but only one value is allowed")
     if len(raw_values) > 1 or (argument.variadic and not first.is_json):
         return True
+    # A single text is the whole value if it is JSON, or if the type also accepts a string.
     is_whole = first.is_json or "string" in types or first.text.lstrip().startswith("[")
     return "array" in types and not is_whole
 
 
 def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
-    """Return two JSON texts for an argument value: its text as a JSON string, and the text itself."""
+    """Return two JSON texts for a command line value: its text as a JSON string, and the text itself."""
     text = raw_value.text
     if argument.role is Role.MEDIA and not raw_value.is_json:
         record = _media_json(raw_value)
@@ -254,6 +257,7 @@ def _indent_json(text: str, indent: int | None) -> str:
 
 # --- Placeholders for missing arguments ---
 
+# The domain .invalid never resolves (RFC 2606), and media need a URL or data.
 _PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
@@ -273,6 +277,7 @@ class _Placeholder:
         return _Placeholder(f"{self._name}({', '.join(map(repr, args))})")
 
     def __getattr__(self, name: str) -> _Placeholder:
+        # Jinja and copy look up special methods. A placeholder must not pretend to have them.
         if name.startswith("_"):
             raise AttributeError(name)
         return _Placeholder(f"{self._name}.{name}")
@@ -280,6 +285,7 @@ class _Placeholder:
     def __getitem__(self, key: object) -> _Placeholder:
         return _Placeholder(f"{self._name}[{key!r}]")
 
+    # A loop in the template runs once, so that its body appears in the preview.
     def __iter__(self) -> Iterator[_Placeholder]:
         yield self
 
@@ -287,6 +293,7 @@ class _Placeholder:
         return 1
 
 
+# Media are checked by their class, so their placeholders must be subclasses of it.
 class _ImagePlaceholder(Image):
     def __str__(self) -> str:
         return f"{{{{{self.name}}}}}"

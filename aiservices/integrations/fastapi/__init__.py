@@ -54,5 +54,5 @@ def __getattr__(name: str) -> Any:
             raise
         raise ImportError(f'{name} needs {error.name}: pip install "aiservices[fastapi]"') from error
     value = getattr(module, name)
-    globals()[name] = value
+    globals()[name] = value  # later accesses do not call this function
     return value

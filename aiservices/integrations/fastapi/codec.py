@@ -47,8 +47,10 @@ JsonObject: TypeAlias = dict[str, Any]
 
 # --- any type as JSON text ----------------------------------------------------------------------------------
 
+# Every type is written and read as the only field of an object, the envelope, which is removed afterwards.
 _FIELD = "value"
 _ENVELOPE_START = f'{{"{_FIELD}": '
+# A time of day as Python writes it, with an optional UTC offset.
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?"
 _TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": rf"^\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK}$"}
 
@@ -188,7 +190,7 @@ class UserMessageJson:
 
 @dataclass(frozen=True)
 class AiMessageJson:
-    """A message of the model."""
+    """A message that the model wrote."""
 
     type: Literal["ai"]
     text: str
@@ -227,6 +229,7 @@ def json_type(tp: Any) -> Any:
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
         return Annotated[(json_type(args[0]), *tp.__metadata__)]
+    # A system message is removed from the union, because remote callers must not send one.
     if origin in (Union, UnionType):
         members = [arg for arg in args if arg is not SystemMessage]
         return Union[tuple(json_type(arg) for arg in members)]  # noqa: UP007  # the members are known at run time only
@@ -236,6 +239,7 @@ def json_type(tp: Any) -> Any:
 
 def to_json_records(value: Any) -> Any:
     """Replace media and messages in a value with JSON records. Raises ValueError for a system message."""
+    # Exact types: a subclass may have fields that the record cannot hold, so the codec rejects it.
     if type(value) in _MEDIA_RECORDS:
         return _media_record(value)
     if isinstance(value, UserMessage):
@@ -406,6 +410,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
     """
     record = codec.read(text)
     account: AccountJson = record["account"]
+    # The accepted reply is the reply of the last attempt.
     last_usage = account.attempts[-1].usage if account.attempts else None
     reply = ChatReply(
         AiMessage(account.text), account.finish_reason, _usage_from_json(last_usage), account.model
@@ -450,6 +455,7 @@ def attempts_from_json(
     attempts = []
     for number, record in enumerate(records, 1):
         reply = None
+        # The same object as result.reply, as in a local Result.
         if number == len(records) and last_reply:
             reply = last_reply
         elif record.replied:
@@ -484,6 +490,7 @@ def _tool_run_to_json(run: ToolRun) -> ToolRunJson:
     )
 
 
+# Only the class name of an error is sent, so the error becomes an AiServiceError with this name.
 def _tool_run_from_json(record: ToolRunJson) -> ToolRun:
     call = ToolCall(record.id, record.name, record.arguments)
     error = None if record.error is None else AiServiceError(record.error)

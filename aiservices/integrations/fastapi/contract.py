@@ -165,7 +165,7 @@ class Method:
         arguments do not fit the signature, and ValueError if a value does not have its declared type.
         """
         try:
-            values = self.signature.bind(*args, **kwargs).arguments
+            values = self.signature.bind(*args, **kwargs).arguments  # without defaults, which the server has
         except TypeError as error:
             raise TypeError(f"{self.qualname}: {error}") from None
         for name in self.server_parameters:
@@ -177,6 +177,7 @@ class Method:
             fields = {
                 name: to_json_records(values[name]) for name in names if name in values and name not in omit
             }
+            # bind returns a tuple for *args, but the codec expects a list.
             if self._variadic_name in fields:
                 fields[self._variadic_name] = list(fields[self._variadic_name])
             return self.arguments_codec.write(fields)
@@ -219,7 +220,7 @@ class Contract(NamedTuple):
 def contract_of(
     interface: object, *, parsers: Sequence[ParserFactory] = (), server_arguments: Collection[str] = ()
 ) -> Contract:
-    """Return the Contract of an interface: a Protocol, an ABC, or the class of a created service.
+    """Describe an interface for remote callers: a Protocol, an ABC, or the class of a created service.
 
     ``parsers`` are the parser factories that were passed to ``create``. ``server_arguments`` names parameters
     that remote callers do not pass. Raises DefinitionError with all problems at once.
@@ -242,6 +243,7 @@ def contract_of(
             )
             if method is not None:
                 methods[method_name] = method
+    # Most likely a concrete class was passed instead of its interface.
     if not methods and not problems:
         message = "it does not have a method without a body; pass the interface of the service"
         problems.append(DefinitionProblem(name, message))
@@ -260,7 +262,7 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Return the Method for a function of an interface, or add its problems to a list and return None."""
+    """Return the description of an interface method, or add its problems to a list and return None."""
     function = inspect.unwrap(attribute)
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
@@ -279,11 +281,13 @@ def _method(
     except (ReturnTypeError, RoleError, UnsupportedTypeError) as error:
         problems.extend(DefinitionProblem(qualname, str(message)) for message in (error.args or (error,)))
         return None
+    # Remote callers do not pass self.
     without_self = signature.replace(parameters=list(signature.parameters.values())[1:])
     arguments: list[Argument] = []
     fields: dict[str, Any] = {}
     server_parameters: list[str] = []
     for parameter in parameters:
+        # The schema of the arguments omits these parameters, so a caller who sends one gets an error.
         if parameter.name in server_arguments or parameter.role in _SERVER_ROLES:
             server_parameters.append(parameter.name)
             continue
@@ -293,6 +297,7 @@ def _method(
             argument, tp = pair
             arguments.append(argument)
             fields[parameter.name] = tp if argument.required else NotRequired[tp]
+    # The title of the arguments in the OpenAPI document, such as IsPositiveArguments.
     title = "".join(part[:1].upper() + part[1:] for part in qualname.partition(".")[2].split("_"))
     arguments_codec = codec_for(typed_dict(f"{title}Arguments", fields), registry, namespace)
     return Method(
@@ -317,7 +322,7 @@ def _argument(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
-    """Return the Argument for a parameter and its JSON type, or add a problem to a list and return None."""
+    """Return the description of a parameter and its JSON type, or add a problem to a list and return None."""
     name = parameter.name
     declaration = signature.parameters[name]
     if declaration.kind is declaration.VAR_KEYWORD:

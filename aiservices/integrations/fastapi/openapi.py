@@ -63,6 +63,7 @@ def description_of(
 
 def _method_description(method: Method, path: str) -> JsonObject:
     returns = {"type": method.value_codec.name, "schema": method.value_codec.schema}
+    # The schema of the value does not describe the body of a streaming response, so the events are added.
     if method.streams:
         returns["event"] = event_schema(method)
     return {
@@ -131,6 +132,7 @@ def query_parameters(method: Method) -> list[JsonObject]:
 def error_responses() -> dict[int | str, JsonObject]:
     """Return the OpenAPI descriptions of all error responses, by HTTP status."""
     responses: dict[int | str, JsonObject] = {}
+    # Several kinds share a status, and OpenAPI has one description for each status.
     for kind in KINDS:
         response = responses.setdefault(kind.status, {"description": "", "content": {}})
         reference = {"$ref": f"#/components/schemas/{PROBLEM_SCHEMA_NAME}"}
@@ -186,6 +188,7 @@ def schema_type(
     definitions: Mapping[str, object] = schema.get("$defs", {})
     root = {key: value for key, value in schema.items() if key != "$defs"}
     refs = {name: _core_ref(service, name, body, definitions) for name, body in definitions.items()}
+    # Pydantic adds a definition to the document only if it meets a schema with its reference.
     parts = [_core_schema(body, refs, refs[name]) for name, body in definitions.items()]
     parts += [_core_schema(body, {}, f"{name}:1") for name, body in (components or {}).items()]
     # A root object with a title becomes a component of its own, instead of a copy at each use.

@@ -104,14 +104,15 @@ class Problem(BaseModel):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The response headers: ``Retry-After`` if the problem says how long to wait."""
+        """The HTTP headers of an error response: ``Retry-After`` if the time to wait is known."""
         return {} if self.retry_after is None else {"Retry-After": str(max(0, math.ceil(self.retry_after)))}
 
     def json_bytes(self) -> bytes:
-        """Return the problem as JSON bytes, without the fields that have their default values."""
+        """Return the JSON body of an error response, without fields that have their default values."""
         return self.model_dump_json(exclude_defaults=True).encode()
 
 
+# Titles are fixed texts, so they cannot reveal data of a call. Programs should compare types, not titles.
 NOT_JSON = ProblemKind("not-json", 415, "The body must be JSON in UTF-8, and say so by its Content-Type")
 ARGUMENTS = ProblemKind("arguments", 422, "The arguments do not fit the method")
 INTERNAL = ProblemKind("internal", 500, "The service failed")
@@ -201,13 +202,14 @@ def _retry_after(error: ModelError | None) -> float | None:
     For a rate limit without a time it is one second.
     """
     seconds = None if error is None else error.retry_after
+    # JSON has no infinity, and a caller cannot wait for a negative time.
     if seconds is not None and 0 <= seconds < math.inf:
         return seconds
     return 1.0 if isinstance(error, RateLimitError) else None
 
 
 def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
-    """Return the problem for a request with wrong arguments. It lists at most 20 mistakes."""
+    """Return a JSON problem that reports wrong arguments. It lists at most 20 mistakes."""
     more = len(parts) - _MAX_ARGUMENT_PROBLEMS
     return Problem(
         type=ARGUMENTS.type,
@@ -233,11 +235,12 @@ def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
 
 def _for_caller(message: str, path: str) -> str:
     """Reword a parser's error message for remote callers, who do not know the parser's settings."""
+    # The parser's message says what a lenient parser would do. Here the key is an error.
     if message.startswith("unknown key left out"):
         return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
     return message.replace(" is not permitted with Leniency.NONE", " is not accepted")
 
 
 def not_json_problem(qualname: str) -> Problem:
-    """Return the problem for a request whose body or Content-Type is not JSON."""
+    """Return a JSON problem for a request whose body or Content-Type is not JSON."""
     return Problem(type=NOT_JSON.type, title=NOT_JSON.title, status=NOT_JSON.status, method=qualname)

@@ -1,4 +1,4 @@
-"""``client``: calls the methods of a service that ``router`` or ``app`` serves over HTTP.
+"""Call the methods of a remote service over HTTP, through an object with the same interface.
 
 Needs httpx2, but not FastAPI.
 """
@@ -70,7 +70,7 @@ _DELTAS_QUERY = {"events": "deltas"}
 
 
 class ClientSettings(TypedDict, total=False):
-    """The keyword arguments of ``client``, which its docstring describes."""
+    """The keyword arguments of the function ``client``, whose docstring describes them."""
 
     paths: Mapping[str, str] | None
     omit: Collection[str]
@@ -131,6 +131,7 @@ def client(
     transport = Transport(base_url, headers or {}, timeout, http, async_http)
 
     def fill_namespace(namespace: dict[str, object]) -> None:
+        # The class is a subclass of the interface, so that isinstance and methods with a body work.
         namespace["__module__"], namespace["__doc__"] = cls.__module__, cls.__doc__
         if not has_own_init(cls):
             namespace["__init__"] = _init_without_arguments
@@ -203,6 +204,7 @@ def _read_response(method: Method, text: str) -> Any:
 
 
 def _iterate(method: Method, path: str, transport: Transport, body: str) -> Generator[Any, None, None]:
+    # Only a Stream has snapshots, which the client computes from the deltas.
     decoder = RemoteEventDecoder(method)
     deltas = method.returns.shape is ReturnShape.STREAM
     with closing(transport.events(method.qualname, path, body, deltas=deltas)) as events:
@@ -308,6 +310,7 @@ class Transport:
     def _blocking_client(self) -> httpx2.Client:
         if self._http is None:
             self._http = http = httpx2.Client(timeout=self._timeout, verify=_ssl_context())
+            # Connections are closed when the client object is garbage collected, so users need not close it.
             finalize(self, http.close)
         return self._http
 
@@ -347,7 +350,7 @@ def _ssl_context() -> SSLContext:
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Do nothing for a client whose event loop is closed: its sockets were closed with the loop."""
+    """Do nothing for an HTTP client whose event loop is closed: its sockets were closed with the loop."""
 
 
 # --- events ---
@@ -364,6 +367,7 @@ class RemoteEventDecoder:
         """Yield the items in one server-sent event. Raises the error that an ``error`` event reports."""
         try:
             yield from self._decode(event.event, event.data)
+        # The error of an error event must not be converted to InvalidReplyError below.
         except AiServiceError:
             raise
         except (ValueError, KeyError, TypeError) as error:
@@ -390,6 +394,7 @@ class RemoteEventDecoder:
                 yield Accepted(read_result(data, self._method.result_codec))
             case EventName.END:
                 self._is_complete = True
+            # An unknown event has no case and is ignored, so that a newer server can add events.
             case EventName.ERROR:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
@@ -449,7 +454,7 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 
 
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
-    """Return the exception for a problem that the server sent. Its attempts have no reply texts."""
+    """Return the exception for an error that the server reported. Its attempts have no reply texts."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
     error.attempts = attempts_from_json(problem.attempts)
     return error

@@ -55,7 +55,7 @@ def json_response(text: str) -> Response:
 
 
 def problem_response(problem: Problem) -> Response:
-    """Return the HTTP error response for a problem."""
+    """Return an HTTP error response with a problem as its JSON body (RFC 9457)."""
     headers = {**_NO_STORE, **problem.headers}
     return Response(problem.json_bytes(), problem.status, headers, PROBLEM_MEDIA_TYPE)
 
@@ -74,7 +74,7 @@ def log_problem(error: Exception, qualname: str) -> Problem:
 
 
 def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
-    """Return the problem for a request that FastAPI rejected, for example one without a body."""
+    """Return a JSON problem for a request that FastAPI rejected, for example one without a body."""
     parts = []
     for details in error.errors():
         origin, *steps = details["loc"]
@@ -97,6 +97,7 @@ async def call_function(
     thread_limiter: anyio.CapacityLimiter,
 ) -> Any:
     """Call a function and return its result. A blocking function runs in a thread."""
+    # Async methods run on the event loop of the server. A blocking method would stop all other requests.
     if asyncio.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     # Python cannot stop a thread. If the client disconnects, the function runs to its end and its result is
@@ -134,7 +135,7 @@ async def _disconnected(receive: Receive) -> None:
 async def iterate(
     iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
 ) -> AsyncGenerator[Any, None]:
-    """Yield the items of a blocking or async iterator, and always close their source at the end."""
+    """Yield the items of a blocking or async iterator, and always close the stream behind it at the end."""
     is_async = hasattr(iterator, "__aiter__")
     try:
         if is_async:
@@ -156,7 +157,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await a step that runs in a thread, and wait for its end even if the current task is cancelled.
+    """Await work that runs in a thread, and wait for its end even if the current task is cancelled.
 
     A generator that is running in a thread cannot be closed.
     """
@@ -219,9 +220,11 @@ async def stream_method(
     An error before the first visible event is raised, so that it can still become an error status. Later
     errors become the last event.
     """
+    # Until the first event is sent, the status of the response is still open.
     events = _events(method, function, args, kwargs, mode, thread_limiter)
     try:
         first = await cancel_on_disconnect(request.receive, _first_events(events))
+    # Also after a cancellation: otherwise the request to the model would continue.
     except BaseException:
         with anyio.CancelScope(shield=True):
             await events.aclose()
@@ -273,6 +276,7 @@ async def _chunks(
         for event in first:
             yield event.to_bytes()
         while True:
+            # Unlike wait_for, asyncio.wait does not cancel the future after a timeout, so no event is lost.
             pending = pending or asyncio.ensure_future(anext(events, None))
             done, _ = await asyncio.wait((pending,), timeout=_PING_SECONDS)
             if not done:

@@ -154,6 +154,7 @@ def app(
     ]
     _check_names(contracts, paths, server_arguments)
     title = ", ".join(contract.name for contract in contracts)
+    # Input and output schemas are equal here. Separate ones would double each component of the document.
     application = FastAPI(**{"title": title, "separate_input_output_schemas": False, **settings})
     for prefix, provider, contract in zip(by_prefix, providers, contracts, strict=True):
         routes = _routes(contract, provider, paths, server_arguments, threads, {"prefix": prefix})
@@ -175,7 +176,7 @@ def contract_of_provider(
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
-    """Return the Contract of a provider's service, from its interface or its class."""
+    """Describe the service of a FastAPI dependency for remote callers, from its interface or class."""
     return contract_of(
         interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
     )
@@ -185,6 +186,7 @@ def _check_names(
     contracts: Sequence[Contract], paths: Mapping[str, str], server_arguments: Mapping[str, object]
 ) -> None:
     """Raise DefinitionError for parameters without a value and for unknown names in the settings."""
+    # With several services, a setting applies to every service that has the name.
     methods = [method for contract in contracts for method in contract.methods.values()]
     parameters = {name for method in methods for name in method.server_parameters}
     names = {method.name for method in methods}
@@ -224,6 +226,7 @@ def _routes(
     settings: Mapping[str, Any],
 ) -> APIRouter:
     api_router = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **settings})
+    # A limiter of its own: slow model calls must not use up the threads of the rest of the application.
     thread_limiter = anyio.CapacityLimiter(threads)
     for method in contract.methods.values():
         endpoints = Endpoints(method, provider, server_arguments, thread_limiter)
@@ -237,7 +240,7 @@ def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: End
     documentation: dict[str, Any] = {
         "response_model": schema_type(schema, method.service, components=components),
         "response_class": DocumentedEventStream if method.streams else JSONResponse,
-        "responses": error_responses(),
+        "responses": error_responses(),  # replaces FastAPI's own response for wrong requests
         "summary": method.doc.partition("\n")[0] or method.name.replace("_", " "),
         "description": method.doc or None,
     }
@@ -413,6 +416,7 @@ class Endpoints:
             ]
         )
         endpoint.__name__ = self._method.name
+        # ServiceRoute reads these attributes for error responses and the Allow header.
         endpoint.qualname = self._method.qualname
         endpoint.allowed = allowed
         signed: Callable[..., Awaitable[Response]] = endpoint

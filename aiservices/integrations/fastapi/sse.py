@@ -192,6 +192,7 @@ def event_schema(method: Method) -> dict[str, Any]:
     data_schemas[EventName.ERROR] = _object_schema(
         "a problem, as in the responses with an error status", {"type": {"type": "string"}}
     )
+    # References in the schemas of the data are relative to the root, so their definitions move there.
     definitions = {
         name: definition
         for schema in data_schemas.values()
@@ -220,4 +221,5 @@ def _event_schema(name: str, data_schema: JsonSchema) -> JsonSchema:
 
 
 def _json(value: object) -> str:
+    # NaN and Infinity are written as such. As null, a client could not tell them from a missing value.
     return to_json(value, inf_nan_mode="constants").decode()

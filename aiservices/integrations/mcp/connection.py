@@ -55,6 +55,7 @@ class Connection:
 
     async def open(self) -> None:
         """Connect to the MCP server, starting it if it is a process. Raises McpServerError."""
+        # The owner task reports through this future that the client is open, or why it cannot be opened.
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
         self._owner = asyncio.create_task(self._own_client(ready, self._stop))
@@ -176,6 +177,7 @@ class Connection:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
+        # The next call of tools() tries to open the server again.
         if self._client is None:  # reopening has failed
             raise _ServerStoppedError(f"{self.name} has stopped")
         try:
@@ -231,6 +233,7 @@ async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) ->
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
+    # A tool may work for minutes before the server sends the first byte on its stream.
     limits = httpx2.Timeout(timeout, read=max(timeout, _MAX_STREAM_SILENCE))
     async with (
         httpx2.AsyncClient(headers=dict(headers), timeout=limits) as client,

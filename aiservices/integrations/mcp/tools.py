@@ -215,6 +215,7 @@ class McpTools:
     async def _list_tools(self, *, is_async: bool) -> list[Tool]:
         connection = self._open_connection()
         server_tools = await connection.tools()
+        # The server may add or remove tools at any time, so the list is filtered on each call.
         tools = [self._tool(tool) for tool in server_tools if self._only is None or tool.name in self._only]
         if self._resources:
             resources = await connection.resources()
@@ -225,6 +226,7 @@ class McpTools:
     def _tool(self, server_tool: ServerTool) -> Tool:
         """Return the Tool object for a tool of the MCP server, cached until the server changes the tool."""
         cached = self._tool_cache.get(server_tool.name)
+        # Building a parser from a schema is slow, and most servers never change their tools.
         if cached is not None and cached[0] == server_tool:
             return cached[1]
         name = server_tool.name
@@ -314,6 +316,7 @@ def text_of_result(result: CallToolResult) -> str:
     """
     texts = [block.text for block in result.content if block.type == "text"]
     notes = [_note(block) for block in result.content if block.type != "text"]
+    # The text of an error is written for the model, so that it can correct its arguments.
     if result.is_error:
         raise ToolException("\n".join(texts + notes) or "The tool failed.")
     if result.structured_content is not None:

@@ -165,6 +165,7 @@ def server_attributes(model: ChatModel) -> dict[str, str | int]:
 def _host_and_port(endpoint: str) -> dict[str, str | int]:
     try:
         parts = urlsplit(endpoint)
+        # The conventions require a port if there is an address.
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:  # the attribute of a user-defined model may be something else than a URL
         return {}
@@ -220,7 +221,7 @@ def error_type(error: BaseException) -> str:
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """Return the name and attributes of the span event for an effect, or None if it has no span event."""
+    """Return the span event for a step of a call, as its name and attributes, or None if it has none."""
     match effect:
         case Sleep(seconds):
             return BACKOFF, {"seconds": seconds}

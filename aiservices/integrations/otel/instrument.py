@@ -83,6 +83,7 @@ class OpenTelemetry:
         _TRACED_CALLS.add(call_id)
         try:
             answer = yield from map_effects(proceed(invocation), call.trace_effect)
+        # The driver closes the generator if the reader of a stream stops early. This is not an error.
         except GeneratorExit:
             call.end(closed_early=True)
             raise
@@ -118,6 +119,7 @@ class AiServicesInstrumentor:
         telemetry = OpenTelemetry(
             tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
         )
+        # Changed in place: the pipeline module reads this list on each call, also for existing services.
         GLOBAL_INTERCEPTORS[:] = [*_other_global_interceptors(), telemetry]
 
     def uninstrument(self, **_: object) -> None:
@@ -205,7 +207,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Yield an effect of the call so that it runs inside its span, and return the outcome."""
+        """Perform one step of a call inside its span, and return the outcome of the step."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))
@@ -243,6 +245,7 @@ class TracedCall:
         if len(calls) == len(effect.effects):
             return (yield effect._replace(effects=tuple(map(self._in_tool_span, effect.effects, calls))))
         models = [self._traced_model(part) for part in effect.effects if isinstance(part, CallModel)]
+        # zip is not possible: only some of the effects are requests to models.
         next_model = iter(models)
         parts = tuple(
             self._with_model(part, next(next_model))
@@ -267,7 +270,7 @@ class TracedCall:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
 
     def _in_call_context(self, effect: Run) -> Run:
-        """Return an effect whose function runs while the span of the call is current."""
+        """Wrap a function of a call so that it runs while the span of the call is current."""
         function, context = effect.function, self._context
 
         def run() -> Any:
@@ -279,11 +282,12 @@ class TracedCall:
                 outcome = function()
                 return await outcome if isawaitable(outcome) else outcome
 
+        # A context variable must be set in the thread or task in which the function runs.
         on_event_loop = self._invocation.plan.is_async and not effect.in_thread
         return replace(effect, function=wraps(function)(arun if on_event_loop else run))
 
     def _in_tool_span(self, effect: CallModel | Run, call: ToolCall) -> CallModel | Run:
-        """Return the effect of a tool call so that the tool runs inside its own span."""
+        """Wrap a tool call so that the tool runs inside a span of its own."""
         if isinstance(effect, CallModel):
             return effect
         function: Callable[[], Any] = effect.function
@@ -340,6 +344,7 @@ class TracedCall:
         self, span: Span, call: ToolCall, runs: list[ToolRun], error: BaseException | None
     ) -> None:
         toolbox = self._invocation.plan.toolbox
+        # The model may call a tool that does not exist.
         tool = None if toolbox is None else toolbox.tools.get(call.name)
         if tool is not None and tool.description:
             span.set_attribute(names.TOOL_DESCRIPTION, tool.description)
@@ -418,6 +423,7 @@ class TracedModel:
     def capabilities(self) -> Capabilities:
         return self._model.capabilities
 
+    # Models may have further attributes, such as endpoint, which other code reads.
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
@@ -486,6 +492,7 @@ class TracedModel:
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
         """Start the span of the request and return an OpenTelemetry context in which the span is current."""
         own_name, other_model = self._model.name, request.options.model
+        # Only the name of the model is replaced. The provider remains that of the model object.
         if other_model is not None:
             self._request_name = f"{own_name.rpartition(':')[0]}:{other_model}".removeprefix(":")
         provider, model = names.provider_and_model(self._request_name)
@@ -542,6 +549,7 @@ class TracedModel:
                 self._cost = self._signals.cost(self._reply, self._request_name)
             if span.is_recording():
                 self._write(span, error, closed_early=closed_early and self._reply is None)
+        # The context has the span, so that exporters can link the metrics to it (exemplars).
         self._record_metrics(stop_time - self._start_time, error, set_span_in_context(span, self._parent))
         span.end(stop_time_ns)
 

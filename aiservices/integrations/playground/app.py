@@ -120,6 +120,7 @@ def mount(
     money. It loads nothing from other hosts. Raises DefinitionError for problems of the interface, and
     ValueError if the application already has a page at ``path``.
     """
+    # The page refers to its files by relative URLs, which need the slash at the end.
     base = "/" + path.strip("/")
     base = base if base.endswith("/") else f"{base}/"
     same_path = [
@@ -162,6 +163,7 @@ def _page_services(
         provider = service if isinstance(service, Provider) else Provider(service)
         contract = contract_of_provider(provider, interface, parsers, server_arguments)
         name = _NOT_WORD.sub("-", contract.name).strip("-")
+        # Two services of one interface have the same name.
         service_id = f"{name}-{len(by_id) + 1}" if name in by_id else name
         by_id[service_id] = _PlaygroundService(service_id, prefix, provider, contract)
     return list(by_id.values())
@@ -194,6 +196,7 @@ def _add_files(router: APIRouter, base: str, descriptions: list[JsonObject]) -> 
 
 
 def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
+    # Read once, because the files are small and never change while the program runs.
     content = (_STATIC / name).read_bytes()
     media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
 
@@ -246,6 +249,7 @@ async def _answer_events(
     iterator = outcome.events() if is_stream else outcome
     async with aclosing(iterate(iterator, outcome, thread_limiter)) as items:
         async for item in items:
+            # The encoder would write the Result with its account, which this page gets from account_json.
             if isinstance(item, Completed):
                 yield SseEvent(EventName.RESULT, run.result_json(item.result, method.value_codec))
                 continue

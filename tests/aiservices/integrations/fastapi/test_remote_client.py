@@ -16,6 +16,8 @@ from fastapi import FastAPI, Response
 
 from aiservices import (
     AiMessage,
+    AiServiceError,
+    AttemptStarted,
     BadRequestError,
     Budget,
     BudgetExceededError,
@@ -359,6 +361,17 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == 'app needs fastapi: pip install "aiservices[fastapi]"'
+
+
+def test_a_reply_cannot_be_read_with_the_output_format_of_a_remote_stream(
+    serve: Callable[[Any], str],
+) -> None:
+    desk = client(Desk, serve(app(create(Desk, ScriptedChatModel(['{"value": [1]}'])))))
+    with desk.grow("it") as stream:
+        started = next(event for event in stream.events() if isinstance(event, AttemptStarted))
+    with pytest.raises(AiServiceError) as caught:
+        started.output_format.read(ChatReply(AiMessage("[1]")))
+    assert str(caught.value) == "replies cannot be read on the client: the server sends the result"
 
 
 class Till(Protocol):
