@@ -1,4 +1,4 @@
-"""Calls that wait for somebody to approve a tool: what waits, where it is kept, and how it goes on."""
+"""Calls that wait for the approval of a tool: which calls wait, how they are stored and resumed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ every_method = pytest.mark.parametrize("method", ENDS)
 
 
 class Bank:
-    """Sends money, when somebody approves it."""
+    """A bank whose tool ``send`` needs approval."""
 
     def __init__(self) -> None:
         self.sent: list[int] = []
@@ -473,7 +473,7 @@ def test_a_user_name_that_was_not_kept_is_asked_for() -> None:
 
 
 class Named(ScriptedChatModel):
-    """A scripted model with a name of its own."""
+    """A scripted model that has its own name."""
 
     def __init__(self, name: str, *replies: str | ChatReply | Exception, strict: bool = False) -> None:
         super().__init__(replies, capabilities=STRICT if strict else TOOLS)

@@ -1,4 +1,4 @@
-"""A budget is checked when it is made, bounds what a call spends, and says when to ask again."""
+"""A budget is validated, limits what a call spends, and sets the waits between requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ROUTE = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(str), Cap
 
 
 def wait_after(state: CallState, error: ModelError, failures: int = 1) -> float | None:
-    """Return the seconds before the only model of a call is asked again."""
+    """Return the seconds before a call sends the next request to its only model."""
     failover = ModelFailover([ROUTE], state.budget, None)
     failover.current.failures = failures - 1
     return failover.after_failure(error, may_retry=state.may_retry(), seconds_left=state.seconds_left)
@@ -162,13 +162,13 @@ every_kind = pytest.mark.parametrize("kind", CALLS)
 
 
 def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    """An interceptor that is not content with the first answer."""
+    """An interceptor that rejects the first answer and requests another one."""
     yield from proceed(invocation)
     return (yield from proceed(invocation))
 
 
 def asking_twice(kind: str, budget: Budget, *replies: ChatReply) -> tuple[BudgetExceededError, int]:
-    """The error of a call that makes two requests, and how many were made."""
+    """Return the error of a call that wants two requests, and how many it made."""
     model = ScriptedChatModel(replies or [HI] * 9, name="openai:m")
     with pytest.raises(BudgetExceededError) as caught:
         CALLS[kind](create(Chat, model, interceptors=[twice], budget=budget))
@@ -361,7 +361,7 @@ def test_a_request_that_times_out_with_the_budget_is_an_exceeded_budget(kind: st
 
 
 def warm(loopback: Loopback) -> OpenAiChatModel:
-    """A model with the SDK loaded, which takes longer than the budgets of these tests."""
+    """Return a model whose SDK is already imported, because the import takes longer than these budgets."""
     with Loopback() as other:
         other.reply(answer("hi"))
         with OpenAiChatModel("m", base_url=other.base_url, api_key="k") as first:
@@ -385,7 +385,7 @@ def test_a_server_that_does_not_answer_ends_with_the_seconds(loopback: Loopback,
 
 
 class Dripping(list[bytes]):
-    """The chunks of an answer that takes five seconds, so slowly that no wait of it is long."""
+    """The chunks of an answer that takes five seconds, with a short wait before each chunk."""
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in super().__iter__():
@@ -438,7 +438,7 @@ def test_a_wait_that_the_server_asks_for_beyond_the_seconds_is_not_begun(
 
 
 async def cancel_once_asked(loopback: Loopback, call: Coroutine[Any, Any, object]) -> None:
-    """Cancel a call a moment after its request has come to the server."""
+    """Cancel a call shortly after its request has reached the server."""
     task = asyncio.create_task(call)
     while not loopback.requests:
         await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""A flow is written once, and four drivers fulfil its needs: blocking, async, and streaming of both kinds."""
+"""Four drivers perform the effects of the same flow: blocking, async, and both kinds of streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def with_astream(flow: Flow[Any]) -> Any:
 
 
 def outcome_of(flow: Flow[Any], drive: Callable[[Flow[Any]], object]) -> Any:
-    """What a flow returns, although the drivers of streams hand out its events alone."""
+    """Return the result of a flow, also for the drivers of streams, which only yield events."""
     returned: list[Any] = []
 
     def watched() -> Flow[None]:
@@ -271,7 +271,7 @@ def test_events_of_an_async_stream_are_the_same() -> None:
 
 
 class Open:
-    """A model whose streams never end by themselves, and which tells when they are closed."""
+    """A model whose streams never end, and which records when they are closed."""
 
     name = "open"
     capabilities = Capabilities()
@@ -369,7 +369,7 @@ def test_a_stream_of_a_models_own_kind_is_closed_too() -> None:
 
 
 class Plain(Open):
-    """A model whose streams are plain iterators that cannot be closed, and hold what they are given."""
+    """A model whose streams are plain iterators without a method ``close``."""
 
     def __init__(self, *deltas: ReplyDelta) -> None:
         super().__init__([])

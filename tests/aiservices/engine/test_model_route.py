@@ -1,4 +1,4 @@
-"""A way of asking that a provider refuses gives way to the next one, and that is remembered."""
+"""If a provider refuses a strategy, the next one is used, and the refusal is remembered."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class People(Protocol):
 
 
 def asked_by(request: ChatRequest) -> str:
-    """The strategy_option of a request as a provider sees it."""
+    """Return the strategy option of a request as a provider recognizes it."""
     if request.tooling is not None:
         return "strict tool" if request.tooling.tools[0].strict else "tool"
     form = request.response_format
@@ -99,7 +99,7 @@ def refusal(message: str, status: int = 400) -> BadRequestError:
 
 
 class Refusing:
-    """A provider that refuses some ways of asking, each with its own words."""
+    """A provider that refuses some strategies, each with its own error message."""
 
     def __init__(self, text: str = ANN, **refused: str) -> None:
         self.refused = {name.replace("_", " "): said for name, said in refused.items()}
@@ -403,7 +403,7 @@ def test_a_request_that_fails_on_a_lower_option_is_made_again_on_it() -> None:
 
 def test_a_refusal_that_comes_while_another_call_has_learnt_of_it_is_still_one() -> None:
     class Slow:
-        """Refuses the first call once the second is on its way, and the second once the first is through."""
+        """Refuses the first call after the second has started, and the second after the first is done."""
 
         name = "slow"
         capabilities = ALL
@@ -525,7 +525,7 @@ def test_a_model_that_nothing_can_be_kept_beside_is_asked_anew_by_each_method() 
 
 
 class Addressed(ScriptedChatModel):
-    """A model that tells its address."""
+    """A model that has an address."""
 
     def __init__(self, provider: Refusing, endpoint: str, name: str) -> None:
         super().__init__(provider.answer, capabilities=ALL, name=name)
@@ -596,7 +596,7 @@ def test_the_name_of_a_model_or_its_address_is_no_refusal_of_tools(loopback: Loo
 
 
 def replies_in_json_only(seen: ReceivedRequest) -> Reply:
-    """As servers do that are built with FastAPI: the whole request is in the error."""
+    """Return an error that contains the whole request, as servers built with FastAPI send it."""
     return Reply(422, b'{"detail": [{"msg": "temperature is too high", "input": ' + seen.body + b"}]}")
 
 

@@ -1,4 +1,4 @@
-"""A model that stands for several is asked one after the other, all within one budget."""
+"""The members of a fallback model are asked one after the other, within one budget."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class People(Protocol):
 
 
 class Group:
-    """A model that stands for others, and is never asked itself."""
+    """A model that consists of other models and never gets a request itself."""
 
     name = "group"
     capabilities = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
@@ -97,14 +97,14 @@ class Group:
 
 
 class Asked:
-    """Members that note in which order, and when, they are asked."""
+    """Members of a fallback model that record the order and the times of their requests."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
         self.times: dict[str, list[float]] = {}
 
     def member(self, name: str, *script: Any, capabilities: Capabilities = PLAIN) -> ScriptedChatModel:
-        """A member that gives these replies in turn, and the last one again and again."""
+        """Return a member that gives these replies in turn, and then repeats the last one."""
         left = list(script)
 
         def reply(request: ChatRequest) -> Any:
@@ -292,7 +292,7 @@ def test_an_error_that_is_none_of_ours_is_not_hidden_by_the_next_member() -> Non
 
 
 def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any) -> list[float]:
-    """What is waited, in seconds, until one answers or none can be asked any more."""
+    """Return the waits in seconds until a member answers or no member can be asked any more."""
     waits: list[float] = []
     clock = time.monotonic
     monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
@@ -442,7 +442,7 @@ def test_a_strategy_that_one_member_lacks_is_a_fault_of_the_declaration() -> Non
 
 
 def refusing(asked: Asked, name: str) -> ScriptedChatModel:
-    """A member that refuses schemas."""
+    """Return a member that refuses JSON Schema."""
 
     def reply(request: ChatRequest) -> Any:
         asked.order.append(f"{name} {'schema' if request.response_format else 'tool'}")

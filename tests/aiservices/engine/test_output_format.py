@@ -1,4 +1,4 @@
-"""Structure is asked for in the most reliable way that the model has, and what wraps a value unwraps it."""
+"""Structured output uses the most reliable strategy of a model, and envelopes are removed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that comes as the call of a tool: what is sent, what is read, and what is no answer."""
+"""Answers as the arguments of a tool call: what is sent, what is accepted, and what is rejected."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def refused(reply: ChatReply) -> tuple[str, tuple[Problem, ...]]:
 
 
 def sent(form: str, capabilities: Capabilities = TOOLS) -> Tooling:
-    """The tooling of the only request that a method makes."""
+    """Return the tooling of the only request that a method makes."""
     model = ScriptedChatModel(
         [calling('{"value": 7}', name="int") if form == "count" else calling(ANN)], capabilities=capabilities
     )

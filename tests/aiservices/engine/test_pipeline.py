@@ -1,4 +1,4 @@
-"""Around one call: interceptors, retries within the budget, how an answer ends, what an error holds."""
+"""Interceptors, retries within the budget, finish reasons, and the attempts on errors of a call."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def test_no_request_is_made_after_the_end_of_the_budget() -> None:
 
 
 class Breaking:
-    """A model whose stream breaks after some words the first time, and then does not."""
+    """A model whose first stream breaks after some words, and whose other streams are complete."""
 
     name = "breaking"
     capabilities = Capabilities()

@@ -1,4 +1,4 @@
-"""Listeners are told what happens in a call, in every kind of call, and cannot break it."""
+"""Listeners receive the events of every kind of call, and their errors do not break it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 class Told:
-    """A listener that keeps what it is told."""
+    """A listener that records the events that it receives."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []

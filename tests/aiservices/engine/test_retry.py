@@ -1,4 +1,4 @@
-"""An answer that cannot be read is asked for again, with its problems, within the budget of the call."""
+"""An unreadable answer is requested again with a list of its problems, within the budget."""
 
 from __future__ import annotations
 

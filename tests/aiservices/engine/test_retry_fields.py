@@ -1,4 +1,4 @@
-"""With ``Retry(mode="fields")`` only those parts of an answer are asked for again that do not fit."""
+"""With ``Retry(mode="fields")`` only the invalid fields of an answer are requested again."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_where_no_schema_is_sent_the_instructions_are_those_of_the_parts(strateg
 
 
 def test_examples_are_not_shown_again() -> None:
-    """They show whole answers, and a part is wanted."""
+    """Examples show whole answers, but only a part is requested."""
     model = scripted(OLD, '{"age": 31}')
     assert service(model).shown("x") == Person("Ann", 31)
     assert [len(request.messages) for request in model.requests] == [3, 3]
@@ -195,7 +195,7 @@ def test_parts_that_do_not_fit_are_asked_for_again() -> None:
 
 @pytest.mark.parametrize("second", ["{}", '{"other": 1}', "I do not know.", '{"age": '])
 def test_a_reply_without_the_parts_leaves_the_answer_to_be_mended(second: str) -> None:
-    """What comes in the end is of the method's type, whether the parts or the whole is asked for then."""
+    """The final answer has the return type, after a second request for the fields or for the whole."""
     model = scripted(OLD, second, '{"name": "Ann", "age": 31}')
     assert service(model).person("x") == Person("Ann", 31)
 
@@ -224,7 +224,7 @@ def test_each_step_of_the_reading_is_on_the_result() -> None:
 
 
 def test_what_stood_around_the_parts_is_on_the_result() -> None:
-    """Every leniency that was used is on the Result, be it in the second answer."""
+    """The Result lists all coercions, including those of the second answer."""
     result = service(scripted(OLD, 'Here: {"age": 31}')).told("x")
     assert len(result.coercions) == 2
 
@@ -241,7 +241,7 @@ def test_the_error_at_the_end_tells_of_the_whole_with_all_attempts() -> None:
 
 
 def test_a_stream_shows_nothing_but_the_type() -> None:
-    """A snapshot of the parts would be one of another type than the stream says."""
+    """A snapshot of the repaired fields would have another type than the stream."""
     shown = [snapshot.value for snapshot in service(scripted(OLD, '{"age": 31}')).grow("x")]
     assert shown[-1] == Person("Ann", 31)
     assert not [value for value in shown if type(value) is dict]
@@ -252,7 +252,7 @@ def test_the_result_of_a_stream_is_whole() -> None:
 
 
 def test_items_are_asked_for_in_full() -> None:
-    """They are told with their places in the list, of which the reply is only a part."""
+    """Their problems name positions in the list, but the reply contains only some of the items."""
     model = scripted(f'{{"value": [{OLD}]}}', '{"value": [{"name": "Ann", "age": 31}]}')
     assert list(service(model).each("x")) == [Person("Ann", 31)]
 

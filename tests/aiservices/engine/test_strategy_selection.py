@@ -1,4 +1,4 @@
-"""The ways in which a type can be asked of a model stand in one order, and each is made once."""
+"""The strategies for a type and a model have a fixed order, and each format is made once."""
 
 from __future__ import annotations
 

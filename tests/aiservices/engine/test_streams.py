@@ -1,4 +1,4 @@
-"""A value is shown while it is written, told of in events, and is a result at the end."""
+"""A stream yields snapshots and events while the value is written, and a Result at the end."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class People(Protocol):
 
 
 class Telling:
-    """A model whose streams give these pieces, one list a request, and notes what becomes of them.
+    """A model that streams one list of chunks for each request, and records how the streams end.
 
     A piece is a text, a delta, or an exception to raise; a stream ends with the whole reply.
     """
@@ -144,7 +144,7 @@ async def all_of(items: AsyncIterator[Any]) -> list[Any]:
 
 
 def snapshots_of(service: People, kind: str) -> list[Any]:
-    """All that is shown of a person, as plain data."""
+    """Return all snapshots of a person as plain data."""
     if kind == "blocking":
         return [snapshot.to_python() for snapshot in service.grow("x")]
 
@@ -281,7 +281,7 @@ def test_events_tell_of_the_attempt_each_piece_each_field_and_the_result(kind: s
 
 
 def fields_told(form: Any, *pieces: str) -> list[tuple[str | int, Any]]:
-    """The fields that a stream of ``form`` tells of."""
+    """Return the FieldCompleted events of a stream of ``form``."""
 
     class Any_(Protocol):
         def grow(self, text: str) -> Stream[form]: ...
@@ -758,7 +758,7 @@ def over_http(loopback: Loopback) -> OpenAiChatModel:
 
 
 def held() -> Any:
-    """A stream of which the second piece never comes."""
+    """Return a stream whose second chunk never arrives."""
     return sse(delta(content='{"name": "An'), delta(content='n"'), wait_before={1: threading.Event()})
 
 

@@ -1,4 +1,4 @@
-"""The items of a list are handed over one by one, each as soon as it is complete."""
+"""The items of a list are yielded one by one, each as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class People(Protocol):
 
 
 class Telling:
-    """A model whose streams give these pieces, one list a request, and notes what becomes of them."""
+    """A model that streams one list of chunks for each request, and records how the streams end."""
 
     name = "telling"
     capabilities = PLAIN
@@ -128,7 +128,7 @@ def words_of(text: str) -> list[str]:
 
 
 def items_of(service: People, kind: str, *, kept: bool = False) -> tuple[list[Any], Exception | None]:
-    """All that is handed over, and the error that ends it."""
+    """Return all items that an iterator yields, and the error that ends it."""
     given: list[Any] = []
 
     async def aread() -> None:

@@ -1,4 +1,4 @@
-"""What the model is told of a tool that fails, and what that leaves of the call."""
+"""The text that a model receives when a tool fails, and how the call continues."""
 
 from __future__ import annotations
 

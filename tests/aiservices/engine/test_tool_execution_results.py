@@ -1,4 +1,4 @@
-"""What the model is told of the result of a tool."""
+"""The text that a model receives for the result of a tool."""
 
 from __future__ import annotations
 

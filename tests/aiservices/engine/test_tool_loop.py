@@ -1,4 +1,4 @@
-"""The loop of a model and its tools: the rounds, what runs side by side, and how calls are told apart."""
+"""The tool loop: rounds, concurrent tool calls, and unique ids of calls."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_calls_at_once_are_answered_in_their_order(kind: str) -> None:
 
 
 class Gauge:
-    """Tells how many calls ran at one time."""
+    """A tool that records how many of its calls ran at the same time."""
 
     def __init__(self) -> None:
         self.now = self.most = 0

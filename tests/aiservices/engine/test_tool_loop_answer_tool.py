@@ -1,4 +1,4 @@
-"""The tool whose arguments are the answer, beside the others."""
+"""The tool whose arguments are the answer, offered together with other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools over HTTP: what OpenAI's two APIs are sent, and what is read of their calls."""
+"""Tools over HTTP: the requests to both APIs of OpenAI, and how their tool calls are read."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ STREAMED: dict[str, Callable[[Weather], str]] = {
 
 
 def strict_parameters(tools: Any) -> Any:
-    """The parameters that were sent, once they are known to be those of strict mode."""
+    """Return the parameters of the tool in a request, and check that they are in strict mode."""
     parameters = tools["parameters"]
     assert parameters["additionalProperties"] is False
     assert parameters["required"] == ["city", "days"]

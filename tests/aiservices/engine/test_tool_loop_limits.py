@@ -1,4 +1,4 @@
-"""How far a model may go with its tools, and what a budget says of rounds."""
+"""The limits of tool rounds and tool calls, and how the budget counts rounds."""
 
 from __future__ import annotations
 

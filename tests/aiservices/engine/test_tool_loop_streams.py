@@ -1,4 +1,4 @@
-"""What streams, items and texts show of a call with tools."""
+"""Streams, item iterators and text iterators of calls with tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decorators keep what they decorate as it is, and what they were told beside it."""
+"""Decorators return functions and classes unchanged, and store a declaration for them."""
 
 from __future__ import annotations
 

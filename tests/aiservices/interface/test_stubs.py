@@ -1,4 +1,4 @@
-"""A stub is a body that says nothing, in every spelling; every other body is kept."""
+"""A stub is an empty body in any spelling. Methods with another body stay unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations that are evaluated at once, for this module has no future import, work as texts do."""
+"""Evaluated annotations work like string annotations. This module has no future import."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Templates are compiled once, render arguments as data, and tell line and column of what is wrong."""
+"""Templates are compiled once, treat arguments as data, and report line and column of errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fault(text: str) -> str:
 
 
 def sent(interface: type[Any], *args: Any, capabilities: Capabilities = PROMPT_ONLY) -> list[str]:
-    """The texts of the messages that the method ``ask`` sends."""
+    """Return the texts of the messages that the method ``ask`` sends."""
     model = ScriptedChatModel(["7"], capabilities=capabilities)
     create(interface, model).ask(*args)
     return [message.text for message in model.requests[0].messages]

@@ -1,4 +1,4 @@
-"""A value is written into a prompt as a reader would write it, by one documented rule."""
+"""Values are converted to readable prompt text by one documented rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""create turns an interface into an object that does what its signatures and prompts say."""
+"""``create`` implements an interface according to its signatures and prompts."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_what_the_system_message_uses_is_not_the_user_message() -> None:
 
 
 def systems(interface: type[Any], **settings: Any) -> list[Message]:
-    """The system messages that ``one`` and ``two`` of an interface send."""
+    """Return the system messages that the methods ``one`` and ``two`` send."""
     model = ScriptedChatModel(["a", "b"])
     service = create(interface, model, **settings)
     service.one("x")

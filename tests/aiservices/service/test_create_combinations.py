@@ -1,4 +1,4 @@
-"""Features that meet in one conversation: what holds for each of them holds for all of them together."""
+"""Combinations of features in one conversation: each works as it does alone."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def not_bad(text: str, invocation: Invocation) -> Verdict:
 
 
 def approved(method: Callable[[str], Any]) -> Any:
-    """What a method gives when all that waits is approved, by way of the text of its states."""
+    """Return the answer of a method after all approvals, with the state stored as JSON."""
     try:
         return method("who?")
     except ApprovalRequiredError as error:
@@ -141,7 +141,7 @@ SENT = pytest.mark.parametrize("as_sent", [False, True])
 def given_and_kept(
     script: tuple[str | ChatReply, ...], *, waits: bool, as_sent: bool
 ) -> tuple[Person, tuple[Message, ...]]:
-    """The value, and what memory keeps."""
+    """Return the value of a call and the messages that memory stores."""
     memory = ChatMemory(store_as_sent=as_sent)
     model = strict_provider(*script, capabilities=NATIVE)
     around: list[Interceptor] = [memory, RetrievalAugmentor(Notes()), OutputGuardrails(not_bob, on="value")]
@@ -315,7 +315,7 @@ REPLIES = st.one_of(
 def outcome_of(
     kind: Callable[[TextService], str], script: list[Any], *, waits: bool = False, attempts: int = 4
 ) -> tuple[list[str], tuple[Message, ...]]:
-    """What two calls in one conversation gave, by a name where it was an error, and what memory keeps."""
+    """Return the values or error names of two calls, and the messages that memory stores."""
 
     @tool(return_behavior=ReturnBehavior.IMMEDIATE)
     def tell() -> str:

@@ -1,4 +1,4 @@
-"""What an interface may hold besides its stubs, and arguments that are messages or options themselves."""
+"""Other attributes of interfaces, and arguments that are messages or options."""
 
 from abc import ABC, abstractmethod
 from typing import Annotated, Protocol

@@ -1,4 +1,4 @@
-"""What is given to create and cannot work is told there: wrong orders, and functions that nothing awaits."""
+"""``create`` refuses wrong orders of interceptors, and async functions that nothing awaits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FarShelf:
 
 
 class Passing:
-    """An interceptor of a user, which says what it likes of itself."""
+    """An interceptor of a user with any optional attributes."""
 
     def __init__(self, **said: Any) -> None:
         vars(self).update(said)

@@ -1,4 +1,4 @@
-"""What a call would send can be seen before it is sent, without a key and without the provider's SDK."""
+"""``preview`` shows the request of a call without an API key and without the SDK of the provider."""
 
 from __future__ import annotations
 

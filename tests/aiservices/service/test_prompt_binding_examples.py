@@ -1,4 +1,4 @@
-"""``@example``: what a method gives is shown before the question, in the form that is wanted."""
+"""``@example`` adds answers of a method before the question, in the requested output format."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ANN_TEXT, BOB_TEXT = '{"name": "Ann", "age": 31}', '{"name": "Bob", "age": null}
 
 
 def shown(interface: Any, capabilities: Capabilities, *args: Any, **kwargs: Any) -> tuple[Message, ...]:
-    """What the model is sent by the method ``ask`` of an interface."""
+    """Return the messages that the method ``ask`` of an interface sends."""
     service = create(interface, ScriptedChatModel([], capabilities=capabilities))
     return preview(service.ask, *args, **kwargs).messages
 
@@ -344,7 +344,7 @@ def test_a_role_that_the_prompt_shows_is_given_by_its_name() -> None:
 
 
 def test_a_role_that_the_prompt_shows_must_not_be_left_out() -> None:
-    """Else the model is shown ``None says: a``."""
+    """The prompt would contain ``None says: a``."""
 
     class Left(Protocol):
         @user_message("{{user}} says: {{text}}")
@@ -398,7 +398,7 @@ def test_types_of_the_function_around_are_known_with_an_example_alone() -> None:
 
 
 def test_the_request_of_a_turn_has_no_examples() -> None:
-    """What is kept of a conversation is what was said in it."""
+    """Memory stores only the messages of the conversation."""
     seen: list[Any] = []
 
     def watching(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
@@ -484,7 +484,7 @@ def test_the_faults_of_all_examples_are_told_beside_those_of_other_methods() -> 
 
 
 def test_an_example_on_an_interface_is_told() -> None:
-    """It would be shown by no method."""
+    """No method would use it."""
 
     @example("a", returns=1)
     class Whole(Protocol):

@@ -1,4 +1,4 @@
-"""``structured``: a model that answers with values of one type, as LangChain has with_structured_output."""
+"""``structured`` returns a model that answers with values of one type, as in LangChain."""
 
 from __future__ import annotations
 
@@ -496,7 +496,7 @@ def test_an_async_stream_shows_the_value_grow() -> None:
 
 
 def test_a_stream_of_a_type_that_strict_mode_reshapes_grows_in_its_own_shape() -> None:
-    """As in a service: a value that is shown while it is written travels as it is."""
+    """As in a service, a streamed value is not encoded for strict mode."""
     model = scripted('{"value": [{"key": "a", "value": 1}]}', '{"a": 1, "b": 22}', capabilities=STRICT)
     made = structured(model, dict[str, int])
     assert made.invoke("x") == {"a": 1}

@@ -1,4 +1,4 @@
-"""Declaring tools: what a model is told of a function, and which functions cannot be tools."""
+"""Tools are described to the model by their functions; some functions cannot be tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def one(source: Any, namespace: dict[str, Any] | None = None) -> Tool:
 
 
 def parameters(source: Any) -> dict[str, Any]:
-    """The properties of the arguments as the model is told of them."""
+    """Return the properties in the JSON Schema of the arguments of a tool."""
     schema = one(source).arguments.schema
     assert schema is not None
     properties: dict[str, Any] = schema["properties"]
@@ -781,7 +781,7 @@ def test_the_class_of_a_provider_is_a_fault_and_not_nothing() -> None:
 
 
 class Workshop:
-    """Has tools of its own, and keeps others under the name that a provider has."""
+    """An object with decorated methods and a method ``tools``, as a provider has."""
 
     def __init__(self) -> None:
         self.tools = ["hammer"]

@@ -1,4 +1,4 @@
-"""Tools that are known when the call is made, and what a call gives to tools beside their arguments."""
+"""Tool providers that are asked in each call, and the injected parameters of tools."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Shelf:
 
 
 class Makes:
-    """A provider that makes its tools anew for each call."""
+    """A provider that makes new tools for each call."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
