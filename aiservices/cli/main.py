@@ -223,7 +223,7 @@ def check(
     """Check the services in modules for problems.
 
     Checks definitions, templates and types. Also lists what the strict mode of a provider does not support in
-    a type, and what is done about it. The exit code is 1 if there are problems.
+    a type, and what the library does about it. The exit code is 1 if there are problems.
     """
     with report_errors(debug=debug, as_json=json):
         from .check import check

@@ -221,5 +221,5 @@ def _event_schema(name: str, data_schema: JsonSchema) -> JsonSchema:
 
 
 def _json(value: object) -> str:
-    # NaN and Infinity are written as such. As null, a client could not tell them from a missing value.
+    # NaN and Infinity are written as such. A client could not tell null from a missing value.
     return to_json(value, inf_nan_mode="constants").decode()

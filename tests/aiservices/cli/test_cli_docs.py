@@ -26,7 +26,7 @@ def test_the_page_has_one_module_and_commands() -> None:
 
 
 @pytest.mark.parametrize(("command", "expected"), COMMANDS)
-def test_each_command_prints_what_follows_it(
+def test_each_command_prints_the_output_below_it(
     run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, expected: str
 ) -> None:
     (tmp_path / "desk.py").write_text(BLOCKS[0][1], "utf-8")

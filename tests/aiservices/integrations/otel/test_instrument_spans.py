@@ -332,7 +332,7 @@ class Flagging:
         return [ModerationResult(flagged=self.flagged) for _ in texts]
 
 
-def test_a_request_that_runs_beside_a_moderation_has_a_span(recorded: Recorded) -> None:
+def test_a_request_that_runs_at_the_same_time_as_a_moderation_has_a_span(recorded: Recorded) -> None:
     counter(recorded, ONE, before=[Moderation(Flagging(flagged=False))]).count("x")
     assert recorded.tree == "invoke_workflow Counter.count\n  chat scripted"
     assert ("aiservices.moderation", {"stage": "input", "flagged": 0}) in events(recorded.spans[0])

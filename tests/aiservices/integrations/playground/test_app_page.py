@@ -277,7 +277,7 @@ def test_the_prompt_is_shown_without_a_request_to_the_model(page: Any, script: A
     assert script.requests == []
 
 
-def test_the_prompt_of_one_method_is_not_shown_beside_another(page: Any) -> None:
+def test_the_prompt_of_one_method_is_not_shown_for_another_method(page: Any) -> None:
     page.get_by_role("tab", name="Prompt").click()
     page.locator(".message.user", has_text="Is this letter friendly?").wait_for()
     page.route("**/preview", lambda route: None)  # never respond
