@@ -14,17 +14,16 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 import pytest
 from loopback import DONE, MAX_WAIT, Loopback, delta, error, sse, stream_reply
+from piecewise_model import EndlessModel, PiecewiseModel
 from pydantic import BaseModel, Field
 
 from aiservices import (
-    AiMessage,
     AsyncStream,
     AttemptStarted,
     AuthenticationError,
     Budget,
     BudgetExceededError,
     Capabilities,
-    ChatReply,
     ChatRequest,
     Completed,
     FieldCompleted,
@@ -70,71 +69,6 @@ class People(Protocol):
     def awrite(self, text: str) -> AsyncStream[str]: ...
 
 
-class Telling:
-    """A model that streams one list of chunks for each request, and records how the streams end.
-
-    A piece is a text, a delta, or an exception to raise; a stream ends with the whole reply.
-    """
-
-    name = "telling"
-    capabilities = PLAIN
-
-    def __init__(self, *replies: list[Any], whole: bool = True) -> None:
-        self._replies = list(replies)
-        self._whole = whole
-        self.requests: list[ChatRequest] = []
-        self.given = 0
-        self.closed = 0
-
-    def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        self.requests.append(request)
-        pieces = self._replies.pop(0)
-        for piece in pieces:
-            if isinstance(piece, Exception):
-                raise piece
-            self.given += 1
-            yield piece if isinstance(piece, ReplyDelta) else ReplyDelta(piece)
-        if self._whole:
-            text = "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)
-            yield ReplyDelta(reply=ChatReply(AiMessage(text), usage=Usage(1, len(pieces))))
-
-    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        try:
-            yield from self._next(request)
-        finally:
-            self.closed += 1
-
-    async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        try:
-            for piece in self._next(request):
-                await asyncio.sleep(0)
-                yield piece
-        finally:
-            self.closed += 1
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        raise NotImplementedError
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        raise NotImplementedError
-
-
-class Endless(Telling):
-    """A model that never stops writing."""
-
-    def __init__(self, first: str = "", piece: str = "la ", seconds: float = 0.0) -> None:
-        super().__init__()
-        self._first, self._piece, self._seconds = first, piece, seconds
-
-    def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        self.requests.append(request)
-        yield ReplyDelta(self._first)
-        while True:
-            self.given += 1
-            time.sleep(self._seconds)
-            yield ReplyDelta(self._piece)
-
-
 def people(model: Any, **settings: Any) -> People:
     return create(People, model, **{"budget": AT_ONCE, **settings})
 
@@ -148,20 +82,20 @@ def snapshots_of(service: People, kind: str) -> list[Any]:
     if kind == "blocking":
         return [snapshot.to_python() for snapshot in service.grow("x")]
 
-    async def shown() -> list[Any]:
+    async def snapshots() -> list[Any]:
         return [snapshot.to_python() async for snapshot in service.agrow("x")]
 
-    return asyncio.run(shown())
+    return asyncio.run(snapshots())
 
 
 def events_of(service: People, kind: str) -> list[Any]:
     if kind == "blocking":
         return list(service.grow("x").events())
 
-    async def told() -> list[Any]:
+    async def results() -> list[Any]:
         return await all_of(service.agrow("x").events())
 
-    return asyncio.run(told())
+    return asyncio.run(results())
 
 
 def result_of(service: People, kind: str) -> Result[Person]:
@@ -182,11 +116,11 @@ both = pytest.mark.parametrize("kind", ["blocking", "async"])
 
 @both
 def test_snapshots_grow_with_the_text(kind: str) -> None:
-    assert snapshots_of(people(Telling(PIECES)), kind) == PERSON_SO_FAR
+    assert snapshots_of(people(PiecewiseModel(PIECES)), kind) == PERSON_SO_FAR
 
 
 def test_the_last_snapshot_is_the_whole_value() -> None:
-    *before, last = people(Telling(PIECES)).grow("x")
+    *before, last = people(PiecewiseModel(PIECES)).grow("x")
     assert (last.value, last.done, [snapshot.done for snapshot in before]) == (
         Person("Ann Lee", 31),
         True,
@@ -195,22 +129,22 @@ def test_the_last_snapshot_is_the_whole_value() -> None:
 
 
 def test_the_whole_value_is_shown_once() -> None:
-    done = [snapshot for snapshot in people(Telling(PIECES)).grow("x") if snapshot.done]
+    done = [snapshot for snapshot in people(PiecewiseModel(PIECES)).grow("x") if snapshot.done]
     assert len(done) == 1
 
 
 def test_a_snapshot_does_not_change_when_more_comes() -> None:
-    snapshots = list(people(Telling(PIECES)).grow("x"))
+    snapshots = list(people(PiecewiseModel(PIECES)).grow("x"))
     assert [snapshot.to_python() for snapshot in snapshots] == PERSON_SO_FAR
 
 
 def test_half_a_number_is_never_shown() -> None:
-    model = Telling(['{"value": 1', "2", "3", "}"])
+    model = PiecewiseModel(['{"value": 1', "2", "3", "}"])
     assert [snapshot.value for snapshot in people(model).count("x")] == [None, None, None, 123]
 
 
 def test_a_list_grows_out_of_its_envelope() -> None:
-    model = Telling(['{"value": [1', "2, ", "3", "4]", "}"])
+    model = PiecewiseModel(['{"value": [1', "2, ", "3", "4]", "}"])
     assert [snapshot.to_python() for snapshot in people(model).all("x")] == [
         [],
         [12],
@@ -222,31 +156,31 @@ def test_a_list_grows_out_of_its_envelope() -> None:
 
 @both
 def test_text_grows_piece_by_piece(kind: str) -> None:
-    service = people(Telling(["to ", "be ", "or"]))
+    service = people(PiecewiseModel(["to ", "be ", "or"]))
 
-    async def shown() -> list[Any]:
+    async def snapshots() -> list[Any]:
         return [(snapshot.value, snapshot.done) async for snapshot in service.awrite("x")]
 
     if kind == "blocking":
-        told = [(snapshot.value, snapshot.done) for snapshot in service.write("x")]
+        results = [(snapshot.value, snapshot.done) for snapshot in service.write("x")]
     else:
-        told = asyncio.run(shown())
-    assert told == [("to ", False), ("to be ", False), ("to be or", False), ("to be or", True)]
+        results = asyncio.run(snapshots())
+    assert results == [("to ", False), ("to be ", False), ("to be or", False), ("to be or", True)]
 
 
-def test_the_snapshot_is_known_without_waiting() -> None:
-    stream = people(Telling(PIECES)).grow("x")
-    told = [(stream.snapshot.value, stream.snapshot.done)]
+def test_the_snapshot_can_be_read_without_waiting() -> None:
+    stream = people(PiecewiseModel(PIECES)).grow("x")
+    results = [(stream.snapshot.value, stream.snapshot.done)]
     next(iter(stream))
-    told.append((stream.snapshot.to_python(), stream.snapshot.done))
+    results.append((stream.snapshot.to_python(), stream.snapshot.done))
     stream.result()
-    told.append((stream.snapshot.value, stream.snapshot.done))
-    assert told == [(None, False), ({"name": "Ann"}, False), (Person("Ann Lee", 31), True)]
+    results.append((stream.snapshot.value, stream.snapshot.done))
+    assert results == [(None, False), ({"name": "Ann"}, False), (Person("Ann Lee", 31), True)]
 
 
 def test_any_cut_of_the_text_ends_with_the_same_value() -> None:
     for at in range(len(ANN) + 1):
-        *_, last = people(Telling([ANN[:at], ANN[at:]])).grow("x")
+        *_, last = people(PiecewiseModel([ANN[:at], ANN[at:]])).grow("x")
         assert (last.value, last.done) == (Person("Ann Lee", 31), True)
 
 
@@ -256,7 +190,7 @@ def test_the_value_of_an_interceptor_is_the_last_snapshot_too(kind: str) -> None
         answer = yield from proceed(invocation)
         return replace(answer, value=replace(answer.value, age=99))
 
-    service = people(Telling(PIECES, PIECES), interceptors=[older])
+    service = people(PiecewiseModel(PIECES, PIECES), interceptors=[older])
     assert snapshots_of(service, kind)[-1] == {"name": "Ann Lee", "age": 99}
     assert result_of(service, kind).value == Person("Ann Lee", 99)
 
@@ -266,10 +200,10 @@ def test_the_value_of_an_interceptor_is_the_last_snapshot_too(kind: str) -> None
 
 @both
 def test_events_tell_of_the_attempt_each_piece_each_field_and_the_result(kind: str) -> None:
-    events = events_of(people(Telling(PIECES)), kind)
-    first, *told, last = events
-    assert (first.number, first.model, first.strategy) == (1, "telling", Strategy.JSON_SCHEMA)
-    assert [event for event in told if not getattr(event, "reply", None)] == [
+    events = events_of(people(PiecewiseModel(PIECES)), kind)
+    first, *results, last = events
+    assert (first.number, first.model, first.strategy) == (1, "piecewise", Strategy.JSON_SCHEMA)
+    assert [event for event in results if not getattr(event, "reply", None)] == [
         ReplyDelta(PIECES[0]),
         ReplyDelta(PIECES[1]),
         FieldCompleted("name", "Ann Lee"),
@@ -280,22 +214,22 @@ def test_events_tell_of_the_attempt_each_piece_each_field_and_the_result(kind: s
     assert (type(last), last.result.value, last.result.text) == (Completed, Person("Ann Lee", 31), ANN)
 
 
-def fields_told(form: Any, *pieces: str) -> list[tuple[str | int, Any]]:
+def completed_fields(form: Any, *pieces: str) -> list[tuple[str | int, Any]]:
     """Return the FieldCompleted events of a stream of ``form``."""
 
     class Any_(Protocol):
         def grow(self, text: str) -> Stream[form]: ...
 
-    service = create(Any_, Telling(list(pieces)), localns={"form": form})
+    service = create(Any_, PiecewiseModel(list(pieces)), localns={"form": form})
     return [tuple(event) for event in service.grow("x").events() if type(event) is FieldCompleted]
 
 
 def test_items_of_a_list_are_told_by_their_index() -> None:
-    assert fields_told(list[int], '{"value": [1', "2, 3", "4", "]}") == [(0, 12), (1, 34)]
+    assert completed_fields(list[int], '{"value": [1', "2, 3", "4", "]}") == [(0, 12), (1, 34)]
 
 
 def test_members_of_a_dict_are_told_by_their_key() -> None:
-    assert fields_told(dict[str, int], '{"a": 1', "2, ", '"b": 3}') == [("a", 12), ("b", 3)]
+    assert completed_fields(dict[str, int], '{"a": 1', "2, ", '"b": 3}') == [("a", 12), ("b", 3)]
 
 
 class Aliased(BaseModel):
@@ -304,7 +238,7 @@ class Aliased(BaseModel):
 
 
 def test_a_field_with_an_alias_is_told_once_by_its_name() -> None:
-    assert fields_told(Aliased, '{"fullName": "Ann", ', '"age": 31', "}") == [
+    assert completed_fields(Aliased, '{"fullName": "Ann", ', '"age": 31', "}") == [
         ("full_name", "Ann"),
         ("age", 31),
     ]
@@ -327,41 +261,44 @@ class Counted:
 
 
 def test_the_fields_of_a_typed_dict_are_told() -> None:
-    assert fields_told(Titled, '{"title": "A', ' b"}') == [("title", "A b")]
+    assert completed_fields(Titled, '{"title": "A', ' b"}') == [("title", "A b")]
 
 
 def test_the_fields_of_a_named_tuple_are_told_once_each() -> None:
-    told = fields_told(Pair, '{"left": 1, ', '"right": 2}')
-    assert told == [("left", 1), ("right", 2)]
+    results = completed_fields(Pair, '{"left": 1, ', '"right": 2}')
+    assert results == [("left", 1), ("right", 2)]
 
 
-def test_a_class_variable_is_no_field() -> None:
-    assert fields_told(Counted, '{"name": "Ann", ', '"tags": ["a"]}') == [("name", "Ann"), ("tags", ["a"])]
+def test_a_class_variable_is_not_a_field() -> None:
+    assert completed_fields(Counted, '{"name": "Ann", ', '"tags": ["a"]}') == [
+        ("name", "Ann"),
+        ("tags", ["a"]),
+    ]
 
 
 def test_a_field_that_the_model_left_out_is_told_with_its_default() -> None:
-    assert fields_told(Counted, '{"name": "Ann"', "}") == [("name", "Ann"), ("tags", [])]
+    assert completed_fields(Counted, '{"name": "Ann"', "}") == [("name", "Ann"), ("tags", [])]
 
 
 def test_text_and_numbers_have_no_fields() -> None:
-    assert [fields_told(str, "to ", "be"), fields_told(int, '{"value": 1', "}")] == [[], []]
+    assert [completed_fields(str, "to ", "be"), completed_fields(int, '{"value": 1', "}")] == [[], []]
 
 
-def test_the_thoughts_of_a_model_are_told_as_they_are() -> None:
+def test_events_contain_the_reasoning_of_a_model() -> None:
     thought = ReplyDelta(reasoning="Who is it?")
-    events = events_of(people(Telling([thought, ANN])), "blocking")
+    events = events_of(people(PiecewiseModel([thought, ANN])), "blocking")
     assert events[1] == thought
 
 
 @both
-def test_what_an_interceptor_emits_is_told_and_breaks_nothing(kind: str) -> None:
+def test_events_of_an_interceptor_do_not_change_the_snapshots(kind: str) -> None:
     def emitting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit("before")
         answer = yield from proceed(invocation)
         yield Emit("after")
         return answer
 
-    service = people(Telling(PIECES, PIECES, PIECES), interceptors=[emitting])
+    service = people(PiecewiseModel(PIECES, PIECES, PIECES), interceptors=[emitting])
     events = events_of(service, kind)
     assert [event for event in events if isinstance(event, str)] == ["before", "after"]
     assert (events[0], events[-2], type(events[-1])) == ("before", "after", Completed)
@@ -372,7 +309,7 @@ def test_what_an_interceptor_emits_is_told_and_breaks_nothing(kind: str) -> None
 def test_the_events_of_a_long_list_take_time_that_grows_with_its_length() -> None:
     def seconds(count: int) -> float:
         text = json.dumps({"value": list(range(count))})
-        service = people(Telling([text[at : at + 8] for at in range(0, len(text), 8)]))
+        service = people(PiecewiseModel([text[at : at + 8] for at in range(0, len(text), 8)]))
         began = time.perf_counter()
         for _ in service.all("x").events():
             pass
@@ -387,7 +324,7 @@ def test_the_events_of_a_long_list_take_time_that_grows_with_its_length() -> Non
 
 @both
 def test_the_result_is_that_of_a_call_that_blocks(kind: str) -> None:
-    result = result_of(people(Telling(PIECES)), kind)
+    result = result_of(people(PiecewiseModel(PIECES)), kind)
     assert (result.value, result.text, result.strategy, result.usage, result.finish_reason) == (
         Person("Ann Lee", 31),
         ANN,
@@ -395,41 +332,41 @@ def test_the_result_is_that_of_a_call_that_blocks(kind: str) -> None:
         Usage(1, 4),
         FinishReason.STOP,
     )
-    assert ([attempt.model for attempt in result.attempts], result.seconds > 0) == (["telling"], True)
+    assert ([attempt.model for attempt in result.attempts], result.seconds > 0) == (["piecewise"], True)
 
 
-def test_the_result_may_be_asked_for_again() -> None:
-    stream = people(Telling(PIECES)).grow("x")
+def test_the_result_can_be_read_again() -> None:
+    stream = people(PiecewiseModel(PIECES)).grow("x")
     assert stream.result() is stream.result()
 
 
 def test_the_result_is_there_after_all_snapshots() -> None:
-    model = Telling(PIECES)
+    model = PiecewiseModel(PIECES)
     stream = people(model).grow("x")
     list(stream)
     assert (stream.result().value, len(model.requests)) == (Person("Ann Lee", 31), 1)
 
 
 def test_a_stream_that_is_at_its_end_shows_nothing_more() -> None:
-    stream = people(Telling(PIECES)).grow("x")
+    stream = people(PiecewiseModel(PIECES)).grow("x")
     stream.result()
     assert (list(stream), list(stream.events())) == ([], [])
 
 
 def test_an_async_stream_that_is_at_its_end_shows_nothing_more() -> None:
-    async def told() -> tuple[Any, ...]:
-        stream = people(Telling(PIECES)).agrow("x")
+    async def results() -> tuple[Any, ...]:
+        stream = people(PiecewiseModel(PIECES)).agrow("x")
         first = await stream.result()
         return first is await stream.result(), await all_of(aiter(stream)), await all_of(stream.events())
 
-    assert asyncio.run(told()) == (True, [], [])
+    assert asyncio.run(results()) == (True, [], [])
 
 
-# break and go on
+# leaving an iteration and continuing
 
 
-def test_whoever_breaks_off_may_go_on() -> None:
-    model = Telling(PIECES)
+def test_iteration_continues_after_a_break() -> None:
+    model = PiecewiseModel(PIECES)
     stream = people(model).grow("x")
     for snapshot in stream:
         first = snapshot.to_python()
@@ -439,24 +376,24 @@ def test_whoever_breaks_off_may_go_on() -> None:
     assert ([first, second, *rest], len(model.requests)) == (PERSON_SO_FAR, 1)
 
 
-def test_whoever_breaks_off_an_async_stream_may_go_on() -> None:
-    async def told() -> list[Any]:
-        stream = people(Telling(PIECES)).agrow("x")
-        shown: list[Any] = []
+def test_async_iteration_continues_after_a_break() -> None:
+    async def results() -> list[Any]:
+        stream = people(PiecewiseModel(PIECES)).agrow("x")
+        snapshots: list[Any] = []
         for _ in range(4):
             async for snapshot in stream:
-                shown.append(snapshot.to_python())
+                snapshots.append(snapshot.to_python())
                 break
-        return [*shown, (await stream.result()).value]
+        return [*snapshots, (await stream.result()).value]
 
-    assert asyncio.run(told()) == [*PERSON_SO_FAR, Person("Ann Lee", 31)]
+    assert asyncio.run(results()) == [*PERSON_SO_FAR, Person("Ann Lee", 31)]
 
 
-def test_events_go_on_where_snapshots_were_left() -> None:
-    stream = people(Telling(PIECES)).grow("x")
+def test_events_continue_after_the_last_snapshot() -> None:
+    stream = people(PiecewiseModel(PIECES)).grow("x")
     next(iter(stream))
-    told = [type(event) for event in stream.events()]
-    assert told == [
+    results = [type(event) for event in stream.events()]
+    assert results == [
         ReplyDelta,
         FieldCompleted,
         ReplyDelta,
@@ -471,8 +408,8 @@ def test_events_go_on_where_snapshots_were_left() -> None:
 
 
 @both
-def test_nothing_is_sent_before_it_is_asked_for(kind: str) -> None:
-    model = Telling(PIECES)
+def test_nothing_is_sent_before_the_first_read(kind: str) -> None:
+    model = PiecewiseModel(PIECES)
     service = people(model)
     if kind == "blocking":
         service.grow("x").close()
@@ -482,8 +419,8 @@ def test_nothing_is_sent_before_it_is_asked_for(kind: str) -> None:
 
 
 @both
-def test_a_stream_that_nobody_wants_sends_nothing_and_warns_of_nothing(kind: str) -> None:
-    model = Telling(PIECES)
+def test_a_stream_that_is_never_read_sends_nothing_and_does_not_warn(kind: str) -> None:
+    model = PiecewiseModel(PIECES)
     if kind == "blocking":
         people(model).grow("x")
     else:
@@ -496,25 +433,25 @@ def test_a_stream_that_nobody_wants_sends_nothing_and_warns_of_nothing(kind: str
     assert model.requests == []
 
 
-def test_a_wrong_argument_is_told_by_the_call_itself() -> None:
-    service: Any = people(Telling())
+def test_the_call_itself_reports_a_wrong_argument() -> None:
+    service: Any = people(PiecewiseModel())
     with pytest.raises(TypeError, match=r"^People\.grow: missing a required argument: 'text'$"):
         service.grow()
 
 
 def test_close_ends_a_stream_that_never_ends() -> None:
-    model = Endless()
+    model = EndlessModel()
     stream = people(model).write("x")
     for number, _ in enumerate(stream):
         if number == 5:
             stream.close()
             break
-    given = model.given
-    assert (list(stream), model.closed, model.given) == ([], 1, given)
+    sent_pieces = model.sent_pieces
+    assert (list(stream), model.closed, model.sent_pieces) == ([], 1, sent_pieces)
 
 
 def test_close_ends_an_async_stream_that_never_ends() -> None:
-    model = Endless()
+    model = EndlessModel()
 
     async def closed() -> list[Any]:
         stream = people(model).awrite("x")
@@ -527,7 +464,7 @@ def test_close_ends_an_async_stream_that_never_ends() -> None:
 
 
 def test_the_with_block_ends_the_request() -> None:
-    model = Endless()
+    model = EndlessModel()
     with people(model).write("x") as stream:
         next(iter(stream))
         assert model.closed == 0
@@ -535,7 +472,7 @@ def test_the_with_block_ends_the_request() -> None:
 
 
 def test_the_async_with_block_ends_the_request() -> None:
-    model = Endless()
+    model = EndlessModel()
 
     async def read() -> int:
         async with people(model).awrite("x") as stream:
@@ -547,14 +484,14 @@ def test_the_async_with_block_ends_the_request() -> None:
 
 
 def test_an_error_in_the_with_block_ends_the_request_and_goes_on() -> None:
-    model = Endless()
+    model = EndlessModel()
     with pytest.raises(ZeroDivisionError), people(model).write("x") as stream:
         _ = 1 // int(next(iter(stream)).done)
     assert model.closed == 1
 
 
-def test_after_close_there_is_no_result() -> None:
-    stream = people(Telling(PIECES)).grow("x")
+def test_result_raises_after_close() -> None:
+    stream = people(PiecewiseModel(PIECES)).grow("x")
     next(iter(stream))
     stream.close()
     with pytest.raises(RuntimeError) as caught:
@@ -563,21 +500,21 @@ def test_after_close_there_is_no_result() -> None:
 
 
 def test_a_result_outlives_the_with_block() -> None:
-    with people(Telling(PIECES)).grow("x") as stream:
+    with people(PiecewiseModel(PIECES)).grow("x") as stream:
         result = stream.result()
     stream.close()
     assert stream.result() is result
 
 
-def test_what_was_shown_before_close_stays() -> None:
-    stream = people(Telling(PIECES)).grow("x")
+def test_the_snapshot_stays_after_close() -> None:
+    stream = people(PiecewiseModel(PIECES)).grow("x")
     next(iter(stream))
     stream.close()
     assert (stream.snapshot.to_python(), stream.snapshot.done) == ({"name": "Ann"}, False)
 
 
 def test_a_stream_that_is_forgotten_ends_its_request() -> None:
-    model = Endless()
+    model = EndlessModel()
     stream = people(model).write("x")
     next(iter(stream))
     del stream
@@ -586,7 +523,7 @@ def test_a_stream_that_is_forgotten_ends_its_request() -> None:
 
 
 def test_a_cancelled_task_ends_the_request() -> None:
-    class Hanging(Telling):
+    class Hanging(PiecewiseModel):
         async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
             try:
                 yield ReplyDelta("to ")
@@ -610,7 +547,7 @@ def test_a_cancelled_task_ends_the_request() -> None:
 
 @both
 def test_an_error_is_that_of_a_call_that_blocks(kind: str) -> None:
-    model = Telling([AuthenticationError("401", status=401)])
+    model = PiecewiseModel([AuthenticationError("401", status=401)])
     with pytest.raises(AuthenticationError) as caught:
         result_of(people(model), kind)
     where = "grow" if kind == "blocking" else "agrow"
@@ -621,7 +558,7 @@ def test_an_error_is_that_of_a_call_that_blocks(kind: str) -> None:
 
 
 def test_an_error_is_raised_where_the_next_snapshot_is_asked_for_and_again_by_the_result() -> None:
-    stream = people(Telling([PIECES[0], AuthenticationError("gone")])).grow("x")
+    stream = people(PiecewiseModel([PIECES[0], AuthenticationError("gone")])).grow("x")
     snapshots = iter(stream)
     assert next(snapshots).to_python() == {"name": "Ann"}
     with pytest.raises(AuthenticationError) as first:
@@ -632,21 +569,21 @@ def test_an_error_is_raised_where_the_next_snapshot_is_asked_for_and_again_by_th
 
 
 def test_an_error_of_an_async_stream_is_raised_again_by_the_result() -> None:
-    async def told() -> list[str]:
-        stream = people(Telling([AuthenticationError("gone")])).agrow("x")
-        said = []
+    async def results() -> list[str]:
+        stream = people(PiecewiseModel([AuthenticationError("gone")])).agrow("x")
+        messages = []
         for _ in range(2):
             try:
                 await stream.result()
             except AuthenticationError as error:
-                said.append(str(error))
-        return said
+                messages.append(str(error))
+        return messages
 
-    assert asyncio.run(told()) == ["gone", "gone"]
+    assert asyncio.run(results()) == ["gone", "gone"]
 
 
 def test_a_stream_that_failed_does_not_pass_for_one_that_is_at_its_end() -> None:
-    stream = people(Telling([AuthenticationError("gone")])).grow("x")
+    stream = people(PiecewiseModel([AuthenticationError("gone")])).grow("x")
     with pytest.raises(AuthenticationError):
         list(stream)
     with pytest.raises(AuthenticationError):
@@ -655,36 +592,36 @@ def test_a_stream_that_failed_does_not_pass_for_one_that_is_at_its_end() -> None
         list(stream.events())
 
 
-def test_an_error_that_is_none_of_ours_leaves_as_it_is() -> None:
-    stream = people(Telling([ZeroDivisionError()])).grow("x")
+def test_an_unrelated_error_is_raised_unchanged() -> None:
+    stream = people(PiecewiseModel([ZeroDivisionError()])).grow("x")
     with pytest.raises(ZeroDivisionError):
         stream.result()
 
 
 @both
-def test_a_stream_without_its_whole_reply_is_no_answer(kind: str) -> None:
-    model = Telling(PIECES, whole=False)
+def test_a_stream_without_its_complete_reply_is_an_error(kind: str) -> None:
+    model = PiecewiseModel(PIECES, is_complete=False)
     with pytest.raises(InvalidReplyError) as caught:
         result_of(people(model), kind)
-    assert str(caught.value) == "the stream of telling ended before the reply was complete"
+    assert str(caught.value) == "the stream of piecewise ended before the reply was complete"
 
 
-# beginning anew
-
-
-@both
-def test_an_answer_that_cannot_be_read_is_shown_and_then_begun_anew(kind: str) -> None:
-    model = Telling(['{"name": "Bob"', ', "age": "old"}'], PIECES)
-    shown = snapshots_of(people(model), kind)
-    assert shown == [{"name": "Bob"}, {"name": "Bob"}, *PERSON_SO_FAR]
+# starting again
 
 
 @both
-def test_events_tell_that_the_answer_begins_anew(kind: str) -> None:
-    model = Telling(['{"name": "Bob"', ', "age": "old"}'], [ANN])
+def test_snapshots_start_again_after_an_answer_that_does_not_fit(kind: str) -> None:
+    model = PiecewiseModel(['{"name": "Bob"', ', "age": "old"}'], PIECES)
+    snapshots = snapshots_of(people(model), kind)
+    assert snapshots == [{"name": "Bob"}, {"name": "Bob"}, *PERSON_SO_FAR]
+
+
+@both
+def test_events_report_that_the_answer_starts_again(kind: str) -> None:
+    model = PiecewiseModel(['{"name": "Bob"', ', "age": "old"}'], [ANN])
     events = events_of(people(model), kind)
-    told = [event for event in events if not isinstance(event, (ReplyDelta, Completed))]
-    assert [(one.number if isinstance(one, AttemptStarted) else tuple(one)) for one in told] == [
+    results = [event for event in events if not isinstance(event, (ReplyDelta, Completed))]
+    assert [(one.number if isinstance(one, AttemptStarted) else tuple(one)) for one in results] == [
         1,
         ("name", "Bob"),
         2,
@@ -694,23 +631,23 @@ def test_events_tell_that_the_answer_begins_anew(kind: str) -> None:
 
 
 @both
-def test_a_connection_that_breaks_is_begun_anew(kind: str) -> None:
+def test_a_request_is_repeated_after_a_broken_connection(kind: str) -> None:
     broken = ModelConnectionError("it broke", retryable=True)
-    model = Telling([PIECES[0], broken], PIECES)
+    model = PiecewiseModel([PIECES[0], broken], PIECES)
     assert snapshots_of(people(model), kind) == [PERSON_SO_FAR[0], *PERSON_SO_FAR]
     assert (len(model.requests), model.closed) == (2, 2)
 
 
-def test_text_is_begun_anew_in_a_stream_that_can_tell_of_it() -> None:
+def test_text_snapshots_start_again_after_a_broken_connection() -> None:
     broken = ModelConnectionError("it broke", retryable=True)
-    stream = people(Telling(["no, ", broken], ["to ", "be"])).write("x")
+    stream = people(PiecewiseModel(["no, ", broken], ["to ", "be"])).write("x")
     assert [snapshot.value for snapshot in stream] == ["no, ", "to ", "to be", "to be"]
     assert stream.result().attempts[0].error is broken
 
 
-def test_nothing_of_the_attempt_before_is_known_when_the_answer_begins_anew() -> None:
+def test_the_snapshot_is_empty_when_a_new_attempt_starts() -> None:
     broken = ModelConnectionError("it broke", retryable=True)
-    stream = people(Telling([PIECES[0], broken], PIECES)).grow("x")
+    stream = people(PiecewiseModel([PIECES[0], broken], PIECES)).grow("x")
     for event in stream.events():
         if isinstance(event, AttemptStarted):
             assert (stream.snapshot.value, stream.snapshot.done) == (None, False)
@@ -718,7 +655,7 @@ def test_nothing_of_the_attempt_before_is_known_when_the_answer_begins_anew() ->
 
 @both
 def test_no_more_attempts_are_made_than_the_budget_has(kind: str) -> None:
-    model = Telling(*[[PIECES[0], ModelServerError("500", retryable=True)] for _ in range(9)])
+    model = PiecewiseModel(*[[PIECES[0], ModelServerError("500", retryable=True)] for _ in range(9)])
     with pytest.raises(ModelServerError) as caught:
         result_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
     assert (len(model.requests), len(caught.value.attempts)) == (4, 4)
@@ -726,7 +663,7 @@ def test_no_more_attempts_are_made_than_the_budget_has(kind: str) -> None:
 
 @both
 def test_an_answer_that_never_fits_is_the_error_of_the_result(kind: str) -> None:
-    model = Telling(*[["old"] for _ in range(9)])
+    model = PiecewiseModel(*[["old"] for _ in range(9)])
     with pytest.raises(ServiceOutputError) as caught:
         result_of(people(model), kind)
     assert ([one.text for one in caught.value.attempts], caught.value.usage) == (["old"] * 3, Usage(3, 3))
@@ -737,11 +674,11 @@ def test_an_answer_that_never_fits_is_the_error_of_the_result(kind: str) -> None
 
 @both
 def test_the_seconds_of_the_budget_end_a_stream_that_never_ends(kind: str) -> None:
-    class Bounded(Endless):
-        def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-            for number, piece in enumerate(super()._next(request)):
+    class Bounded(EndlessModel):
+        def _deltas(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+            for number, piece in enumerate(super()._deltas(request)):
                 if number > 100:
-                    raise AssertionError("nobody ended it")
+                    raise AssertionError("the stream was not ended")
                 yield piece
 
     model = Bounded('{"name": "', seconds=0.005)
@@ -757,7 +694,7 @@ def over_http(loopback: Loopback) -> OpenAiChatModel:
     return OpenAiChatModel("m", base_url=loopback.base_url, api_key="k", capabilities=PLAIN)
 
 
-def held() -> Any:
+def unfinished_reply() -> Any:
     """Return a stream whose second chunk never arrives."""
     return sse(delta(content='{"name": "An'), delta(content='n"'), wait_before={1: threading.Event()})
 
@@ -769,7 +706,7 @@ def test_the_server_sees_nothing_of_a_stream_that_was_not_read(loopback: Loopbac
 
 
 def test_the_server_sees_that_a_stream_was_closed(loopback: Loopback) -> None:
-    loopback.reply(held())
+    loopback.reply(unfinished_reply())
     with over_http(loopback) as model:
         stream = people(model).grow("x")
         assert next(iter(stream)).to_python() == {"name": "An"}
@@ -779,7 +716,7 @@ def test_the_server_sees_that_a_stream_was_closed(loopback: Loopback) -> None:
 
 
 def test_the_server_sees_that_an_async_stream_was_closed(loopback: Loopback) -> None:
-    loopback.reply(held())
+    loopback.reply(unfinished_reply())
 
     async def read() -> tuple[bool, bool]:
         async with over_http(loopback) as model:
@@ -793,7 +730,7 @@ def test_the_server_sees_that_an_async_stream_was_closed(loopback: Loopback) -> 
 
 
 def test_the_server_sees_that_the_task_was_cancelled(loopback: Loopback) -> None:
-    loopback.reply(held())
+    loopback.reply(unfinished_reply())
 
     async def read() -> bool:
         begun = asyncio.Event()
@@ -844,7 +781,7 @@ def test_a_server_that_cuts_every_connection_gets_exactly_the_budget(loopback: L
 
 
 @both
-def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -> None:
+def test_the_wait_that_the_server_asks_for_is_respected(loopback: Loopback, kind: str) -> None:
     loopback.reply(error(429, "slow down", headers={"retry-after-ms": "150"}), stream_reply(PIECES))
     model = over_http(loopback)
     result = result_of(people(model), kind)
@@ -855,7 +792,7 @@ def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -
 def test_snapshots_only_ever_grow_within_an_attempt(loopback: Loopback) -> None:
     loopback.reply(stream_reply(list(ANN)))
     with over_http(loopback) as model:
-        shown = [snapshot.to_python() for snapshot in people(model).grow("x")]
-    for before, after in pairwise(shown):
+        snapshots = [snapshot.to_python() for snapshot in people(model).grow("x")]
+    for before, after in pairwise(snapshots):
         for name, value in (before or {}).items():
             assert after[name] == value or str(after[name]).startswith(value)

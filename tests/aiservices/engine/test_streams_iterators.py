@@ -8,11 +8,12 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
 from loopback import DONE, MAX_WAIT, Loopback, delta, error, sse, stream_reply
+from piecewise_model import EndlessModel, PiecewiseModel
 
 from aiservices import (
     AiMessage,
@@ -20,7 +21,6 @@ from aiservices import (
     Budget,
     Capabilities,
     ChatReply,
-    ChatRequest,
     FinishReason,
     InvalidReplyError,
     JsonSchemaFormat,
@@ -29,7 +29,6 @@ from aiservices import (
     OpenAiChatModel,
     Problem,
     RefusalError,
-    ReplyDelta,
     ServiceOutputError,
     TruncatedError,
     Usage,
@@ -68,53 +67,6 @@ class People(Protocol):
     def words(self, text: str) -> Iterator[str | int]: ...
 
 
-class Telling:
-    """A model that streams one list of chunks for each request, and records how the streams end."""
-
-    name = "telling"
-    capabilities = PLAIN
-
-    def __init__(self, *replies: list[Any], end: ChatReply | None = None, whole: bool = True) -> None:
-        self._replies = list(replies)
-        self._end = end
-        self._whole = whole
-        self.requests: list[ChatRequest] = []
-        self.given = 0
-        self.closed = 0
-
-    def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        self.requests.append(request)
-        pieces = self._replies.pop(0)
-        for piece in pieces:
-            if isinstance(piece, Exception):
-                raise piece
-            self.given += 1
-            yield ReplyDelta(piece)
-        if self._whole:
-            reply = self._end or ChatReply(AiMessage(""), usage=Usage(1, len(pieces)))
-            yield ReplyDelta(reply=replace(reply, message=AiMessage("".join(pieces))))
-
-    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        try:
-            yield from self._next(request)
-        finally:
-            self.closed += 1
-
-    async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        try:
-            for piece in self._next(request):
-                await asyncio.sleep(0)
-                yield piece
-        finally:
-            self.closed += 1
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        raise NotImplementedError
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        raise NotImplementedError
-
-
 def people(model: Any, **settings: Any) -> People:
     return create(People, model, **{"budget": AT_ONCE, **settings})
 
@@ -129,20 +81,20 @@ def words_of(text: str) -> list[str]:
 
 def items_of(service: People, kind: str, *, kept: bool = False) -> tuple[list[Any], Exception | None]:
     """Return all items that an iterator yields, and the error that ends it."""
-    given: list[Any] = []
+    items: list[Any] = []
 
     async def aread() -> None:
         async for item in service.akept("x") if kept else service.aeach("x"):
-            given.append(item)  # noqa: PERF401  # what came before an error is wanted
+            items.append(item)  # noqa: PERF401  # what came before an error is wanted
 
     try:
         if kind == "async":
             asyncio.run(aread())
         else:
-            given.extend(service.kept("x") if kept else service.each("x"))
+            items.extend(service.kept("x") if kept else service.each("x"))
     except Exception as error:
-        return given, error
-    return given, None
+        return items, error
+    return items, None
 
 
 both = pytest.mark.parametrize("kind", ["blocking", "async"])
@@ -153,55 +105,55 @@ both = pytest.mark.parametrize("kind", ["blocking", "async"])
 
 @both
 def test_items_come_in_their_order_each_once(kind: str) -> None:
-    assert items_of(people(Telling(words_of(listed(ANN, BOB)))), kind) == (PEOPLE, None)
+    assert items_of(people(PiecewiseModel(words_of(listed(ANN, BOB)))), kind) == (PEOPLE, None)
 
 
 @both
 def test_an_item_is_handed_over_as_soon_as_it_is_complete(kind: str) -> None:
-    model = Telling(['{"value": [' + ANN, ", ", BOB, "]}"])
+    model = PiecewiseModel(['{"value": [' + ANN, ", ", BOB, "]}"])
     service = people(model)
 
     async def steps() -> list[tuple[Person, int]]:
-        return [(person, model.given) async for person in service.aeach("x")]
+        return [(person, model.sent_pieces) async for person in service.aeach("x")]
 
     if kind == "async":
         told = asyncio.run(steps())
     else:
-        told = [(person, model.given) for person in service.each("x")]
+        told = [(person, model.sent_pieces) for person in service.each("x")]
     assert told == [(PEOPLE[0], 1), (PEOPLE[1], 3)]
 
 
 def test_any_cut_of_the_text_gives_the_same_items() -> None:
     text = listed(ANN, BOB)
     for at in range(len(text) + 1):
-        assert list(people(Telling([text[:at], text[at:]])).each("x")) == PEOPLE
+        assert list(people(PiecewiseModel([text[:at], text[at:]])).each("x")) == PEOPLE
 
 
 @both
 def test_a_list_without_items_gives_none(kind: str) -> None:
-    assert items_of(people(Telling([listed()])), kind) == ([], None)
+    assert items_of(people(PiecewiseModel([listed()])), kind) == ([], None)
 
 
 def test_numbers_wait_until_no_digit_can_follow() -> None:
-    model = Telling(['{"value": [1', "2", ", 3", "4", "]}"])
-    assert [(number, model.given) for number in people(model).numbers("x")] == [(12, 3), (34, 5)]
+    model = PiecewiseModel(['{"value": [1', "2", ", 3", "4", "]}"])
+    assert [(number, model.sent_pieces) for number in people(model).numbers("x")] == [(12, 3), (34, 5)]
 
 
 def test_items_may_be_of_several_types_with_text_among_them() -> None:
-    model = Telling(['{"value": ["to be", 7', "]}"])
+    model = PiecewiseModel(['{"value": ["to be", 7', "]}"])
     assert list(people(model).words("x")) == ["to be", 7]
 
 
-def test_the_model_is_asked_for_a_list_in_an_envelope() -> None:
-    model = Telling([listed(ANN)])
+def test_the_request_asks_for_a_list_in_an_envelope() -> None:
+    model = PiecewiseModel([listed(ANN)])
     list(people(model).each("x"))
     form = model.requests[0].response_format
     assert isinstance(form, JsonSchemaFormat)
     assert (form.schema["required"], form.schema["properties"]["value"]["type"]) == (["value"], "array")
 
 
-def test_the_schema_says_nothing_of_item_errors() -> None:
-    model = Telling([listed(ANN)], [listed(ANN)])
+def test_the_schema_does_not_contain_item_errors() -> None:
+    model = PiecewiseModel([listed(ANN)], [listed(ANN)])
     list(people(model).each("x"))
     list(people(model).kept("x"))
     first, second = (request.response_format for request in model.requests)
@@ -219,30 +171,30 @@ def test_the_schema_says_nothing_of_item_errors() -> None:
         f"Here they are:\n{listed(ANN, BOB)}",
     ],
 )
-def test_a_list_in_another_dress_is_read_as_well(text: str) -> None:
-    assert list(people(Telling(words_of(text))).each("x")) == PEOPLE
+def test_a_list_in_another_format_is_read_too(text: str) -> None:
+    assert list(people(PiecewiseModel(words_of(text))).each("x")) == PEOPLE
 
 
 @both
-def test_what_an_interceptor_answers_by_itself_is_handed_over_too(kind: str) -> None:
+def test_an_answer_of_an_interceptor_is_returned_item_by_item(kind: str) -> None:
     def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(PEOPLE, ChatReply(AiMessage("known")), ())
         yield
 
-    model = Telling()
+    model = PiecewiseModel()
     assert items_of(people(model, interceptors=[known]), kind) == (PEOPLE, None)
     assert model.requests == []
 
 
 @both
-def test_what_an_interceptor_emits_is_no_item(kind: str) -> None:
+def test_an_event_of_an_interceptor_is_not_an_item(kind: str) -> None:
     def emitting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit("an event")
         answer = yield from proceed(invocation)
         yield Emit(["another"])
         return answer
 
-    service = people(Telling([listed(ANN, BOB)]), interceptors=[emitting])
+    service = people(PiecewiseModel([listed(ANN, BOB)]), interceptors=[emitting])
     assert items_of(service, kind) == (PEOPLE, None)
 
 
@@ -251,10 +203,10 @@ def test_what_an_interceptor_emits_is_no_item(kind: str) -> None:
 
 @both
 def test_the_items_before_one_that_does_not_fit_are_handed_over_first(kind: str) -> None:
-    model = Telling(words_of(listed(ANN, BOB, OLD, ANN)))
-    given, error = items_of(people(model), kind)
+    model = PiecewiseModel(words_of(listed(ANN, BOB, OLD, ANN)))
+    items, error = items_of(people(model), kind)
     assert isinstance(error, ServiceOutputError)
-    assert (given, error.text, error.problems) == (
+    assert (items, error.text, error.problems) == (
         PEOPLE,
         OLD,
         (Problem("$[2].age", PROBLEM, '"old"'),),
@@ -263,25 +215,25 @@ def test_the_items_before_one_that_does_not_fit_are_handed_over_first(kind: str)
 
 
 @both
-def test_the_error_of_an_item_tells_its_method_and_the_attempt(kind: str) -> None:
-    given, error = items_of(people(Telling([listed(ANN, OLD)])), kind)
+def test_the_error_of_an_item_names_its_method_and_the_attempt(kind: str) -> None:
+    items, error = items_of(people(PiecewiseModel([listed(ANN, OLD)])), kind)
     where = "each" if kind == "blocking" else "aeach"
     assert isinstance(error, ServiceOutputError)
-    assert (given, error.qualname, error.__notes__) == (PEOPLE[:1], f"People.{where}", [f"in People.{where}"])
+    assert (items, error.qualname, error.__notes__) == (PEOPLE[:1], f"People.{where}", [f"in People.{where}"])
     (attempt,) = error.attempts
-    assert (attempt.model, attempt.error) == ("telling", error.__cause__)
+    assert (attempt.model, attempt.error) == ("piecewise", error.__cause__)
 
 
 @both
 def test_an_item_that_does_not_fit_ends_the_request(kind: str) -> None:
-    model = Telling([listed(ANN, OLD)[:-2], ", ", BOB, "]}"])
+    model = PiecewiseModel([listed(ANN, OLD)[:-2], ", ", BOB, "]}"])
     items_of(people(model), kind)
-    assert (model.given, model.closed) == (1, 1)
+    assert (model.sent_pieces, model.closed) == (1, 1)
 
 
 @both
-def test_an_item_that_does_not_fit_is_kept_where_that_was_asked_for(kind: str) -> None:
-    model = Telling(words_of(listed(ANN, OLD, BOB)))
+def test_an_item_that_does_not_fit_becomes_an_item_error_on_request(kind: str) -> None:
+    model = PiecewiseModel(words_of(listed(ANN, OLD, BOB)))
     assert items_of(people(model), kind, kept=True) == (
         [PEOPLE[0], ItemError(1, OLD, (Problem("$[1].age", PROBLEM, '"old"'),)), PEOPLE[1]],
         None,
@@ -289,9 +241,9 @@ def test_an_item_that_does_not_fit_is_kept_where_that_was_asked_for(kind: str) -
 
 
 @both
-def test_where_items_are_kept_a_list_of_misfits_is_no_error(kind: str) -> None:
-    given, error = items_of(people(Telling([listed(OLD, OLD)])), kind, kept=True)
-    assert ([type(item) for item in given], [item.index for item in given], error) == (
+def test_with_item_errors_a_list_of_bad_items_is_not_an_error(kind: str) -> None:
+    items, error = items_of(people(PiecewiseModel([listed(OLD, OLD)])), kind, kept=True)
+    assert ([type(item) for item in items], [item.index for item in items], error) == (
         [ItemError, ItemError],
         [0, 1],
         None,
@@ -299,8 +251,8 @@ def test_where_items_are_kept_a_list_of_misfits_is_no_error(kind: str) -> None:
 
 
 @both
-def test_where_items_are_kept_a_reply_without_a_list_is_asked_for_again(kind: str) -> None:
-    model = Telling(["There are none."], [listed(ANN)])
+def test_with_item_errors_a_reply_without_a_list_is_repeated(kind: str) -> None:
+    model = PiecewiseModel(["There are none."], [listed(ANN)])
     assert items_of(people(model), kind, kept=True) == (PEOPLE[:1], None)
     assert len(model.requests) == 2
 
@@ -309,32 +261,32 @@ def test_where_items_are_kept_a_reply_without_a_list_is_asked_for_again(kind: st
 
 
 @both
-def test_a_list_that_is_cut_off_gives_what_came_and_an_error(kind: str) -> None:
-    model = Telling([f'{{"value": [{ANN}, ', '{"name": "Bo'])
-    given, error = items_of(people(model), kind)
-    assert (given, type(error), len(model.requests)) == (PEOPLE[:1], ServiceOutputError, 1)
+def test_a_list_that_is_cut_off_gives_the_complete_items_and_an_error(kind: str) -> None:
+    model = PiecewiseModel([f'{{"value": [{ANN}, ', '{"name": "Bo'])
+    items, error = items_of(people(model), kind)
+    assert (items, type(error), len(model.requests)) == (PEOPLE[:1], ServiceOutputError, 1)
 
 
 @both
-def test_a_truncated_list_gives_what_came_and_says_that_it_was_truncated(kind: str) -> None:
+def test_a_truncated_list_gives_the_complete_items_and_a_truncated_error(kind: str) -> None:
     end = ChatReply(AiMessage(""), FinishReason.LENGTH, Usage(1, 2))
-    model = Telling([f'{{"value": [{ANN}, '], end=end)
-    given, error = items_of(people(model), kind)
+    model = PiecewiseModel([f'{{"value": [{ANN}, '], end=end)
+    items, error = items_of(people(model), kind)
     assert isinstance(error, TruncatedError)
-    assert (given, len(model.requests), error.usage) == (PEOPLE[:1], 1, Usage(1, 2))
+    assert (items, len(model.requests), error.usage) == (PEOPLE[:1], 1, Usage(1, 2))
 
 
 @both
-def test_a_refusal_is_no_list(kind: str) -> None:
-    model = Telling([""], end=ChatReply(AiMessage(""), refusal="No."))
-    given, error = items_of(people(model), kind)
-    assert (given, type(error), len(model.requests)) == ([], RefusalError, 1)
+def test_a_refusal_is_not_a_list(kind: str) -> None:
+    model = PiecewiseModel([""], end=ChatReply(AiMessage(""), refusal="No."))
+    items, error = items_of(people(model), kind)
+    assert (items, type(error), len(model.requests)) == ([], RefusalError, 1)
 
 
 @both
 def test_a_connection_that_breaks_after_an_item_is_not_made_again(kind: str) -> None:
     broken = ModelConnectionError("it broke", retryable=True)
-    model = Telling([f'{{"value": [{ANN}, ', broken], [listed(BOB)])
+    model = PiecewiseModel([f'{{"value": [{ANN}, ', broken], [listed(BOB)])
     assert items_of(people(model), kind) == (PEOPLE[:1], broken)
     assert len(model.requests) == 1
 
@@ -342,41 +294,41 @@ def test_a_connection_that_breaks_after_an_item_is_not_made_again(kind: str) -> 
 @both
 def test_a_connection_that_breaks_before_an_item_is_made_again(kind: str) -> None:
     broken = ModelConnectionError("it broke", retryable=True)
-    model = Telling(['{"value": [{"name": "Zoe"', broken], [listed(ANN, BOB)])
+    model = PiecewiseModel(['{"value": [{"name": "Zoe"', broken], [listed(ANN, BOB)])
     assert items_of(people(model), kind) == (PEOPLE, None)
     assert (len(model.requests), model.closed) == (2, 2)
 
 
 @both
 def test_a_failed_request_is_made_again_within_the_budget(kind: str) -> None:
-    model = Telling(*[[ModelServerError("500", retryable=True)] for _ in range(9)])
-    given, error = items_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
+    model = PiecewiseModel(*[[ModelServerError("500", retryable=True)] for _ in range(9)])
+    items, error = items_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
     assert isinstance(error, ModelServerError)
-    assert (given, len(model.requests), len(error.attempts)) == ([], 4, 4)
+    assert (items, len(model.requests), len(error.attempts)) == ([], 4, 4)
 
 
 @both
-def test_a_list_that_never_comes_is_asked_for_as_often_as_the_budget_permits(kind: str) -> None:
-    model = Telling(*[["none"] for _ in range(9)])
-    given, error = items_of(people(model), kind)
+def test_a_missing_list_is_requested_until_the_budget_is_used(kind: str) -> None:
+    model = PiecewiseModel(*[["none"] for _ in range(9)])
+    items, error = items_of(people(model), kind)
     assert isinstance(error, ServiceOutputError)
-    assert (given, len(model.requests), len(error.attempts), error.usage) == ([], 3, 3, Usage(3, 3))
+    assert (items, len(model.requests), len(error.attempts), error.usage) == ([], 3, 3, Usage(3, 3))
 
 
 @both
-def test_what_will_not_pass_is_asked_once(kind: str) -> None:
-    model = Telling([AuthenticationError("401")], [listed(ANN)])
-    given, error = items_of(people(model), kind)
-    assert (given, str(error), len(model.requests)) == ([], "401", 1)
+def test_an_authentication_error_is_not_retried(kind: str) -> None:
+    model = PiecewiseModel([AuthenticationError("401")], [listed(ANN)])
+    items, error = items_of(people(model), kind)
+    assert (items, str(error), len(model.requests)) == ([], "401", 1)
 
 
 @both
-def test_a_stream_without_its_whole_reply_is_no_answer(kind: str) -> None:
-    given, error = items_of(people(Telling([listed(ANN)], whole=False)), kind)
-    assert (given, type(error), str(error)) == (
+def test_a_stream_without_its_complete_reply_is_an_error(kind: str) -> None:
+    items, error = items_of(people(PiecewiseModel([listed(ANN)], is_complete=False)), kind)
+    assert (items, type(error), str(error)) == (
         PEOPLE[:1],
         InvalidReplyError,
-        "the stream of telling ended before the reply was complete",
+        "the stream of piecewise ended before the reply was complete",
     )
 
 
@@ -384,8 +336,8 @@ def test_a_stream_without_its_whole_reply_is_no_answer(kind: str) -> None:
 
 
 @both
-def test_nothing_is_sent_before_the_first_item_is_asked_for(kind: str) -> None:
-    model = Telling([listed(ANN)])
+def test_nothing_is_sent_before_the_first_item_is_read(kind: str) -> None:
+    model = PiecewiseModel([listed(ANN)])
     service = people(model)
     if kind == "blocking":
         service.each("x")
@@ -399,34 +351,23 @@ def test_nothing_is_sent_before_the_first_item_is_asked_for(kind: str) -> None:
     assert model.requests == []
 
 
-def test_a_wrong_argument_is_told_by_the_call_itself() -> None:
-    service: Any = people(Telling())
+def test_the_call_itself_reports_a_wrong_argument() -> None:
+    service: Any = people(PiecewiseModel())
     with pytest.raises(TypeError, match=r"^People\.each: missing a required argument: 'text'$"):
         service.each()
 
 
-class Endless(Telling):
-    """A model whose list never ends."""
-
-    def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        self.requests.append(request)
-        yield ReplyDelta('{"value": [')
-        while True:
-            self.given += 1
-            yield ReplyDelta(ANN + ", ")
-
-
 def test_a_list_that_never_ends_ends_when_it_is_left() -> None:
-    model = Endless()
+    model = EndlessModel('{"value": [', ANN + ", ")
     for number, _ in enumerate(people(model).each("x")):
         if number == 9:
             break
     gc.collect()
-    assert (model.closed, model.given) == (1, 10)
+    assert (model.closed, model.sent_pieces) == (1, 10)
 
 
 def test_an_async_list_that_never_ends_ends_when_it_is_closed() -> None:
-    model = Endless()
+    model = EndlessModel('{"value": [', ANN + ", ")
 
     async def read() -> None:
         items: Any = people(model).aeach("x")
@@ -434,13 +375,13 @@ def test_an_async_list_that_never_ends_ends_when_it_is_closed() -> None:
         await items.aclose()
 
     asyncio.run(read())
-    assert (model.closed, model.given) == (1, 1)
+    assert (model.closed, model.sent_pieces) == (1, 1)
 
 
 def test_a_long_list_is_read_in_time_that_grows_with_its_length() -> None:
     def seconds(count: int) -> float:
         text = json.dumps({"value": list(range(count))})
-        service = people(Telling([text[at : at + 8] for at in range(0, len(text), 8)]))
+        service = people(PiecewiseModel([text[at : at + 8] for at in range(0, len(text), 8)]))
         began = time.perf_counter()
         assert len(list(service.numbers("x"))) == count
         return time.perf_counter() - began
@@ -483,14 +424,14 @@ def test_the_server_sees_that_an_async_list_was_cancelled(loopback: Loopback) ->
         sse(delta(content='{"value": [' + ANN + ","), delta(content=BOB), wait_before={1: threading.Event()})
     )
 
-    given: list[Person] = []
+    items: list[Person] = []
 
     async def read() -> bool:
         begun = asyncio.Event()
 
         async def collect() -> None:
             async for person in people(model).aeach("x"):
-                given.append(person)
+                items.append(person)
                 begun.set()
 
         async with over_http(loopback) as model:
@@ -501,16 +442,16 @@ def test_the_server_sees_that_an_async_list_was_cancelled(loopback: Loopback) ->
                 await task
             return await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
-    assert (asyncio.run(read()), given) == (True, PEOPLE[:1])
+    assert (asyncio.run(read()), items) == (True, PEOPLE[:1])
 
 
-def test_the_server_sees_that_a_list_with_a_misfit_was_left(loopback: Loopback) -> None:
+def test_the_server_sees_that_a_list_with_a_bad_item_was_left(loopback: Loopback) -> None:
     pieces = (delta(content='{"value": [' + ANN + "," + OLD + ","), delta(content=BOB))
     loopback.reply(sse(*pieces, wait_before={1: threading.Event()}))
     with over_http(loopback) as model:
-        given, error = items_of(people(model), "blocking")
+        items, error = items_of(people(model), "blocking")
         assert loopback.hung_up.wait(MAX_WAIT)
-    assert (given, type(error)) == (PEOPLE[:1], ServiceOutputError)
+    assert (items, type(error)) == (PEOPLE[:1], ServiceOutputError)
 
 
 @both

@@ -93,7 +93,7 @@ class Aliased(BaseModel):
     second: str = ""
 
 
-def shown(form: Any, *chunks: str) -> Any:
+def partial_value(form: Any, *chunks: str) -> Any:
     reader: PartialReader[Any] = PartialReader(form)
     for chunk in chunks:
         reader.feed(chunk)
@@ -212,8 +212,8 @@ TABLE: list[tuple[Any, str, Any]] = [
 
 @pytest.mark.parametrize(("form", "text", "expected"), TABLE)
 def test_a_snapshot_shows_what_is_certain(form: Any, text: str, expected: Any) -> None:
-    assert shown(form, text) == expected
-    assert shown(form, *text) == expected  # one character a chunk
+    assert partial_value(form, text) == expected
+    assert partial_value(form, *text) == expected  # one character a chunk
 
 
 def test_views_are_read_by_name_and_by_index() -> None:
@@ -431,8 +431,8 @@ def _done_paths(part: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
     if not isinstance(part, (PartialObject, PartialList)):
         return set()
     keys: list[Any] = part.keys() if isinstance(part, PartialObject) else list(range(len(part)))
-    found = {(*path, key) for key in keys if part.done(key)}
-    return found.union(*(_done_paths(part[key], (*path, key)) for key in keys))
+    done_paths = {(*path, key) for key in keys if part.done(key)}
+    return done_paths.union(*(_done_paths(part[key], (*path, key)) for key in keys))
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

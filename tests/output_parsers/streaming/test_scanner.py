@@ -252,8 +252,8 @@ def test_reasoning_is_removed(text: str, answer: str, reasoned: bool) -> None:
     ],
 )
 def test_a_root_begins_where_json_of_the_right_kind_does(text: str, accepted: str, expected: int) -> None:
-    position, found = RootFinder(accepted.__contains__).find(text, 0)
-    assert (position if found else -1) == expected
+    position, is_found = RootFinder(accepted.__contains__).find(text, 0)
+    assert (position if is_found else -1) == expected
 
 
 def test_a_text_window_is_cut_by_positions_in_the_whole_text() -> None:

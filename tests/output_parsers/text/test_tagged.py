@@ -39,7 +39,7 @@ MULTI = MultiTaggedContentParser(
 REGEX = RegexTaggedContentParser()
 
 
-class Said(BaseModel):
+class Speech(BaseModel):
     speak: str = Field(description="what you speak")
     end_discussion: bool
 
@@ -116,13 +116,13 @@ def test_a_content_hint_is_shown_as_text_json_or_the_fields_of_a_model() -> None
         '```json\n{"speak": "说什么"}\n```'
         in MarkdownJsonDictParser({"speak": "说什么"}).format_instructions()
     )
-    shown = MarkdownJsonDictParser(Said).format_instructions()
-    assert '"speak": string' in shown
-    assert "what you speak" in shown
+    instructions = MarkdownJsonDictParser(Speech).format_instructions()
+    assert '"speak": string' in instructions
+    assert "what you speak" in instructions
 
 
 def test_a_model_as_content_hint_validates_and_converts_the_values() -> None:
-    parser = MarkdownJsonDictParser(content_hint=Said)
+    parser = MarkdownJsonDictParser(content_hint=Speech)
     text = '```json\n   {\n      "speak" : "Hello, world!",\n      "end_discussion" : "true"\n   }\n   ```'
     assert parser.parse(text) == {"speak": "Hello, world!", "end_discussion": True}
     assert problems(parser, '{"speak": "Hi!"}') == [
@@ -130,7 +130,7 @@ def test_a_model_as_content_hint_validates_and_converts_the_values() -> None:
     ]
 
 
-def test_the_instructions_ask_for_the_given_tags() -> None:
+def test_the_instructions_ask_for_the_configured_tags() -> None:
     assert MULTI.format_instructions() == (
         "Reply with these tags; the content between [END_DISCUSSION] and [/END_DISCUSSION] must be JSON:\n"
         "[SPEAK]what you speak[/SPEAK]\n"

@@ -136,7 +136,7 @@ def test_every_problem_of_every_call_is_reported_with_its_path() -> None:
     )
 
 
-def test_a_written_call_of_an_unknown_tool_lists_the_known_ones() -> None:
+def test_a_written_call_of_an_unknown_tool_lists_the_tools() -> None:
     text = '[{"name": "Forecast", "arguments": {}}, {"name": "Weather", "arguments": {}}]'
     with pytest.raises(OutputParsingError) as error:
         TYPED.parse(text)
@@ -207,7 +207,7 @@ ARGS = st.dictionaries(st.text(max_size=5), VALUES, max_size=3)
 
 
 def grew(before: Any, now: Any) -> bool:
-    """Whether something is shown that was shown before, or more of it."""
+    """Return True if a partial value still contains everything that it contained before."""
     if isinstance(before, dict) and isinstance(now, dict):
         return all(key in now and grew(before[key], now[key]) for key in before)
     if isinstance(before, list) and isinstance(now, list):
@@ -222,11 +222,11 @@ def grew(before: Any, now: Any) -> bool:
 def test_growing_arguments_never_change_what_they_showed(args: dict[str, Any], ascii_only: bool) -> None:
     parser = JsonOutputKeyToolsParser("f", first_tool_only=True)
     text = json.dumps(args, ensure_ascii=ascii_only)
-    shown: Any = {}
+    arguments: Any = {}
     for end in range(len(text) + 1):
-        before, shown = shown, parser.parse_calls([Call("f", text[:end])], partial=True)
-        assert grew(before, shown)
-    assert shown == args
+        before, arguments = arguments, parser.parse_calls([Call("f", text[:end])], partial=True)
+        assert grew(before, arguments)
+    assert arguments == args
 
 
 class Noted(BaseModel):
