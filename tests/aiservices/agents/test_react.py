@@ -230,7 +230,7 @@ def test_areply_can_use_async_tools() -> None:
     assert [run.text for run in reply.trace[0].runs] == ["Rome"]
 
 
-def test_a_blocking_reply_with_an_async_tool_is_told_what_to_use() -> None:
+def test_a_blocking_reply_with_an_async_tool_is_an_error_that_names_areply() -> None:
     friday, _ = agent(tools=[slow_capital])
     with pytest.raises(TypeError) as caught:
         friday.reply("Where?")
@@ -589,7 +589,7 @@ def test_a_wrong_return_value_of_a_hook_is_an_error(step: Any, given: Any, wante
     assert str(caught.value) == f"the {step} hook change returned {kind}; it may return {wanted}"
 
 
-def test_a_blocking_reply_with_an_async_hook_is_told_what_to_use() -> None:
+def test_a_blocking_reply_with_an_async_hook_is_an_error_that_names_areply() -> None:
     friday, model = agent("Hello.")
 
     async def see(reply: ChatReply) -> None: ...

@@ -138,7 +138,7 @@ def test_the_trace_has_the_rounds_before_the_wait(is_resumed: Goes) -> None:
     assert (paid.arguments, paid.result) == ({"order": 17, "euros": 40.0}, "40.00 euros are on their way.")
 
 
-def test_the_trace_has_what_went_wrong_before_the_wait() -> None:
+def test_the_trace_has_the_problems_before_the_wait() -> None:
     wrong = calls(("look_up", {"order": -1}))
     error = paused(lambda: agent("Hm.", wrong, PAY).reply("It is broken.", Paid))
     trace = agent(DONE).resume(error.state, {error.calls[0].id: True}, Paid).trace

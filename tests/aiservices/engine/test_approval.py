@@ -153,7 +153,7 @@ def test_nothing_of_the_round_runs_while_it_waits() -> None:
     assert (bank.sent, bank.looked) == ([], [])
 
 
-def test_what_ran_before_is_kept_in_the_state() -> None:
+def test_earlier_tool_runs_are_stored_in_the_state() -> None:
     bank = Bank()
     error = paused(
         lambda: asks(scripted(tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c9"))), bank).ask("pay")
@@ -170,7 +170,7 @@ def test_what_ran_before_is_kept_in_the_state() -> None:
 
 
 @every_method
-def test_an_approved_call_runs_and_the_model_goes_on(method: str) -> None:
+def test_an_approved_call_runs_and_the_model_continues(method: str) -> None:
     bank, model = Bank(), scripted(tool_calls_reply(SEND), "Paid.")
     service = asks(model, bank)
     error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
@@ -192,7 +192,7 @@ def test_an_approved_call_runs_and_the_model_goes_on(method: str) -> None:
         ("too much", "The call was not approved: too much."),
     ],
 )
-def test_a_call_that_is_refused_does_not_run_and_the_model_is_told_why(verdict: Any, said: str) -> None:
+def test_a_refused_call_does_not_run_and_the_model_gets_the_reason(verdict: Any, said: str) -> None:
     bank, model = Bank(), scripted(tool_calls_reply(SEND), "Not paid.")
     service = asks(model, bank)
     state = paused(lambda: service.told("pay")).state
@@ -218,7 +218,7 @@ def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_no
 
 
 @every_method
-def test_a_call_that_goes_on_may_wait_again(method: str) -> None:
+def test_a_call_that_continues_may_wait_again(method: str) -> None:
     bank, model = (
         Bank(),
         scripted(tool_calls_reply(SEND), tool_calls_reply(("send", '{"amount": 6}', "c2")), "Both."),
@@ -266,7 +266,7 @@ def test_the_same_state_may_be_used_twice() -> None:
     assert bank.sent == [5]
 
 
-def test_arguments_that_cannot_be_read_are_told_after_they_were_approved() -> None:
+def test_unreadable_arguments_of_an_approved_call_are_reported_to_the_model() -> None:
     model = scripted(tool_calls_reply(("send", '{"amount": "much"}')), "Sorry.")
     service = asks(model)
     state = paused(lambda: service.ask("pay")).state
@@ -290,7 +290,7 @@ def test_an_immediate_tool_that_waited_is_the_answer_only_when_it_was_approved(v
     )
 
 
-def test_the_result_tells_what_ran_since() -> None:
+def test_the_result_of_a_resumed_call_has_its_tool_runs() -> None:
     service = asks(scripted(tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c2")), "Paid."))
     state = paused(lambda: service.told("pay")).state
     result = resume(service.told, state, {"c2": True})
@@ -298,7 +298,7 @@ def test_the_result_tells_what_ran_since() -> None:
     assert len(result.attempts) == 1
 
 
-def test_who_says_what_the_model_is_told_may_end_the_call_that_goes_on() -> None:
+def test_a_function_of_tool_errors_may_end_a_resumed_call() -> None:
     def end(run: Any) -> str:
         raise run.error
 
@@ -343,7 +343,7 @@ def test_calls_are_counted_over_the_wait() -> None:
     assert (bank.looked, bank.sent) == (["a", "a"], [5])
 
 
-def test_a_call_that_goes_on_has_the_budget_of_a_call_and_no_more() -> None:
+def test_a_call_that_continues_has_the_budget_of_a_call_and_no_more() -> None:
     down = ModelServerError("down", status=500, retryable=True)
     model = scripted(tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c2")), down, down, down, "Paid.")
     service = asks(model, budget=Budget(max_attempts=2, first_wait=0))
@@ -368,7 +368,7 @@ def test_the_state_of_another_method_is_refused() -> None:
     ("approvals", "named"), [({}, "c1, c3"), ({"c1": True}, "c3"), ({"c3": False, "c2": True}, "c1")]
 )
 @every_method
-def test_a_call_that_nobody_decided_is_refused_at_once(
+def test_a_call_that_no_one_decided_is_refused_at_once(
     method: str, approvals: dict[str, bool | str], named: str
 ) -> None:
     bank = Bank()
@@ -381,7 +381,7 @@ def test_a_call_that_nobody_decided_is_refused_at_once(
     assert bank.sent == []
 
 
-def test_what_is_no_method_of_a_service_is_refused() -> None:
+def test_other_objects_than_service_methods_are_refused() -> None:
     def other(text: str) -> str:
         return text
 
@@ -404,7 +404,7 @@ def reserve(what: str, user: Annotated[str, ToolContext], session: Annotated[str
     return f"{what} {user} {session}"
 
 
-def test_what_is_no_part_of_the_state_is_given_again() -> None:
+def test_values_outside_the_state_are_passed_to_resume() -> None:
     model = scripted(tool_calls_reply(("reserve", '{"what": "opera"}')), "Booked.")
     service = create(Books, model, tools=[reserve])
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
@@ -416,7 +416,7 @@ def test_what_is_no_part_of_the_state_is_given_again() -> None:
     assert model.requests[1].messages[-1] == ToolMessage("c1", "reserve", "opera ann-7 session-9")
 
 
-def test_what_is_not_given_again_is_an_error() -> None:
+def test_a_missing_value_for_resume_is_an_error() -> None:
     service = create(Books, scripted(tool_calls_reply(("reserve", '{"what": "opera"}'))), tools=[reserve])
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
     with pytest.raises(ToolError) as caught:
@@ -452,7 +452,7 @@ def test_the_name_of_the_user_is_given_to_tools_as_before_the_wait(user: str | N
     assert told == [f"{user} 7"] * 2
 
 
-def test_a_user_name_that_was_not_kept_is_asked_for() -> None:
+def test_a_missing_user_name_must_be_passed_to_resume() -> None:
     class Bills(Protocol):
         def pay(self, text: str, user: Annotated[str, UserName]) -> str: ...
 
@@ -492,7 +492,7 @@ def labelling(*models: Named, seen: list[Any]) -> Asks:
     return asks(FallbackChatModel(*models), tools=[label])
 
 
-def test_calls_are_read_in_the_form_in_which_their_model_was_told_to_write_them() -> None:
+def test_calls_are_read_in_the_format_that_was_sent_to_their_model() -> None:
     seen: list[Any] = []
     down = ModelServerError("down", status=500, retryable=False)
     plain = '{"tags": {"a": 1}, "days": null}'
@@ -544,14 +544,14 @@ def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> Non
     assert asked == model.requests[0].messages[-1].text
 
 
-def test_a_text_that_looks_like_the_place_is_left_as_it_is() -> None:
+def test_a_text_that_looks_like_the_mark_is_left_unchanged() -> None:
     service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("\ue000another process\ue001")).state
     resume(service.find, SuspendedCall.from_json(state.to_json()), {"c1": True})
     assert "Who is \ue000another process\ue001?" in model.requests[1].messages[-3].text
 
 
-def test_examples_are_shown_to_the_model_when_a_call_goes_on() -> None:
+def test_examples_are_shown_to_the_model_when_a_call_continues() -> None:
     service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("Ann")).state
     resume(service.find, state, {"c1": True})
@@ -559,14 +559,14 @@ def test_examples_are_shown_to_the_model_when_a_call_goes_on() -> None:
     assert second[: len(first)] == first
 
 
-def test_the_options_of_a_call_hold_when_it_goes_on() -> None:
+def test_the_options_of_a_call_hold_when_it_continues() -> None:
     service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("Ann", ChatOptions(temperature=0.25))).state
     resume(service.find, SuspendedCall.from_json(state.to_json()), {"c1": True})
     assert [request.options.temperature for request in model.requests] == [0.25, 0.25]
 
 
-def test_a_call_that_was_asked_again_and_waits_keeps_the_order_of_what_was_said() -> None:
+def test_a_retried_call_that_waits_keeps_the_order_of_messages() -> None:
     seen: list[list[str]] = []
 
     def answer(request: ChatRequest) -> ChatReply | str:
@@ -633,7 +633,7 @@ else:
 """
 
 
-def test_a_call_goes_on_in_another_process(tmp_path: Path) -> None:
+def test_a_call_continues_in_another_process(tmp_path: Path) -> None:
     kept = tmp_path / "state.json"
     said = [
         subprocess.run(
@@ -679,12 +679,12 @@ def test_a_state_is_what_it_was_when_it_is_read_back(state: SuspendedCall) -> No
     assert SuspendedCall.from_json(json.dumps(json.loads(state.to_json()))) == state
 
 
-def test_a_memory_id_without_a_json_form_cannot_be_kept() -> None:
+def test_a_memory_id_that_json_cannot_express_cannot_be_stored() -> None:
     with pytest.raises(TypeError):
         SuspendedCall("x", (), (), (), object()).to_json()
 
 
-def test_a_user_name_without_a_json_form_cannot_be_kept() -> None:
+def test_a_user_name_that_json_cannot_express_cannot_be_stored() -> None:
     with pytest.raises(TypeError):
         SuspendedCall("x", (), (), user_name=object()).to_json()
 
@@ -700,7 +700,7 @@ def test_a_state_of_an_older_version_is_read() -> None:
     )
 
 
-def test_a_call_that_an_older_version_kept_goes_on() -> None:
+def test_a_call_that_an_older_version_stored_continues() -> None:
     bank, model = Bank(), scripted(tool_calls_reply(SEND), "Paid.")
     service = asks(model, bank)
     kept = json.loads(paused(lambda: service.ask("pay")).state.to_json())
@@ -741,12 +741,12 @@ def test_a_call_that_an_older_version_kept_goes_on() -> None:
         json.dumps({**WHOLE, "model": None}),
     ],
 )
-def test_what_is_no_state_is_a_value_error(text: str) -> None:
+def test_other_text_than_a_state_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # each says something else
         SuspendedCall.from_json(text)
 
 
 @given(several)
-def test_a_state_holds_what_any_message_says(said: tuple[Message, ...]) -> None:
+def test_a_state_stores_messages_of_all_kinds(said: tuple[Message, ...]) -> None:
     state = SuspendedCall("x", said, ())
     assert SuspendedCall.from_json(state.to_json()).messages == said

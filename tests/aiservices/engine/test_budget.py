@@ -58,7 +58,7 @@ def test_a_budget_within_its_limits_is_accepted() -> None:
     assert (budget.max_attempts, budget.seconds, budget.first_wait) == (1, 0.1, 0)
 
 
-def test_every_wrong_limit_is_told_at_once() -> None:
+def test_every_wrong_limit_is_reported_with_the_others() -> None:
     with pytest.raises(DefinitionError) as caught:
         Budget(max_attempts=0, seconds=0, first_wait=-1)
     assert str(caught.value) == (
@@ -90,7 +90,7 @@ def test_a_wait_does_not_grow_without_end() -> None:
     assert 22.5 <= wait <= 30.0
 
 
-def test_what_the_provider_asks_to_wait_is_waited_exactly() -> None:
+def test_the_requested_wait_of_the_provider_is_kept_exactly() -> None:
     state = CallState(Budget(first_wait=0), attempts=[FAILED])
     assert wait_after(state, RateLimitError("429", retryable=True, retry_after=12.5)) == 12.5
 
@@ -115,7 +115,7 @@ def test_a_wait_that_outlasts_the_seconds_is_not_begun() -> None:
     assert wait_after(state, RateLimitError("429", retryable=True, retry_after=6.0)) is None
 
 
-def test_nothing_is_asked_again_once_text_was_handed_out() -> None:
+def test_no_answer_is_requested_again_after_text_was_yielded() -> None:
     state = CallState(Budget(), attempts=[FAILED], text_streamed=True)
     assert wait_after(state, PASSING, 1) is None
 
@@ -314,7 +314,7 @@ def test_another_model_in_the_options_costs_its_own_price() -> None:
     assert [attempt.model for attempt in result.attempts] == ["openai:small", "openai:small"]
 
 
-def test_money_without_prices_is_a_fault() -> None:
+def test_money_without_prices_is_a_problem() -> None:
     with pytest.raises(DefinitionError) as caught:
         Budget(tokens=0, money=-1)
     assert str(caught.value) == (
@@ -325,7 +325,7 @@ def test_money_without_prices_is_a_fault() -> None:
     )
 
 
-def test_money_for_a_model_without_a_price_is_a_fault_of_the_service() -> None:
+def test_money_for_a_model_without_a_price_is_a_problem_of_the_service() -> None:
     model = ScriptedChatModel([HI], name="openai:other")
     with pytest.raises(DefinitionError) as caught:
         create(Chat, model, budget=Budget(money=1, prices=GPT))
@@ -333,7 +333,7 @@ def test_money_for_a_model_without_a_price_is_a_fault_of_the_service() -> None:
 
 
 @pytest.mark.parametrize("name", ["seconds", "money", "first_wait"])
-def test_a_limit_that_is_no_number_is_a_fault(name: str) -> None:
+def test_a_limit_that_is_not_a_number_is_a_problem(name: str) -> None:
     wrong = "not be negative" if name == "first_wait" else "be greater than 0"
     with pytest.raises(DefinitionError) as caught:
         Budget(prices=GPT, **{name: math.nan})  # type: ignore[arg-type]
@@ -413,7 +413,7 @@ def test_a_server_that_drips_ends_with_the_seconds(loopback: Loopback, kind: str
 
 
 @every_kind
-def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -> None:
+def test_the_requested_wait_of_the_server_is_kept(loopback: Loopback, kind: str) -> None:
     loopback.reply(
         error(429, "slow down", headers={"retry-after-ms": "120"}),
         stream_reply(["hi"]) if "stream" in kind else answer("hi"),

@@ -79,7 +79,7 @@ def test_the_outcome_of_asking_is_the_reply(drive: Driver) -> None:
 
 
 @pytest.mark.parametrize("drive", DRIVERS)
-def test_the_outcome_of_doing_is_what_the_function_returns(drive: Driver) -> None:
+def test_the_outcome_of_run_is_the_return_value(drive: Driver) -> None:
     def flow() -> Flow[int]:
         seven: int = yield Run(lambda: 7)
         return seven
@@ -172,7 +172,7 @@ def test_an_async_function_in_a_blocking_call_is_an_error(drive: Driver) -> None
     )
 
 
-def test_an_awaitable_that_is_no_coroutine_in_a_blocking_call_is_an_error() -> None:
+def test_an_awaitable_that_is_not_a_coroutine_in_a_blocking_call_is_an_error() -> None:
     class Later:
         def __await__(self) -> Iterator[int]:
             yield 7
@@ -248,7 +248,7 @@ def test_the_failure_of_one_cancels_the_others() -> None:
     assert asyncio.run(arun(flow())) == ["broken", "cancelled"]
 
 
-def test_events_are_the_pieces_of_a_model_and_what_is_emitted() -> None:
+def test_events_are_the_deltas_of_a_model_and_the_emitted_events() -> None:
     def flow() -> Flow[None]:
         yield Emit("before")
         reply = yield CallModel(ScriptedChatModel(["to be"]), QUESTION)
@@ -481,7 +481,7 @@ def test_a_reply_whose_gates_all_say_yes_is_the_outcome(drive: Driver) -> None:
 
 
 @pytest.mark.parametrize("drive", DRIVERS)
-def test_a_reply_of_which_one_gate_says_no_is_withheld(drive: Driver) -> None:
+def test_a_reply_that_one_check_rejects_is_not_shown(drive: Driver) -> None:
     def flow() -> Flow[str]:
         try:
             yield CallModel(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(False)))
@@ -494,7 +494,7 @@ def test_a_reply_of_which_one_gate_says_no_is_withheld(drive: Driver) -> None:
 
 @pytest.mark.parametrize("drive", DRIVERS)
 @pytest.mark.parametrize("failing", ["model", "gate"])
-def test_what_the_model_or_a_gate_fails_with_is_thrown_into_the_flow(drive: Driver, failing: str) -> None:
+def test_errors_of_the_model_or_a_check_are_thrown_into_the_flow(drive: Driver, failing: str) -> None:
     def flow() -> Flow[str]:
         model = ScriptedChatModel([ModelServerError("500") if failing == "model" else "to be"])
         try:
@@ -509,7 +509,7 @@ def test_what_the_model_or_a_gate_fails_with_is_thrown_into_the_flow(drive: Driv
 
 
 @pytest.mark.parametrize("drive", [with_stream, with_astream])
-def test_nothing_of_a_reply_is_an_event_before_its_gates_have_said_yes(drive: Driver) -> None:
+def test_no_delta_is_an_event_before_all_checks_have_passed(drive: Driver) -> None:
     shown: list[Any] = []
     before: list[Any] = []
     written = threading.Event()

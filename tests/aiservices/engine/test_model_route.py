@@ -133,7 +133,7 @@ def test_a_provider_that_refuses_schemas_is_asked_by_a_tool() -> None:
     )
 
 
-def test_the_result_tells_of_the_refusal_and_of_both_attempts() -> None:
+def test_the_result_has_the_refusal_and_both_attempts() -> None:
     result = people(no_schema().model).person("x")
     assert result.reasons == (
         f"the provider refused json_schema in strict mode: {NO_SCHEMA}",
@@ -249,14 +249,14 @@ def replied_by_tool() -> ChatReply:
 
 
 @pytest.mark.parametrize("status", [None, 401, 403, 409, 413])
-def test_other_statuses_are_no_refusal(status: int | None) -> None:
+def test_other_statuses_are_not_refusals(status: int | None) -> None:
     model = ScriptedChatModel([BadRequestError(NO_SCHEMA, status=status)], capabilities=ALL)
     with pytest.raises(BadRequestError):
         people(model).person("x")
     assert len(model.requests) == 1
 
 
-def test_a_bad_request_about_something_else_is_no_refusal() -> None:
+def test_a_bad_request_about_something_else_is_not_a_refusal() -> None:
     provider = Refusing(strict_schema="temperature must not exceed 2")
     with pytest.raises(BadRequestError) as caught:
         people(provider.model).person("x")
@@ -271,7 +271,7 @@ def test_what_is_refused_may_stand_in_the_body_only() -> None:
     assert people(model).person("x").value == Person("Ann")
 
 
-def test_too_long_a_conversation_is_no_refusal_of_tools() -> None:
+def test_too_long_a_conversation_is_not_a_refusal_of_tools() -> None:
     said = (
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 8200 tokens "
         "(8000 in the messages, 200 in the functions). Please reduce the length of the messages or functions."
@@ -319,7 +319,7 @@ def test_the_next_call_begins_where_the_last_one_was_accepted() -> None:
     )
 
 
-def test_what_a_model_refused_holds_for_all_methods_and_services_of_it() -> None:
+def test_the_refusal_of_a_model_applies_to_all_its_methods_and_services() -> None:
     provider = no_schema()
     people(provider.model).person("x")
     people(provider.model).place("x")
@@ -327,7 +327,7 @@ def test_what_a_model_refused_holds_for_all_methods_and_services_of_it() -> None
     assert provider.asked == ["strict schema", "strict tool", "strict tool", "strict tool"]
 
 
-def test_what_one_model_refused_is_not_held_against_another() -> None:
+def test_the_refusal_of_one_model_does_not_count_for_another() -> None:
     people(no_schema().model).person("x")
     other = Refusing()
     people(other.model).person("x")
@@ -449,7 +449,7 @@ def test_a_refusal_that_comes_while_another_call_has_learnt_of_it_is_still_one()
 SMALL = ChatOptions(model="small")
 
 
-def test_what_another_model_at_the_address_refused_is_not_held_against_this_one() -> None:
+def test_the_refusal_of_another_model_at_the_address_does_not_count() -> None:
     provider = no_schema()
     service = people(provider.model)
     service.tuned("x", SMALL)
@@ -459,7 +459,7 @@ def test_what_another_model_at_the_address_refused_is_not_held_against_this_one(
     assert provider.asked == ["strict schema", "strict tool", "strict schema", "strict tool"]
 
 
-def test_the_schema_that_another_model_refused_is_not_held_against_this_one() -> None:
+def test_a_schema_that_another_model_refused_is_still_sent() -> None:
     provider = Refusing(strict_schema=BAD_SCHEMA)
     service = people(provider.model)
     service.tuned("x", SMALL)
@@ -492,7 +492,7 @@ def test_what_is_remembered_of_a_model_goes_with_it() -> None:
     assert len(route._BY_MODEL) == before
 
 
-def test_a_model_that_nothing_can_be_kept_beside_is_asked_anew_by_each_method() -> None:
+def test_refusals_of_a_model_without_weak_references_are_not_shared() -> None:
     class Slotted:
         __slots__ = ("requests",)
         name = "slotted"
@@ -540,7 +540,7 @@ class Addressed(ScriptedChatModel):
         ("http://here", "n", "strict schema"),
     ],
 )
-def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
+def test_what_is_remembered_applies_to_the_same_name_at_the_same_address(
     monkeypatch: pytest.MonkeyPatch, endpoint: str, name: str, first: str
 ) -> None:
     monkeypatch.setattr("aiservices.engine.model_route._BY_ADDRESS", {})
@@ -550,7 +550,7 @@ def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
     assert asked_by(other.requests[0]) == first
 
 
-def test_below_says_nothing_of_an_error_that_is_no_refusal() -> None:
+def test_there_is_no_fallback_after_an_error_that_is_not_a_refusal() -> None:
     made = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
     assert made.fallback_after(made.best_option(None)[0], told) is None
@@ -586,7 +586,7 @@ def test_two_models_of_one_name_at_one_address_share_what_is_remembered(loopback
     assert ["response_format" in seen.json for seen in loopback.requests] == [True, False, False]
 
 
-def test_the_name_of_a_model_or_its_address_is_no_refusal_of_tools(loopback: Loopback) -> None:
+def test_the_name_of_a_model_or_its_address_is_not_a_refusal_of_tools(loopback: Loopback) -> None:
     loopback.reply(error(400, "temperature must not exceed 2"))
     name = "firefunction-v2"
     model = OpenAiChatModel(name, base_url=loopback.base_url, api_key="k", capabilities=TOOLS)

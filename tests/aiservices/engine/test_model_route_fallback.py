@@ -281,7 +281,7 @@ def test_an_answer_that_was_refused_is_not_asked_of_the_next_member() -> None:
     assert asked.order == ["a"]
 
 
-def test_an_error_that_is_none_of_ours_is_not_hidden_by_the_next_member() -> None:
+def test_another_error_is_not_hidden_by_the_next_member() -> None:
     asked = Asked()
     with pytest.raises(ZeroDivisionError):
         people(asked.member("a", ZeroDivisionError()), asked.member("b", ANN)).person("x")
@@ -418,7 +418,7 @@ def test_each_member_is_asked_in_its_own_strategy(
     )
 
 
-def test_what_a_group_says_of_itself_does_not_count() -> None:
+def test_the_capabilities_of_a_fallback_model_are_ignored() -> None:
     model = ScriptedChatModel([ANN], capabilities=MODE)
     people(model).person("x")
     assert isinstance(model.requests[0].response_format, JsonObjectFormat)
@@ -433,7 +433,7 @@ def test_a_member_gets_nothing_of_the_way_in_which_another_was_asked() -> None:
     assert second.requests[0].messages == (UserMessage("x"),)
 
 
-def test_a_strategy_that_one_member_lacks_is_a_fault_of_the_declaration() -> None:
+def test_a_strategy_that_one_member_lacks_is_a_problem_of_the_declaration() -> None:
     members = (ScriptedChatModel([], name="a"), ScriptedChatModel([], name="b", capabilities=NOTHING))
     with pytest.raises(DefinitionError) as caught:
         create(People, Group(*members), strategy="json_mode")
@@ -461,7 +461,7 @@ def test_a_member_that_refuses_a_strategy_is_asked_in_another_before_the_next_me
     assert (result.value, asked.order) == (Person("Ann"), ["a schema", "a tool"])
 
 
-def test_what_one_member_refused_is_not_held_against_another() -> None:
+def test_the_refusal_of_one_member_does_not_count_for_another() -> None:
     asked = Asked()
     model = refusing(asked, "a")
     people(model, refusing(asked, "b")).person("x")
@@ -473,7 +473,7 @@ def down_once(asked: Asked) -> ScriptedChatModel:
     return asked.member("c", down())
 
 
-def test_what_was_refused_is_remembered_though_the_member_failed_in_between() -> None:
+def test_a_refusal_is_remembered_although_the_member_failed_in_between() -> None:
     asked = Asked()
     called = ChatReply(AiMessage("", (ToolCall("c", "Person", ANN),)))
     replies: list[Any] = [BadRequestError(NO_SCHEMA, status=400), down(), called, called]
@@ -499,7 +499,7 @@ def test_another_model_in_the_options_is_for_the_member_that_has_it_only() -> No
 # streams
 
 
-def test_text_that_was_handed_out_is_not_begun_anew_by_the_next_member() -> None:
+def test_text_that_was_yielded_is_not_started_over_by_the_next_member() -> None:
     class Breaking(ScriptedChatModel):
         def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
             yield ReplyDelta("to ")
@@ -512,19 +512,19 @@ def test_text_that_was_handed_out_is_not_begun_anew_by_the_next_member() -> None
     assert (given, asked.order) == (["to "], [])
 
 
-def test_text_is_written_by_the_next_member_while_none_was_handed_out() -> None:
+def test_text_is_written_by_the_next_member_while_none_was_yielded() -> None:
     asked = Asked()
     service = people(asked.member("a", down()), asked.member("b", "to be"))
     assert (list(service.write("x")), asked.order) == (["to ", "be"], ["a", "b"])
 
 
-def test_items_come_from_the_next_member_while_none_was_handed_out() -> None:
+def test_items_come_from_the_next_member_while_none_was_yielded() -> None:
     asked = Asked()
     service = people(asked.member("a", down()), asked.member("b", f'{{"value": [{ANN}]}}'))
     assert (list(service.each("x")), asked.order) == ([Person("Ann")], ["a", "b"])
 
 
-def test_snapshots_begin_anew_with_the_next_member() -> None:
+def test_snapshots_start_over_with_the_next_member() -> None:
     class Breaking(ScriptedChatModel):
         def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
             yield ReplyDelta('{"name": "Zo')

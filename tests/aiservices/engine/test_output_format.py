@@ -66,7 +66,7 @@ def test_the_strategy_follows_from_what_the_model_can_do(
 
 
 @pytest.mark.parametrize("capabilities", [NOTHING, MODE, STRICT, GRAMMAR])
-def test_text_is_asked_for_as_it_is(capabilities: Capabilities) -> None:
+def test_plain_text_is_requested_without_a_schema(capabilities: Capabilities) -> None:
     chosen = output_format(str, capabilities)
     assert (chosen.strategy, chosen.reasons, chosen.response_format, chosen.instructions) == (
         Strategy.TEXT,
@@ -123,7 +123,7 @@ def test_a_schema_goes_to_a_provider_that_is_not_strict_without_strict() -> None
     assert schema_sent(output_format(Person, SCHEMA)).strict is False
 
 
-def test_what_strict_mode_cannot_say_is_encoded_and_the_reasons_say_so() -> None:
+def test_unsupported_schemas_are_encoded_for_strict_mode_and_named_in_reasons() -> None:
     chosen = output_format(dict[str, int], STRICT)
     assert (schema_sent(chosen).strict, chosen.reasons) == (
         True,
@@ -159,13 +159,13 @@ def test_a_number_travels_to_a_provider_in_an_envelope() -> None:
 
 
 @pytest.mark.parametrize("capabilities", [MODE, SCHEMA, STRICT, GRAMMAR])
-def test_the_envelope_is_taken_off_by_whoever_put_it_on(capabilities: Capabilities) -> None:
+def test_an_envelope_is_removed_by_the_parser_that_added_it(capabilities: Capabilities) -> None:
     reading = output_format(list[int], capabilities).read(reply('{"value": [1, 2]}'))
     assert (reading.value, reading.coercions) == ([1, 2], ())
 
 
 @pytest.mark.parametrize("capabilities", [MODE, SCHEMA, STRICT, GRAMMAR])
-def test_an_envelope_that_the_model_left_out_is_no_error(capabilities: Capabilities) -> None:
+def test_an_envelope_that_the_model_left_out_is_not_an_error(capabilities: Capabilities) -> None:
     reading = output_format(list[int], capabilities).read(reply("[1, 2]"))
     assert (reading.value, [step.rule for step in reading.coercions]) == ([1, 2], ["envelope left out"])
 
@@ -176,7 +176,7 @@ def test_a_record_travels_without_an_envelope(capabilities: Capabilities) -> Non
     assert (reading.value, reading.coercions) == (Person("Ann", 42), ())
 
 
-def test_a_record_with_one_field_named_value_is_not_taken_for_an_envelope() -> None:
+def test_a_record_with_one_field_named_value_is_not_mistaken_for_an_envelope() -> None:
     @dataclass
     class Box:
         value: int
@@ -249,7 +249,7 @@ def test_a_strategy_that_the_model_has_can_be_asked_for(asked: Strategy) -> None
         (Strategy.JSON_MODE, NOTHING, "none"),
     ],
 )
-def test_a_strategy_that_the_model_has_not_is_a_fault(
+def test_a_strategy_that_the_model_has_not_is_a_problem(
     asked: Strategy, capabilities: Capabilities, has: str
 ) -> None:
     with pytest.raises(StrategyError) as caught:
@@ -263,13 +263,13 @@ def test_text_can_be_asked_for_in_words(asked: Strategy) -> None:
 
 
 @pytest.mark.parametrize("asked", [Strategy.JSON_SCHEMA, Strategy.GRAMMAR, Strategy.JSON_MODE])
-def test_structure_asked_for_plain_text_is_a_fault(asked: Strategy) -> None:
+def test_structure_asked_for_plain_text_is_a_problem(asked: Strategy) -> None:
     with pytest.raises(StrategyError) as caught:
         output_format(str, STRICT, asked)
     assert str(caught.value) == f"the strategy {asked} needs a structured type, and the type is plain text"
 
 
-def test_text_asked_for_a_type_with_structure_is_a_fault() -> None:
+def test_text_asked_for_a_type_with_structure_is_a_problem() -> None:
     with pytest.raises(StrategyError) as caught:
         output_format(Person, STRICT, Strategy.TEXT)
     assert str(caught.value) == "the strategy text is for str; Person needs a structured strategy"
@@ -313,7 +313,7 @@ def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
     )
 
 
-def test_problems_of_a_users_parser_are_told_with_their_place() -> None:
+def test_problems_of_a_custom_parser_are_reported_with_their_path() -> None:
     strategies = select_strategies(Celsius(), STRICT, None, "tiny")
     chosen = strategies.output_format(strategies.options[0])
     with pytest.raises(OutputParsingError) as caught:

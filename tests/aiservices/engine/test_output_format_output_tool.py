@@ -119,7 +119,7 @@ def test_the_tool_is_described_by_the_docstring_of_the_type() -> None:
     assert tool.description == "A person of a text."
 
 
-def test_a_type_without_a_docstring_is_given_by_a_tool_that_says_what_to_do() -> None:
+def test_the_output_tool_of_a_type_without_a_docstring_has_a_default_description() -> None:
     class Plains(Protocol):
         def plain(self, text: str) -> Plain: ...
 
@@ -155,7 +155,7 @@ def test_a_call_is_read_without_a_note() -> None:
     assert read(calling(ANN)) == Reading(Person("Ann", 31), ())
 
 
-def test_words_beside_the_call_are_no_part_of_the_answer() -> None:
+def test_text_next_to_the_call_is_not_part_of_the_answer() -> None:
     assert read(calling(ANN, text="I will call the tool.")) == Reading(Person("Ann", 31), ())
 
 
@@ -180,7 +180,7 @@ def test_calls_with_values_that_only_python_holds_equal_are_different() -> None:
     assert caught.value.problems == (Problem("$", said),)
 
 
-def test_values_that_only_python_holds_equal_are_different_inside_of_a_list_too() -> None:
+def test_values_that_only_python_holds_equal_are_different_inside_a_list_too() -> None:
     parser = typed(list[bool | int])
     reply = calling("[true]", "[1]", name="value")
     with pytest.raises(OutputParsingError) as caught:
@@ -194,7 +194,7 @@ def test_the_call_of_another_tool_is_an_error() -> None:
     assert refused(calling(ANN, name="search")) == (ANN, (Problem("$", said),))
 
 
-def test_the_call_of_another_tool_beside_the_right_one_is_an_error() -> None:
+def test_the_call_of_another_tool_next_to_the_right_one_is_an_error() -> None:
     calls = (ToolCall("1", "Person", ANN), ToolCall("2", "search", "{}"))
     said = "expected a call of Person and no other; the model called search"
     assert refused(ChatReply(AiMessage("", calls))) == (f"{ANN}\n{{}}", (Problem("$", said),))
@@ -206,7 +206,7 @@ def test_an_answer_in_text_is_read_and_it_is_noted() -> None:
     )
 
 
-def test_what_reading_took_comes_after_the_note() -> None:
+def test_coercions_come_after_the_note() -> None:
     reading = read(ChatReply(AiMessage('{"name": "Ann", "age": "31"}')))
     assert reading.coercions[0].rule == "text instead of a call of Person"
     assert [coercion.path for coercion in reading.coercions] == ["$", "$.age"]
@@ -217,7 +217,7 @@ def test_a_reply_with_neither_text_nor_call_is_an_error() -> None:
     assert (text, [problem.path for problem in problems]) == ("", ["$"])
 
 
-def test_arguments_that_do_not_fit_are_told_as_those_of_a_text() -> None:
+def test_invalid_arguments_are_reported_like_an_invalid_text() -> None:
     assert refused(calling('{"name": "Ann"}'))[1] == typed_problems('{"name": "Ann"}')
 
 
@@ -228,19 +228,19 @@ def typed_problems(text: str) -> tuple[Problem, ...]:
 
 
 @pytest.mark.parametrize("arguments", ["", "{", "null", "[]", ANN[:-1]])
-def test_arguments_that_are_no_whole_object_are_an_error(arguments: str) -> None:
+def test_arguments_that_are_not_a_whole_object_are_an_error(arguments: str) -> None:
     with pytest.raises(OutputParsingError):
         read(calling(arguments))
 
 
-def test_calls_made_while_the_model_refuses_are_no_answer() -> None:
+def test_calls_in_a_refusal_are_not_an_answer() -> None:
     reply = ChatReply(AiMessage("", (ToolCall("1", "Person", ANN),)), refusal="No.")
     with pytest.raises(RefusalError) as caught:
         create(People, ScriptedChatModel([reply], capabilities=TOOLS)).person("x")
     assert str(caught.value) == "People.person: the model refused: No."
 
 
-def test_a_call_that_was_cut_off_is_no_answer() -> None:
+def test_a_call_that_was_cut_off_is_not_an_answer() -> None:
     reply = ChatReply(AiMessage("", (ToolCall("1", "Person", ANN),)), FinishReason.LENGTH)
     with pytest.raises(TruncatedError) as caught:
         create(People, ScriptedChatModel([reply], capabilities=TOOLS)).person("x")
@@ -249,7 +249,7 @@ def test_a_call_that_was_cut_off_is_no_answer() -> None:
     )
 
 
-def test_the_result_tells_of_the_tool_in_every_kind_of_call() -> None:
+def test_the_result_has_the_tool_run_in_every_kind_of_call() -> None:
     service = create(People, ScriptedChatModel([calling(ANN)] * 4, capabilities=TOOLS))
 
     async def streamed() -> Result[Person]:
@@ -303,7 +303,7 @@ def test_items_come_from_the_arguments() -> None:
     assert (list(service.each("x")), asyncio.run(collected())) == (BOTH, BOTH)
 
 
-def test_items_that_come_as_text_instead_are_handed_over_at_the_end() -> None:
+def test_items_that_come_as_text_instead_are_yielded_at_the_end() -> None:
     service = create(People, ScriptedChatModel([ChatReply(AiMessage(TWO))], capabilities=TOOLS))
     assert list(service.each("x")) == BOTH
 

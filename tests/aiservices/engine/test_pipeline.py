@@ -158,7 +158,7 @@ def test_an_interceptor_has_things_done_in_every_kind_of_call() -> None:
     assert (replies, done) == (["a", "b", "c"], ["done"] * 3)
 
 
-def test_what_an_interceptor_emits_is_no_text_of_a_stream_unless_it_is_a_delta() -> None:
+def test_what_an_interceptor_emits_is_not_a_text_of_a_stream_unless_it_is_a_delta() -> None:
     def emitting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit("an event")
         yield Emit(ReplyDelta("so: "))
@@ -177,7 +177,7 @@ def ended(reply: ChatReply, kind: type[AiServiceError]) -> Any:
     return caught.value
 
 
-def test_a_refusal_is_an_error_with_what_the_model_said() -> None:
+def test_a_refusal_is_an_error_with_the_text_of_the_model() -> None:
     reply = ChatReply(AiMessage("Well"), usage=Usage(3, 1), refusal="I cannot help with that")
     error = ended(reply, RefusalError)
     assert (str(error), error.text, error.reason, error.usage, len(error.attempts)) == (
@@ -261,7 +261,7 @@ def test_an_error_notes_the_method_that_it_left() -> None:
     assert (str(caught.value), caught.value.__notes__) == ("401", ["in Chat.chat"])
 
 
-def test_what_may_pass_is_asked_again() -> None:
+def test_a_temporary_error_is_retried() -> None:
     model = ScriptedChatModel([PASSING, ModelConnectionError("gone", retryable=True), "hi"])
     result = create(Chat, model, budget=AT_ONCE).chat("x")
     assert (result.value, [(attempt.text, str(attempt.error)) for attempt in result.attempts]) == (
@@ -275,7 +275,7 @@ def test_an_attempt_names_its_model_and_its_time() -> None:
     assert (attempt.model, attempt.seconds >= 0) == ("tiny", True)
 
 
-def test_what_may_pass_is_asked_again_in_async_calls() -> None:
+def test_a_temporary_error_is_retried_in_async_calls() -> None:
     class Async(Protocol):
         async def chat(self, text: str) -> str: ...
 
@@ -290,19 +290,19 @@ def test_no_more_attempts_are_made_than_the_budget_has() -> None:
     assert (len(model.requests), len(caught.value.attempts)) == (4, 4)
 
 
-def test_what_will_not_pass_is_asked_once() -> None:
+def test_a_permanent_error_is_not_retried() -> None:
     model = ScriptedChatModel([AuthenticationError("401", status=401)] * 9)
     with pytest.raises(AuthenticationError) as caught:
         create(Chat, model, budget=AT_ONCE).chat("x")
     assert (len(model.requests), [attempt.error for attempt in caught.value.attempts]) == (1, [caught.value])
 
 
-def test_an_error_that_is_none_of_ours_leaves_as_it_is() -> None:
+def test_another_error_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError):
         create(Chat, ScriptedChatModel([ZeroDivisionError()] * 2), budget=AT_ONCE).chat("x")
 
 
-def test_what_the_provider_asks_to_wait_is_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requested_wait_of_the_provider_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
     model = ScriptedChatModel([RateLimitError("429", retryable=True, retry_after=12.5), "hi"])
@@ -401,7 +401,7 @@ def test_a_stream_that_breaks_after_some_text_is_not_begun_again() -> None:
     assert (str(caught.value), caught.value.retryable, model.asked) == ("it broke", True, 1)
 
 
-def test_a_definition_error_at_a_call_holds_the_attempts_so_far() -> None:
+def test_a_definition_error_during_a_call_has_the_attempts_so_far() -> None:
     def wrong(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield from proceed(invocation)
         raise DefinitionError([DefinitionProblem("Chat.chat", "wrong after all")])

@@ -79,7 +79,7 @@ def counter(*script: Any, told: Any, **settings: Any) -> Counter:
 
 
 @every_kind
-def test_every_step_of_a_call_is_told_in_its_order(kind: str) -> None:
+def test_every_step_of_a_call_is_an_event_in_order(kind: str) -> None:
     told = Told()
     assert KINDS[kind](counter(DOWN, CALLS_TOOL, "many", ONE, told=told, tools=[half])) == 1
     assert told.names == [
@@ -100,7 +100,7 @@ def test_every_step_of_a_call_is_told_in_its_order(kind: str) -> None:
 
 
 @every_kind
-def test_a_call_that_fails_is_told_with_its_error(kind: str) -> None:
+def test_a_call_that_fails_is_reported_with_its_error(kind: str) -> None:
     told = Told()
     with pytest.raises(ServiceOutputError) as caught:
         KINDS[kind](counter("many", told=told, retry=None))
@@ -135,7 +135,7 @@ def test_a_listener_of_async_calls_may_be_async() -> None:
     assert told == ["CallStarted", "AttemptStarted", "ReplyReceived", "CallCompleted"]
 
 
-def test_the_answer_is_told_as_interceptors_left_it() -> None:
+def test_listeners_get_the_answer_after_all_interceptors() -> None:
     told = Told()
     counter(ONE, told=told).count("x")
     last = told.events[-1]
@@ -147,14 +147,14 @@ def test_the_answer_is_told_as_interceptors_left_it() -> None:
     )
 
 
-def test_a_request_that_failed_is_told_with_its_model() -> None:
+def test_a_request_that_failed_is_reported_with_its_model() -> None:
     told = Told()
     counter(DOWN, ONE, told=told).count("x")
     (failed,) = [event for event in told.events if isinstance(event, ReplyFailed)]
     assert (failed.model, failed.error) == ("scripted", DOWN)
 
 
-def test_items_are_told_of_as_well() -> None:
+def test_completed_items_are_events() -> None:
     told = Told()
     assert list(counter('{"value": [1, 2]}', told=told).each("x")) == [1, 2]
     assert (told.names[0], told.names[-1]) == ("CallStarted", "CallCompleted")

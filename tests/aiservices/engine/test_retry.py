@@ -133,7 +133,7 @@ def test_nothing_else_of_the_request_changes() -> None:
     assert second == ChatRequest(second.messages, first.options, first.response_format, first.tooling)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     model = scripted('{"age": "old"}', ANN)
     people(model).person("x")
     with pytest.raises(ServiceOutputError) as caught:
@@ -143,7 +143,7 @@ def test_all_problems_are_told_at_once() -> None:
     assert model.requests[1].messages[-1].text.splitlines()[1:-1] == lines
 
 
-def test_twenty_problems_are_told_and_the_rest_is_counted() -> None:
+def test_the_model_gets_twenty_problems_and_the_number_of_others() -> None:
     class Numbers(Protocol):
         def numbers(self, text: str) -> list[int]: ...
 
@@ -205,7 +205,7 @@ def test_text_instead_of_a_call_is_answered_by_the_user() -> None:
     assert (first, second, type(third)) == (UserMessage("x"), AiMessage("I do not know."), UserMessage)
 
 
-def test_the_instructions_are_still_said_once() -> None:
+def test_the_instructions_are_sent_once() -> None:
     model = scripted(OLD, ANN, capabilities=Capabilities())
     people(model).person("x")
     instructions = model.requests[0].messages[0].text.removeprefix("x\n\n")
@@ -284,7 +284,7 @@ def test_less_than_one_answer_cannot_be_asked_for(most: int) -> None:
     assert str(caught.value) == f"Retry: max_attempts is {most}; it must be at least 1"
 
 
-def test_a_mode_that_is_none_is_told_with_everything_else() -> None:
+def test_an_unknown_mode_is_reported_with_all_other_problems() -> None:
     with pytest.raises(DefinitionError) as caught:
         Retry(0, mode="parts")  # type: ignore[arg-type]
     assert str(caught.value) == (
@@ -369,7 +369,7 @@ def test_a_model_error_that_will_not_pass_is_not_asked_again(kind: str) -> None:
     assert len(model.requests) == 1
 
 
-def test_nothing_is_asked_again_once_an_item_was_handed_out() -> None:
+def test_no_answer_is_requested_again_after_an_item_was_yielded() -> None:
     model = scripted(f'{{"value": [{ANN}, {OLD}]}}', f'{{"value": [{ANN}]}}')
     given: list[Person] = []
     with pytest.raises(ServiceOutputError) as caught:
@@ -377,7 +377,7 @@ def test_nothing_is_asked_again_once_an_item_was_handed_out() -> None:
     assert (len(model.requests), caught.value.text) == (1, OLD)
 
 
-def test_nothing_is_asked_again_once_an_item_was_handed_out_in_async_calls() -> None:
+def test_no_answer_is_requested_again_after_an_item_was_yielded_in_async_calls() -> None:
     model = scripted(f'{{"value": [{ANN}, {OLD}]}}', f'{{"value": [{ANN}]}}')
     with pytest.raises(ServiceOutputError) as caught:
         asyncio.run(collected(people(model).aeach("x")))
@@ -392,7 +392,7 @@ def test_a_list_that_breaks_off_after_an_item_is_not_asked_for_again() -> None:
     assert (given, len(model.requests)) == ([Person("Ann", 31)], 1)
 
 
-def test_a_list_is_asked_for_again_while_no_item_was_handed_out() -> None:
+def test_a_list_is_asked_for_again_while_no_item_was_yielded() -> None:
     model = scripted("There are none.", f'{{"value": [{ANN}]}}')
     assert (list(people(model).each("x")), len(model.requests)) == ([Person("Ann", 31)], 2)
 
@@ -450,7 +450,7 @@ def test_an_interceptor_inside_has_its_changes_made_to_each_attempt() -> None:
     )
 
 
-def test_a_retry_holds_nothing_of_a_call() -> None:
+def test_a_retry_has_no_state_of_a_call() -> None:
     service = people(scripted(OLD, ANN, OLD, ANN), Retry(2))
     assert [service.person("x"), service.person("x")] == [Person("Ann", 31)] * 2
 

@@ -106,7 +106,7 @@ def schema_of(model: ScriptedChatModel, number: int) -> Any:
 # what is asked
 
 
-def test_the_model_is_shown_its_answer_and_asked_for_the_part_alone() -> None:
+def test_the_model_gets_its_answer_and_is_asked_for_the_field_only() -> None:
     model = scripted(OLD, '{"age": 31}')
     assert service(model).person("x") == Person("Ann", 31)
     assert model.requests[1].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(TOLD))
@@ -118,12 +118,12 @@ def test_the_model_is_shown_its_answer_and_asked_for_the_part_alone() -> None:
     }
 
 
-def test_an_answer_in_an_envelope_is_mended_inside_of_it() -> None:
+def test_an_answer_in_an_envelope_is_repaired_inside_it() -> None:
     model = scripted('{"value": [{"name": "Ann", "age": "x"}]}', '{"value_0_age": 31}')
     assert service(model).everyone("x") == [Person("Ann", 31)]
 
 
-def test_an_answer_in_strict_mode_is_mended_in_strict_mode() -> None:
+def test_an_answer_in_strict_mode_is_repaired_in_strict_mode() -> None:
     pairs = '{"value": [{"key": "a", "value": {"name": "Ann", "age": "x"}}]}'
     model = scripted(pairs, '{"value_a_age": 31}', capabilities=STRICT)
     assert service(model).team("x") == {"a": Person("Ann", 31)}
@@ -154,7 +154,7 @@ def test_where_no_schema_is_sent_the_instructions_are_those_of_the_parts(strateg
     assert '"name"' not in model.requests[1].messages[-1].text
 
 
-def test_examples_are_not_shown_again() -> None:
+def test_examples_are_not_sent_with_a_request_for_fields() -> None:
     """Examples show whole answers, but only a part is requested."""
     model = scripted(OLD, '{"age": 31}')
     assert service(model).shown("x") == Person("Ann", 31)
@@ -162,7 +162,7 @@ def test_examples_are_not_shown_again() -> None:
     assert model.requests[1].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(TOLD))
 
 
-def test_examples_are_shown_again_where_the_whole_is_asked_for() -> None:
+def test_examples_are_sent_again_when_the_whole_answer_is_requested() -> None:
     model = scripted("none", '{"name": "Ann", "age": 31}')
     assert service(model).shown("x") == Person("Ann", 31)
     assert model.requests[1].messages[:2] == model.requests[0].messages[:2]
@@ -194,7 +194,7 @@ def test_parts_that_do_not_fit_are_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("second", ["{}", '{"other": 1}', "I do not know.", '{"age": '])
-def test_a_reply_without_the_parts_leaves_the_answer_to_be_mended(second: str) -> None:
+def test_a_reply_without_the_parts_leaves_the_answer_to_be_repaired(second: str) -> None:
     """The final answer has the return type, after a second request for the fields or for the whole."""
     model = scripted(OLD, second, '{"name": "Ann", "age": 31}')
     assert service(model).person("x") == Person("Ann", 31)
@@ -223,13 +223,13 @@ def test_each_step_of_the_reading_is_on_the_result() -> None:
     }
 
 
-def test_what_stood_around_the_parts_is_on_the_result() -> None:
+def test_coercions_of_the_repaired_fields_are_on_the_result() -> None:
     """The Result lists all coercions, including those of the second answer."""
     result = service(scripted(OLD, 'Here: {"age": 31}')).told("x")
     assert len(result.coercions) == 2
 
 
-def test_the_error_at_the_end_tells_of_the_whole_with_all_attempts() -> None:
+def test_the_final_error_has_the_whole_answer_and_all_attempts() -> None:
     model = scripted(OLD, '{"age": "older"}')
     with pytest.raises(ServiceOutputError) as caught:
         service(model, attempts=2).person("x")

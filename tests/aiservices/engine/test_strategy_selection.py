@@ -92,7 +92,7 @@ def test_every_fallbacks_ends_with_the_prompt_and_has_no_option_twice() -> None:
         assert (told[-1], len(told)) == ("prompt", len(set(told)))
 
 
-def test_each_option_says_what_makes_it_possible() -> None:
+def test_each_option_has_a_reason() -> None:
     assert [strategy_option.reason for strategy_option in strategies_for(Person, EVERYTHING).options] == [
         "tiny supports JSON Schema",
         "tiny supports JSON Schema",
@@ -103,7 +103,7 @@ def test_each_option_says_what_makes_it_possible() -> None:
     ]
 
 
-def test_a_option_says_what_the_model_lacks_of_those_above() -> None:
+def test_an_option_names_the_features_that_the_model_lacks() -> None:
     strategy_options = strategies_for(Person, Capabilities(tools=True, json_mode=True)).options
     assert [strategy_option.reason for strategy_option in strategy_options] == [
         "tiny does not support JSON Schema, but calls tools",
@@ -126,7 +126,7 @@ def test_a_strategy_that_was_asked_for_is_the_only_one_with_strict_mode_before()
     ]
 
 
-def test_what_was_asked_for_is_the_reason() -> None:
+def test_a_requested_strategy_is_the_reason() -> None:
     assert {
         strategy_option.reason
         for strategy_option in strategies_for(Person, EVERYTHING, Strategy.OUTPUT_TOOL).options
@@ -142,7 +142,7 @@ def test_what_was_asked_for_is_the_reason() -> None:
         (Strategy.JSON_MODE, Capabilities(constrained=True), "constrained"),
     ],
 )
-def test_what_a_model_cannot_do_cannot_be_asked_for(
+def test_an_unsupported_strategy_cannot_be_requested(
     asked: Strategy, capabilities: Capabilities, has: str
 ) -> None:
     with pytest.raises(StrategyError) as caught:
@@ -170,7 +170,7 @@ def test_text_is_the_one_way_to_ask_for_text(asked: Strategy | None) -> None:
     assert names(str, EVERYTHING, asked) == ["text"]
 
 
-def test_a_strategy_that_no_model_of_a_service_has_is_a_fault_of_its_declaration() -> None:
+def test_a_strategy_that_no_model_of_a_service_has_is_a_problem_of_its_declaration() -> None:
     class People(Protocol):
         def person(self, text: str) -> Person: ...
 
@@ -189,7 +189,7 @@ def test_the_output_format_of_a_option_asks_in_its_strategy_and_gives_its_reason
     ]
 
 
-def test_a_refusal_stands_before_the_reason_of_the_option() -> None:
+def test_a_refusal_comes_before_the_reason_of_the_option() -> None:
     made = strategies_for(Person, EVERYTHING)
     assert made.output_format(made.options[-1], "it was refused").reasons == (
         "it was refused",
@@ -250,7 +250,7 @@ def test_a_schema_that_strict_mode_can_say_is_strict_on_the_strict_options_only(
 
 
 @pytest.mark.parametrize("form", [int, list[Person], Person | None])
-def test_what_is_no_object_travels_in_one_on_every_option_but_the_prompt(form: Any) -> None:
+def test_only_the_prompt_strategy_sends_a_value_without_an_envelope(form: Any) -> None:
     made = strategies_for(form, EVERYTHING)
     said = "the value is sent in an object, under the key 'value'"
     assert [said in made.output_format(strategy_option).reasons for strategy_option in made.options] == [

@@ -224,11 +224,11 @@ def completed_fields(form: Any, *pieces: str) -> list[tuple[str | int, Any]]:
     return [tuple(event) for event in service.grow("x").events() if type(event) is FieldCompleted]
 
 
-def test_items_of_a_list_are_told_by_their_index() -> None:
+def test_items_of_a_list_are_reported_by_their_index() -> None:
     assert completed_fields(list[int], '{"value": [1', "2, 3", "4", "]}") == [(0, 12), (1, 34)]
 
 
-def test_members_of_a_dict_are_told_by_their_key() -> None:
+def test_members_of_a_dict_are_reported_by_their_key() -> None:
     assert completed_fields(dict[str, int], '{"a": 1', "2, ", '"b": 3}') == [("a", 12), ("b", 3)]
 
 
@@ -260,11 +260,11 @@ class Counted:
     tags: list[str] = field(default_factory=list)
 
 
-def test_the_fields_of_a_typed_dict_are_told() -> None:
+def test_the_fields_of_a_typed_dict_are_events() -> None:
     assert completed_fields(Titled, '{"title": "A', ' b"}') == [("title", "A b")]
 
 
-def test_the_fields_of_a_named_tuple_are_told_once_each() -> None:
+def test_each_field_of_a_named_tuple_is_one_event() -> None:
     results = completed_fields(Pair, '{"left": 1, ', '"right": 2}')
     assert results == [("left", 1), ("right", 2)]
 
@@ -276,7 +276,7 @@ def test_a_class_variable_is_not_a_field() -> None:
     ]
 
 
-def test_a_field_that_the_model_left_out_is_told_with_its_default() -> None:
+def test_a_field_that_the_model_left_out_is_reported_with_its_default() -> None:
     assert completed_fields(Counted, '{"name": "Ann"', "}") == [("name", "Ann"), ("tags", [])]
 
 
@@ -483,7 +483,7 @@ def test_the_async_with_block_ends_the_request() -> None:
     assert (asyncio.run(read()), model.closed) == (0, 1)
 
 
-def test_an_error_in_the_with_block_ends_the_request_and_goes_on() -> None:
+def test_an_error_in_the_with_block_ends_the_request_and_continues() -> None:
     model = EndlessModel()
     with pytest.raises(ZeroDivisionError), people(model).write("x") as stream:
         _ = 1 // int(next(iter(stream)).done)
@@ -750,7 +750,7 @@ def test_the_server_sees_that_the_task_was_cancelled(loopback: Loopback) -> None
     assert asyncio.run(read())
 
 
-def test_the_pieces_are_shown_as_the_server_sends_them(loopback: Loopback) -> None:
+def test_chunks_are_yielded_as_the_server_sends_them(loopback: Loopback) -> None:
     second = threading.Event()
     pieces = (delta(content='{"name": "Ann"'), delta(content=', "age": 31}'), delta("stop"), DONE)
     loopback.reply(sse(*pieces, wait_before={1: second}))

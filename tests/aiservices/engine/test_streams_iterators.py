@@ -109,7 +109,7 @@ def test_items_come_in_their_order_each_once(kind: str) -> None:
 
 
 @both
-def test_an_item_is_handed_over_as_soon_as_it_is_complete(kind: str) -> None:
+def test_an_item_is_yielded_as_soon_as_it_is_complete(kind: str) -> None:
     model = PiecewiseModel(['{"value": [' + ANN, ", ", BOB, "]}"])
     service = people(model)
 
@@ -202,7 +202,7 @@ def test_an_event_of_an_interceptor_is_not_an_item(kind: str) -> None:
 
 
 @both
-def test_the_items_before_one_that_does_not_fit_are_handed_over_first(kind: str) -> None:
+def test_the_items_before_an_invalid_one_are_yielded_first(kind: str) -> None:
     model = PiecewiseModel(words_of(listed(ANN, BOB, OLD, ANN)))
     items, error = items_of(people(model), kind)
     assert isinstance(error, ServiceOutputError)
@@ -397,7 +397,7 @@ def over_http(loopback: Loopback) -> OpenAiChatModel:
     return OpenAiChatModel("m", base_url=loopback.base_url, api_key="k", capabilities=PLAIN)
 
 
-def test_items_are_handed_over_while_the_server_is_still_writing(loopback: Loopback) -> None:
+def test_items_are_yielded_while_the_server_is_still_writing(loopback: Loopback) -> None:
     rest = threading.Event()
     pieces = (delta(content='{"value": [' + ANN + ","), delta(content=BOB + "]}"), delta("stop"), DONE)
     loopback.reply(sse(*pieces, wait_before={1: rest}))

@@ -40,7 +40,7 @@ from aiservices.tools.toolbox import ToolLimits
 
 
 @every_call_kind
-def test_the_text_of_an_error_is_not_told_to_the_model(kind: str) -> None:
+def test_the_model_does_not_get_the_text_of_an_error(kind: str) -> None:
     def fail() -> None:
         raise Unsafe("password is 1234")
 
@@ -60,7 +60,7 @@ def test_the_result_has_the_error_itself() -> None:
     assert (run.result, run.arguments, str(run.error)) == (None, {}, "password is 1234")
 
 
-def test_a_tool_exception_is_told_to_the_model() -> None:
+def test_the_model_gets_the_text_of_a_tool_exception() -> None:
     def fail() -> None:
         raise ToolException("There is no such city; ask for another.")
 
@@ -88,7 +88,7 @@ def test_a_tool_has_so_much_time(asynchronous: bool) -> None:
     assert messages_to(model)[-1] == ToolMessage("c1", "slow", "The tool slow did not finish in time.")
 
 
-def test_the_limit_holds_for_tools_that_say_no_other() -> None:
+def test_the_timeout_of_the_limits_applies_to_tools_without_one() -> None:
     left = threading.Event()
 
     @tool(timeout=5)
@@ -161,7 +161,7 @@ def test_an_async_tool_that_cancels_itself_does_not_cancel_the_call() -> None:
 
 
 @pytest.mark.parametrize("timeout", [None, 5.0])
-def test_who_cancels_a_call_cancels_its_tools(timeout: float | None) -> None:
+def test_cancelling_a_call_cancels_its_tools(timeout: float | None) -> None:
     seen: list[str] = []
 
     async def slow() -> None:
@@ -185,7 +185,7 @@ def test_who_cancels_a_call_cancels_its_tools(timeout: float | None) -> None:
     assert (seen, len(model.requests)) == (["cancelled"] * 2, 1)
 
 
-def test_an_unknown_tool_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_tool_is_answered_with_the_names_of_the_tools() -> None:
     assert tool_result_text(add, call=("sub", "{}")) == "There is no tool sub. The tools are: add."
 
 
@@ -202,7 +202,7 @@ def test_an_unknown_tool_is_told_with_those_that_there_are() -> None:
         ('{"a": 1, "b": "x"}', 'The arguments cannot be read:\n- $.b: expected an integer, found "x"'),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_with_their_problems(arguments: str, said: str) -> None:
+def test_arguments_that_do_not_fit_are_reported_with_their_problems(arguments: str, said: str) -> None:
     ran: list[Any] = []
 
     @tool(name="add")
@@ -263,7 +263,7 @@ def test_arguments_in_the_words_of_strict_mode_are_read_back() -> None:
 # what is said of errors
 
 
-def test_who_says_what_the_model_is_told_sees_the_call() -> None:
+def test_a_function_of_tool_errors_gets_the_call() -> None:
     seen: list[ToolRun] = []
 
     def noted(run: ToolRun) -> str:
@@ -290,7 +290,7 @@ def test_who_says_what_the_model_is_told_sees_the_call() -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 @every_call_kind
-def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int) -> None:
+def test_a_function_of_tool_errors_may_end_the_call(kind: str, number: int) -> None:
     def fail() -> None:
         raise Unsafe("secret")
 
@@ -302,7 +302,7 @@ def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int
     assert (caught.value.call.name, len(caught.value.attempts)) == ("fail", 1)
 
 
-def test_an_error_of_ours_that_ends_the_call_is_not_wrapped() -> None:
+def test_an_error_of_the_library_that_ends_the_call_is_not_wrapped() -> None:
     with pytest.raises(ToolError) as caught:
         text_service(
             strict_provider(tool_calls_reply(("sub", "{}"))), add, tool_errors=ToolErrors(unknown=reraise)

@@ -71,7 +71,7 @@ class Strange:
         (Word.HELLO, "hello"),
     ],
 )
-def test_a_result_is_told_as_text_or_as_json(result: Any, said: str) -> None:
+def test_the_model_gets_a_result_as_text_or_as_json(result: Any, said: str) -> None:
     def give() -> Any:
         return result
 
@@ -129,14 +129,14 @@ def cut(text: str, characters: int, whole: int) -> str:
 
 
 @every_call_kind
-def test_the_model_is_told_the_beginning_of_a_long_result_and_that_there_is_more(kind: str) -> None:
+def test_the_model_gets_the_start_of_a_long_result_and_a_note(kind: str) -> None:
     model = strict_provider(tool_calls_reply(("give", "{}")), "Done.")
     limits = ToolLimits(max_characters=10)
     assert CALL_KINDS[kind](text_service(model, giving("0123456789abc"), tool_limits=limits)) == "Done."
     assert messages_to(model)[-1] == ToolMessage("c1", "give", cut("0123456789", 10, 13))
 
 
-def test_five_million_characters_are_not_sent_unless_it_is_said() -> None:
+def test_five_million_characters_are_not_sent_by_default() -> None:
     long = "x" * 5_000_000
     assert tool_result_text(giving(long), call=("give", "{}")) == cut("x" * 100_000, 100_000, 5_000_000)
     unlimited = ToolLimits(max_characters=None)
@@ -152,7 +152,7 @@ def test_the_run_has_the_whole_result_and_how_much_of_it_was_cut() -> None:
     assert (run.result, run.cut, run.text, run.error) == (numbers, 287, cut("[0,1", 4, 291), None)
 
 
-def test_the_event_of_a_tool_that_ran_tells_what_was_cut() -> None:
+def test_the_event_of_a_tool_has_the_number_of_cut_characters() -> None:
     model = strict_provider(tool_calls_reply(("give", "{}")), "Done.")
     stream = text_service(model, giving("abc"), tool_limits=ToolLimits(max_characters=1)).stream("x")
     assert [event.run.cut for event in stream.events() if isinstance(event, ToolFinished)] == [2]
@@ -162,7 +162,7 @@ def test_the_event_of_a_tool_that_ran_tells_what_was_cut() -> None:
     "result", [12345678, 1.25, -1000, True, [1, 2, 3], {"a": 1}, '"text"', None, "123456"]
 )
 @pytest.mark.parametrize("characters", [1, 2, 3])
-def test_what_is_cut_is_no_other_value(result: Any, characters: int) -> None:
+def test_a_truncated_result_is_never_another_value(result: Any, characters: int) -> None:
     said = tool_result_text(
         giving(result), call=("give", "{}"), tool_limits=ToolLimits(max_characters=characters)
     )
@@ -178,7 +178,7 @@ def test_long_texts_of_errors_are_cut_as_well() -> None:
     assert said == cut("No: x", 5, 104)
 
 
-def test_an_immediate_result_is_whole_and_what_is_remembered_of_it_is_cut() -> None:
+def test_an_immediate_result_is_whole_but_memory_stores_the_cut_text() -> None:
     memory = ChatMemory()
     give = tool(return_behavior="immediate")(giving("0123456789"))
     model, limits = strict_provider(tool_calls_reply(("give", "{}"))), ToolLimits(max_characters=3)

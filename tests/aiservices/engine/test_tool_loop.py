@@ -51,7 +51,7 @@ from aiservices.tools.toolbox import ToolLimits
 
 
 @every_call_kind
-def test_the_model_goes_on_with_what_its_tools_gave(kind: str) -> None:
+def test_the_model_continues_with_the_results_of_its_tools(kind: str) -> None:
     model = strict_provider(
         tool_calls_reply(ADD_CALL),
         tool_calls_reply(("add", '{"a": 3, "b": 4}', "c9"), text="More."),
@@ -86,7 +86,7 @@ def test_a_model_that_calls_nothing_runs_nothing() -> None:
     assert (result.value, result.tool_runs) == ("Hello.", ())
 
 
-def test_the_result_tells_what_ran() -> None:
+def test_the_result_has_the_tool_runs() -> None:
     result = text_service(strict_provider(tool_calls_reply(ADD_CALL, ("nope", "{}")), "3"), add).told("x")
     known, unknown = result.tool_runs
     assert (known.name, known.arguments, known.result, known.text, known.error) == (
@@ -305,7 +305,7 @@ def test_after_a_round_that_an_error_ended_a_call_may_be_made_again() -> None:
     assert messages_to(model) == (UserMessage("x"),)
 
 
-def test_errors_of_ours_hold_all_attempts_of_all_rounds() -> None:
+def test_errors_of_the_library_hold_all_attempts_of_all_rounds() -> None:
     model = strict_provider(tool_calls_reply(ADD_CALL), ChatReply(AiMessage("It i"), FinishReason.LENGTH))
     with pytest.raises(AiServiceError) as caught:
         text_service(model, add).ask("x")
@@ -324,7 +324,7 @@ def test_a_preview_shows_the_tools(capabilities: Capabilities) -> None:
 
 
 @pytest.mark.parametrize("ids", [("", ""), ("same", "same"), ("call_1", ""), ("", "call_1")])
-def test_calls_without_an_id_of_their_own_are_told_apart(ids: tuple[str, str]) -> None:
+def test_calls_without_ids_get_unique_ids(ids: tuple[str, str]) -> None:
     first, second = (("add", f'{{"a": {number}, "b": 0}}', id) for number, id in enumerate(ids))
     model = strict_provider(tool_calls_reply(first, second), tool_calls_reply(first), "Done.")
     assert text_service(model, add).ask("x") == "Done."

@@ -36,7 +36,7 @@ from output_parsers import Coercion
 
 
 @every_find_kind
-def test_the_tool_of_the_answer_stands_beside_the_others_and_ends_the_loop(kind: str) -> None:
+def test_the_output_tool_is_offered_with_the_others_and_ends_the_loop(kind: str) -> None:
     model = strict_provider(tool_calls_reply(SEARCH_CALL), tool_calls_reply(("Person", ANN)))
     assert FIND_KINDS[kind](person_service(model)) == Person("Ann", 31)
     tooling = model.requests[1].tooling
@@ -56,7 +56,7 @@ def test_the_tool_of_the_answer_stands_beside_the_others_and_ends_the_loop(kind:
 
 @every_find_kind
 @pytest.mark.parametrize("first", [True, False])
-def test_calls_beside_the_answer_are_not_run_and_are_seen_in_the_attempt(kind: str, first: bool) -> None:
+def test_calls_next_to_the_answer_are_not_run_and_are_seen_in_the_attempt(kind: str, first: bool) -> None:
     ran: list[str] = []
 
     @tool(name="search")
@@ -154,7 +154,7 @@ def test_fields_alone_are_asked_for_after_tools_too() -> None:
     )
 
 
-def test_a_native_schema_stands_beside_the_tools() -> None:
+def test_a_native_schema_is_offered_with_the_tools() -> None:
     model = strict_provider(tool_calls_reply(SEARCH_CALL), ANN, capabilities=NATIVE)
     result = person_service(model).told("x")
     assert (result.value, result.strategy) == (Person("Ann", 31), Strategy.JSON_SCHEMA)
@@ -202,7 +202,7 @@ def test_where_the_type_admits_text_the_answer_may_be_the_other() -> None:
         ),
     ],
 )
-def test_what_a_memory_keeps_of_tools_is_what_a_provider_takes(
+def test_a_memory_stores_tool_messages_that_a_provider_accepts(
     capabilities: Capabilities, replies: list[str | ChatReply]
 ) -> None:
     model = strict_provider(*replies, *replies, capabilities=capabilities)

@@ -204,7 +204,7 @@ def assert_chat_rounds(loopback: Loopback, **streaming: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", BLOCKING)
-def test_chat_completions_are_sent_the_tools_and_what_they_gave(
+def test_chat_completions_get_the_tools_and_their_results(
     loopback: Loopback, chat: OpenAiChatModel, kind: str
 ) -> None:
     loopback.reply(chat_call(*TWO), answer("Warm."))
@@ -252,7 +252,7 @@ def assert_responses_rounds(loopback: Loopback, **streaming: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", BLOCKING)
-def test_responses_are_sent_the_tools_and_what_they_gave(
+def test_responses_get_the_tools_and_their_results(
     loopback: Loopback, responses: OpenAiResponsesModel, kind: str
 ) -> None:
     calls = [function_call(id, "forecast", arguments) for id, arguments in TWO]
@@ -270,7 +270,7 @@ def test_a_stream_of_responses_runs_tools(
     assert_responses_rounds(loopback, stream=True)
 
 
-def test_a_server_without_strict_mode_is_not_told_of_it(loopback: Loopback) -> None:
+def test_strict_is_not_sent_to_a_server_without_strict_mode(loopback: Loopback) -> None:
     loopback.reply(chat_call(("call_a", ROME)), answer("Warm."))
     with OpenAiChatModel("m", base_url=loopback.base_url, api_key=KEY, capabilities=TOOLS_ONLY) as model:
         assert service(model).ask("Weather?") == "Warm."
@@ -282,7 +282,7 @@ def test_a_server_without_strict_mode_is_not_told_of_it(loopback: Loopback) -> N
     }
 
 
-def test_the_tool_of_the_answer_is_sent_beside_the_others(loopback: Loopback) -> None:
+def test_the_tool_of_the_answer_is_sent_next_to_the_others(loopback: Loopback) -> None:
     value = {"id": "v", "type": "function", "function": {"name": "int", "arguments": '{"value": 21}'}}
     both = answer(None, finish_reason="tool_calls", tool_calls=[value])
     loopback.reply(chat_call(("call_a", ROME)), both)
@@ -294,7 +294,7 @@ def test_the_tool_of_the_answer_is_sent_beside_the_others(loopback: Loopback) ->
     assert [said["role"] for said in second["messages"]] == ["user", "assistant", "tool"]
 
 
-def test_a_native_schema_is_sent_beside_the_tools(loopback: Loopback, chat: OpenAiChatModel) -> None:
+def test_a_native_schema_is_sent_next_to_the_tools(loopback: Loopback, chat: OpenAiChatModel) -> None:
     loopback.reply(chat_call(("call_a", ROME)), answer('{"value": 21}'))
     assert service(chat).degrees("Weather?").value == 21
     for seen in loopback.requests:
@@ -339,7 +339,7 @@ def test_a_server_that_finishes_calls_with_stop_has_them_run(
     assert loopback.requests[1].json["messages"][1]["content"] == "I look."
 
 
-def test_a_server_that_knows_no_tools_says_so(loopback: Loopback, chat: OpenAiChatModel) -> None:
+def test_the_error_of_a_server_without_tools_is_raised(loopback: Loopback, chat: OpenAiChatModel) -> None:
     loopback.reply(error(400, "this model does not support tools"))
     with pytest.raises(BadRequestError, match="this model does not support tools"):
         service(chat).ask("Weather?")

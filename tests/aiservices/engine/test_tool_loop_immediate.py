@@ -78,7 +78,7 @@ def test_when_a_result_is_the_answer(called: list[str], ends: bool) -> None:
     assert [run.name for run in result.tool_runs] == called
 
 
-def test_the_reply_beside_an_immediate_result_is_the_one_that_called() -> None:
+def test_the_reply_next_to_an_immediate_result_is_the_one_that_called() -> None:
     reply = tool_calls_reply(("now", "{}"), text="I look.")
     result = text_service(strict_provider(reply), immediate("immediate", "now", "x")).told("x")
     assert (result.reply, result.value, result.strategy) == (reply, "x", Strategy.TEXT)
@@ -97,7 +97,7 @@ def test_an_immediate_result_is_of_the_type_of_the_method() -> None:
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
-def test_immediate_items_are_handed_over(capabilities: Capabilities) -> None:
+def test_immediate_items_are_yielded(capabilities: Capabilities) -> None:
     both = [Person("Ann", 31), Person("Bob", 5)]
     model = strict_provider(tool_calls_reply(("now", "{}")), capabilities=capabilities)
     assert list(person_service(model, immediate("immediate", "now", both)).each("x")) == both

@@ -62,7 +62,7 @@ def test_calls_have_a_limit_and_none_beyond_it_runs() -> None:
     assert (str(caught.value), sorted(ran)) == (said, [0, 1])
 
 
-def test_rounds_of_tools_are_no_vain_attempts() -> None:
+def test_rounds_of_tools_do_not_count_as_attempts() -> None:
     model = ScriptedChatModel(
         lambda request: "Done." if len(request.messages) > 12 else endless(request), capabilities=TOOLS
     )
@@ -71,7 +71,7 @@ def test_rounds_of_tools_are_no_vain_attempts() -> None:
     assert (result.value, len(result.attempts)) == ("Done.", 7)
 
 
-def test_a_budget_of_tokens_holds_for_all_rounds() -> None:
+def test_a_budget_of_tokens_applies_to_all_rounds() -> None:
     model = strict_provider(*["a b c d"] * 3, tool_calls_reply(ADD_CALL))
 
     def worded(request: ChatRequest) -> ChatReply:
@@ -86,7 +86,7 @@ def test_a_budget_of_tokens_holds_for_all_rounds() -> None:
     assert (caught.value.limit, len(caught.value.attempts)) == ("tokens", 2)
 
 
-def test_a_request_that_failed_is_made_again_with_what_the_tools_gave() -> None:
+def test_a_failed_request_is_repeated_with_the_results_of_the_tools() -> None:
     down = ModelServerError("down", status=500, retryable=True)
     model = strict_provider(tool_calls_reply(ADD_CALL), down, "3")
     assert text_service(model, add).ask("x") == "3"

@@ -43,7 +43,7 @@ def events_of(stream: Stream[Any]) -> list[str]:
     return told
 
 
-def test_a_stream_tells_of_its_tools() -> None:
+def test_a_stream_yields_the_events_of_tools() -> None:
     model = strict_provider(tool_calls_reply(ADD_CALL, ("nope", "{}")), "It is 3.")
     assert events_of(text_service(model, add).stream("x")) == [
         "AttemptStarted",
@@ -90,7 +90,7 @@ def test_items_are_not_read_from_the_arguments_of_other_tools() -> None:
     assert len(model.requests) == 2
 
 
-def test_texts_are_what_the_model_says_between_its_tools() -> None:
+def test_texts_include_those_between_tool_calls() -> None:
     model = strict_provider(tool_calls_reply(ADD_CALL, text="I add. "), "It is 3.")
 
     assert list(text_service(model, add).texts("x")) == ["I ", "add. ", "It ", "is ", "3."]

@@ -39,7 +39,7 @@ def test_a_decorated_class_comes_back_itself() -> None:
     assert system_message("s")(options(seed=1)(P)) is P
 
 
-def test_everything_said_of_a_function_is_kept() -> None:
+def test_all_declarations_of_a_function_are_stored() -> None:
     model = ScriptedChatModel([])
 
     @user_message("u")
@@ -67,7 +67,7 @@ def test_nothing_is_declared_of_other_things(thing: object) -> None:
     assert declaration_of(thing) == Declaration()
 
 
-def test_options_said_twice_are_merged_and_the_upper_line_wins() -> None:
+def test_repeated_options_are_merged_and_the_upper_decorator_wins() -> None:
     @options(temperature=0.0, seed=1)
     @options(temperature=1.0, max_tokens=5)
     def ask(self: object) -> bool: ...
@@ -91,7 +91,7 @@ def test_a_decorator_can_be_kept_and_used_again() -> None:
     )
 
 
-def test_an_interface_has_what_was_said_of_its_nearest_base() -> None:
+def test_an_interface_inherits_the_declaration_of_its_nearest_base() -> None:
     @system_message("parent")
     class Parent(Protocol): ...
 
@@ -100,7 +100,7 @@ def test_an_interface_has_what_was_said_of_its_nearest_base() -> None:
     assert declaration_of(Child).system == TemplateSource("parent")
 
 
-def test_what_a_child_says_is_not_said_of_its_parent() -> None:
+def test_the_declaration_of_a_child_does_not_change_its_parent() -> None:
     @system_message("parent")
     class Parent(Protocol): ...
 
@@ -136,7 +136,7 @@ def test_a_system_message_can_be_a_callable() -> None:
     assert declaration_of(ask).system is by_text
 
 
-def test_a_file_is_kept_with_the_module_beside_which_it_stands() -> None:
+def test_a_file_is_stored_with_the_module_that_declares_it() -> None:
     @user_message(from_file=Path("prompts") / "ask.txt")
     def ask(self: object) -> bool: ...
 
@@ -157,7 +157,7 @@ def test_a_structured_prompt_is_found_on_its_class_and_below() -> None:
     )
 
 
-def test_other_classes_are_no_structured_prompts() -> None:
+def test_other_classes_are_not_structured_prompts() -> None:
     assert structured_prompt_of(str) is None
 
 
@@ -169,13 +169,13 @@ def test_a_prompt_needs_a_template_or_a_file(decorator: Any) -> None:
 
 
 @pytest.mark.parametrize("decorator", [user_message, system_message, structured_prompt])
-def test_a_prompt_takes_no_template_beside_a_file(decorator: Any) -> None:
+def test_a_prompt_takes_a_template_or_a_file_but_not_both(decorator: Any) -> None:
     with pytest.raises(TypeError) as caught:
         decorator("text", from_file="ask.txt")
     assert str(caught.value) == f"{decorator.__name__} takes a template or from_file: one of them"
 
 
-def test_a_system_message_takes_no_callable_beside_a_file() -> None:
+def test_a_system_message_takes_a_callable_or_a_file_but_not_both() -> None:
     with pytest.raises(TypeError) as caught:
         system_message(lambda: "s", from_file="ask.txt")
     assert str(caught.value) == "system_message takes a template, a callable or from_file: one of them"
@@ -188,7 +188,7 @@ def test_a_template_must_be_text() -> None:
     assert str(caught.value) == "user_message takes its template as a str, not int"
 
 
-def test_a_decorator_without_its_brackets_is_told() -> None:
+def test_a_decorator_without_its_brackets_is_reported() -> None:
     def ask(self: object) -> bool: ...
 
     wrong: Any = ask
@@ -197,7 +197,7 @@ def test_a_decorator_without_its_brackets_is_told() -> None:
     assert str(caught.value) == "user_message takes its template as a str, not function"
 
 
-def test_names_are_those_of_the_scopes_around_a_function() -> None:
+def test_names_come_from_the_scopes_that_enclose_a_function() -> None:
     class Item: ...
 
     class P:
@@ -227,7 +227,7 @@ def test_a_local_alias_is_found() -> None:
     assert enclosing_names(sys._getframe(), P.ask) == {"Items": Items}
 
 
-def test_variables_of_callers_are_never_taken_for_types() -> None:
+def test_variables_of_callers_are_never_mistaken_for_types() -> None:
     def called_with_a_variable_of_that_name(Item: object) -> dict[str, Any]:
         return enclosing_names(sys._getframe(), interface())
 

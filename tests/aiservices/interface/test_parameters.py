@@ -64,13 +64,13 @@ def test_an_annotation_gives_a_role(annotation: Any, role: Role | None) -> None:
     assert roles(ask) == [role]
 
 
-def test_unions_are_taken_apart_into_their_types() -> None:
+def test_unions_are_split_into_their_types() -> None:
     def ask(self: object, x: int | Annotated[str, "a note"] | None) -> bool: ...
 
     assert parameters(ask) == (Parameter("x", None, (int, str, None)),)
 
 
-def test_a_parameter_with_two_roles_is_a_fault() -> None:
+def test_a_parameter_with_two_roles_is_a_problem() -> None:
     def ask(self: object, x: Annotated[str, MemoryId, UserName]) -> bool: ...
 
     with pytest.raises(RoleError) as caught:
@@ -78,7 +78,7 @@ def test_a_parameter_with_two_roles_is_a_fault() -> None:
     assert caught.value.args == ("the parameter x has two roles: MemoryId and UserName; keep one of them",)
 
 
-def test_a_role_that_two_parameters_have_is_a_fault() -> None:
+def test_a_role_that_two_parameters_have_is_a_problem() -> None:
     def ask(self: object, a: Annotated[str, MemoryId], b: Annotated[int, MemoryId]) -> bool: ...
 
     with pytest.raises(RoleError) as caught:
@@ -86,7 +86,7 @@ def test_a_role_that_two_parameters_have_is_a_fault() -> None:
     assert caught.value.args == ("the parameters a and b have the same role, MemoryId",)
 
 
-def test_all_faults_of_the_roles_are_told_at_once() -> None:
+def test_all_problems_of_the_roles_are_reported_together() -> None:
     def ask(
         self: object,
         x: Annotated[ChatOptions, MemoryId],

@@ -125,17 +125,17 @@ def functions(cls: type) -> list[Any]:
 
 
 @pytest.mark.parametrize("function", functions(Stubs))
-def test_a_body_that_says_nothing_is_a_stub(function: Callable[..., Any]) -> None:
+def test_an_empty_body_is_a_stub(function: Callable[..., Any]) -> None:
     assert is_stub(function)
 
 
 @pytest.mark.parametrize("function", functions(Bodies))
-def test_a_body_that_does_something_is_no_stub(function: Callable[..., Any]) -> None:
+def test_a_body_that_does_something_is_not_a_stub(function: Callable[..., Any]) -> None:
     assert not is_stub(function)
 
 
 @pytest.mark.parametrize("thing", [None, 5, "...", property(lambda self: ...), Stubs, len])
-def test_what_is_no_function_is_no_stub(thing: object) -> None:
+def test_other_objects_than_functions_are_not_stubs(thing: object) -> None:
     assert not is_stub(thing)
 
 

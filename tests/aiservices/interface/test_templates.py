@@ -55,7 +55,7 @@ def test_a_placeholder_is_replaced_by_its_value() -> None:
     )
 
 
-def test_a_template_without_placeholders_is_sent_as_it_is() -> None:
+def test_a_template_without_placeholders_is_sent_unchanged() -> None:
     class P(Protocol):
         @user_message("Say a number")
         def ask(self) -> str: ...
@@ -88,7 +88,7 @@ def test_it_in_the_system_message_is_the_only_argument_too() -> None:
     assert sent(P, "tea") == ["Speak of tea", "What of tea?"]
 
 
-def test_a_parameter_of_the_name_it_is_meant_by_it() -> None:
+def test_a_parameter_called_it_is_used_for_it() -> None:
     class P(Protocol):
         @user_message("{{it}} {{other}}")
         def ask(self, it: str, other: str) -> str: ...
@@ -235,7 +235,7 @@ def test_a_parameter_may_have_the_name_of_a_function_of_templates() -> None:
     assert sent(P, "a", "b") == ["a and b"]
 
 
-def test_a_template_is_taken_out_of_the_indentation_that_it_is_written_in() -> None:
+def test_a_template_is_dedented() -> None:
     text = """
         Sort these:
           {{text}}
@@ -255,7 +255,7 @@ def test_a_template_is_compiled_once() -> None:
     assert prompt("the same {{text}}") is prompt("the same {{text}}")
 
 
-def test_a_prompt_is_read_from_a_file_beside_the_module() -> None:
+def test_a_prompt_is_read_from_a_file_next_to_the_module() -> None:
     class P(Protocol):
         @user_message(from_file="prompts/greet.txt")
         def ask(self, name: str) -> str: ...
@@ -298,7 +298,7 @@ def test_a_changed_file_is_read_again_by_the_next_create(tmp_path: Path) -> None
     assert (first, sent(P, "Ann")) == (["Hello Ann"], ["Bye Ann"])
 
 
-def test_a_missing_file_is_told_with_where_it_is_looked_for() -> None:
+def test_a_missing_file_is_reported_with_the_folder_that_its_path_is_relative_to() -> None:
     with pytest.raises(TemplateError) as caught:
         compile_prompt(TemplateSource(file="nowhere.txt", declared_in=__file__))
     assert str(caught.value) == (
@@ -307,14 +307,14 @@ def test_a_missing_file_is_told_with_where_it_is_looked_for() -> None:
     )
 
 
-def test_a_file_without_a_module_is_looked_for_where_the_process_stands(tmp_path: Path) -> None:
+def test_a_file_without_a_module_is_relative_to_the_working_directory(tmp_path: Path) -> None:
     file = tmp_path / "ask.txt"
     file.write_text("Hello")
     assert compile_prompt(TemplateSource(file=str(file))).source == "Hello"
 
 
 @pytest.mark.parametrize("text", ["", " \n "])
-def test_an_empty_template_is_a_fault(text: str) -> None:
+def test_an_empty_template_is_a_problem(text: str) -> None:
     assert fault(text) == "the template is empty"
 
 
@@ -334,11 +334,11 @@ def test_an_empty_template_is_a_fault(text: str) -> None:
         ("a\n{{ 'b }}", 2, 4, 'unexpected char "\'" at 5'),
     ],
 )
-def test_bad_syntax_is_told_with_line_and_column(text: str, line: int, column: int, reason: str) -> None:
+def test_bad_syntax_is_reported_with_line_and_column(text: str, line: int, column: int, reason: str) -> None:
     assert fault(text) == f"the template has an error in line {line}, column {column}: {reason}"
 
 
-def test_an_open_block_is_told_with_where_it_begins() -> None:
+def test_an_open_block_is_reported_with_its_position() -> None:
     assert fault("a {% if x %}b") == (
         "the template has an error in line 1, column 3: Unexpected end of template. Jinja "
         "was looking for the "
@@ -363,7 +363,7 @@ def test_the_insides_of_python_are_out_of_reach(text: str) -> None:
     )
 
 
-def test_an_attribute_that_a_value_has_not_is_told_with_the_method() -> None:
+def test_a_missing_attribute_of_a_value_is_reported_with_the_method() -> None:
     with pytest.raises(DefinitionError) as caught:
         rendered("{{ it.nme }}", it="x")
     assert str(caught.value) == "P.m: the prompt cannot be rendered: 'str object' has no attribute 'nme'"
@@ -407,7 +407,7 @@ def test_what_the_fields_of_a_structured_prompt_contain_is_never_rendered() -> N
     ]
 
 
-def test_a_structured_prompt_is_rendered_inside_of_a_prompt() -> None:
+def test_a_structured_prompt_is_rendered_inside_a_prompt() -> None:
     class P(Protocol):
         @user_message("Please. {{it}}!")
         def ask(self, prompt: CreateRecipe) -> str: ...
@@ -444,7 +444,7 @@ def test_a_structured_prompt_knows_the_clock() -> None:
     assert re.fullmatch(r"soup of \d{4}-\d\d-\d\d", sent(P, Dish(dish="soup"))[0])
 
 
-def test_a_structured_prompt_is_read_from_a_file_beside_its_module() -> None:
+def test_a_structured_prompt_is_read_from_a_file_next_to_its_module() -> None:
     @structured_prompt(from_file="prompts/greet.txt")
     class Greeting(NamedTuple):
         name: str

@@ -153,7 +153,7 @@ def test_a_generic_interface_is_filled_in_through_two_generations() -> None:
     assert create(Ints, ScriptedChatModel(["[1]"])).extract("1") == [1]
 
 
-def test_a_generic_class_that_is_no_protocol_is_filled_in() -> None:
+def test_a_generic_class_that_is_not_a_protocol_is_filled_in() -> None:
     class Reader(Generic[T]):
         def read(self, text: str) -> T:
             raise NotImplementedError
@@ -266,7 +266,7 @@ def test_wrong_arguments_are_a_type_error_that_names_the_method(
     assert (str(caught.value), model.requests) == (message, [])
 
 
-def test_wrong_arguments_of_a_stream_are_told_before_it_is_read() -> None:
+def test_wrong_arguments_of_a_stream_are_reported_before_it_is_read() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Iterator[str]: ...
 
@@ -314,7 +314,7 @@ def test_local_types_are_found_although_annotations_are_text() -> None:
     assert (service.decorated("it"), service.plain("it")) == (Paint(Colour.RED), [Paint(Colour.RED)])
 
 
-def test_a_variable_of_the_caller_is_not_taken_for_a_type_of_its_name() -> None:
+def test_a_variable_of_the_caller_is_not_mistaken_for_a_type_of_its_name() -> None:
     Person = "somebody"
     service = create(People, ScriptedChatModel(['{"name": "Ann", "age": 42}']))
     assert (service.person(Person).age, Person) == (42, "somebody")
@@ -324,7 +324,7 @@ class People(Protocol):
     def person(self, text: str) -> Person: ...
 
 
-def test_types_that_nothing_around_knows_are_given_in_localns() -> None:
+def test_types_that_no_scope_defines_are_passed_in_localns() -> None:
     class Hidden(Protocol):
         def ask(self, text: str) -> Elsewhere: ...  # type: ignore[name-defined]  # noqa: F821
 
@@ -407,7 +407,7 @@ def test_a_system_message_is_inherited() -> None:
     assert systems(Child) == [SystemMessage("from the method"), SystemMessage("from the interface")]
 
 
-def test_a_dynamic_system_message_is_given_the_arguments_that_it_names() -> None:
+def test_a_dynamic_system_message_gets_the_arguments_that_it_names() -> None:
     class Chat(Protocol):
         @system_message(lambda language: f"Speak {language} {{{{text}}}}")
         def chat(self, text: str, language: str) -> str: ...
@@ -457,7 +457,7 @@ def test_no_history_is_nothing() -> None:
     assert messages(model) == (UserMessage("Who am I?"),)
 
 
-def test_a_history_of_something_else_is_told() -> None:
+def test_a_history_of_something_else_is_reported() -> None:
     class Chat(Protocol):
         def chat(self, text: str, before: Annotated[list[Any], History]) -> str: ...
 
@@ -593,12 +593,12 @@ def test_a_model_string_is_looked_up_once_for_all_methods() -> None:
     assert plan_of(service.one).call.model is plan_of(service.two).call.model
 
 
-def test_the_model_of_the_environment_is_taken_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISERVICES_MODEL", "openai:gpt-x")
     assert plan_of(create(Judge).good).call.model.name == "openai:gpt-x"
 
 
-def test_the_embedded_model_is_taken_when_it_is_installed_and_no_other_is_said(
+def test_the_embedded_model_is_the_default_if_it_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
@@ -612,7 +612,9 @@ def test_a_model_of_an_installed_package_is_found_by_its_name(monkeypatch: pytes
     assert create(Judge, "parrot:yes").good is not None
 
 
-def test_an_unknown_model_is_told_with_those_of_installed_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_model_is_reported_with_the_models_of_installed_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     point = EntryPoint("parrot", "aiservices:ScriptedChatModel", "aiservices.models")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     with pytest.raises(DefinitionError) as caught:
@@ -705,7 +707,7 @@ def test_a_result_has_the_value_and_everything_about_it() -> None:
     )
 
 
-def test_a_result_tells_the_steps_that_reading_took() -> None:
+def test_a_result_lists_the_coercions() -> None:
     class Counter(Protocol):
         def count(self, text: str) -> Result[int]: ...
 
@@ -713,7 +715,7 @@ def test_a_result_tells_the_steps_that_reading_took() -> None:
     assert ([step.rule for step in result.coercions], result.value) == (["envelope left out"], 7)
 
 
-def test_usage_of_a_result_is_zero_when_the_provider_tells_none() -> None:
+def test_usage_of_a_result_is_zero_if_the_provider_reports_none() -> None:
     class Counter(Protocol):
         def count(self, text: str) -> Result[str]: ...
 

@@ -153,7 +153,7 @@ def given_and_kept(
 @SENT
 @BAD
 @in_every_order
-def test_a_call_that_waited_gives_and_keeps_what_one_does_that_did_not(
+def test_a_resumed_call_returns_and_stores_the_same_as_one_that_did_not_wait(
     order: str, bad: str, as_sent: bool
 ) -> None:
     waited = given_and_kept(ORDERS[order](bad), waits=True, as_sent=as_sent)
@@ -161,7 +161,7 @@ def test_a_call_that_waited_gives_and_keeps_what_one_does_that_did_not(
     assert waited[0] == Person("Ann", 31)
 
 
-def test_all_rounds_of_a_call_that_waited_are_kept() -> None:
+def test_all_rounds_of_a_call_that_waited_are_in_the_trace() -> None:
     _, kept = given_and_kept(ORDERS["a wait after it"](REJECTED), waits=True, as_sent=False)
     assert kept == (
         UserMessage("who?"),
@@ -173,7 +173,7 @@ def test_all_rounds_of_a_call_that_waited_are_kept() -> None:
     )
 
 
-def test_a_question_is_kept_as_it_was_sent_when_a_tool_ends_the_call_that_waited() -> None:
+def test_memory_stores_the_sent_question_when_a_tool_ends_a_resumed_call() -> None:
     memory = ChatMemory(store_as_sent=True)
     ends = paying(needs_approval=True, return_behavior=ReturnBehavior.IMMEDIATE)
     around: list[Interceptor] = [memory, RetrievalAugmentor(Notes())]
@@ -182,7 +182,7 @@ def test_a_question_is_kept_as_it_was_sent_when_a_tool_ends_the_call_that_waited
     assert "Ann is 31." in memory.messages()[0].text
 
 
-def test_the_limit_of_calls_holds_for_all_answers_of_a_call() -> None:
+def test_the_limit_of_calls_applies_to_all_answers_of_a_call() -> None:
     model = strict_provider(tool_calls_reply(LOOK, LOOK), "bad", tool_calls_reply(LOOK))
     guards, limits = OutputGuardrails(not_bad), ToolLimits(max_calls=2)
     service = create(TextService, model, tools=[look], interceptors=[guards], tool_limits=limits)
@@ -210,7 +210,7 @@ class Shown(Protocol):
     def find(self, text: str) -> Person: ...
 
 
-def test_a_question_is_kept_as_it_was_sent_when_parts_of_the_answer_were_asked_for_alone() -> None:
+def test_memory_stores_the_sent_question_when_only_fields_were_requested_again() -> None:
     memory = ChatMemory(store_as_sent=True)
     model = strict_provider('{"name": "Ann", "age": "old"}', '{"age": 31}', capabilities=NATIVE)
     service = create(Shown, model, interceptors=[memory], retry=Retry(mode="fields"), budget=AMPLE)
@@ -243,7 +243,7 @@ def anumbers(service: Numbers, got: list[int]) -> None:
 
 
 @pytest.mark.parametrize("read", [numbers, anumbers])
-def test_items_beside_the_call_of_a_tool_are_no_items_of_the_answer(
+def test_items_next_to_the_call_of_a_tool_are_not_items_of_the_answer(
     read: Callable[[Numbers, list[int]], None],
 ) -> None:
     service = create(
@@ -261,7 +261,7 @@ def test_items_beside_the_call_of_a_tool_are_no_items_of_the_answer(
 
 
 @pytest.mark.parametrize("read", [numbers, anumbers])
-def test_what_is_said_beside_the_call_of_a_tool_is_no_item(
+def test_text_next_to_a_tool_call_is_not_an_item(
     read: Callable[[Numbers, list[int]], None],
 ) -> None:
     said = tool_calls_reply(LOOK, text="I look:\n")
@@ -273,7 +273,7 @@ def test_what_is_said_beside_the_call_of_a_tool_is_no_item(
 # agents with a memory
 
 
-def test_the_memory_of_an_agent_does_not_keep_what_its_guards_take_out() -> None:
+def test_the_memory_of_an_agent_does_not_store_what_its_guards_remove() -> None:
     memory, model = ChatMemory(), strict_provider("Hello.", "Yes.")
     guards = InputGuardrails(masked("Ann"))
     friday = ReActAgent("Friday", "You help.", model, memory=memory, interceptors=[guards])
@@ -350,7 +350,7 @@ def test_all_kinds_of_calls_give_and_keep_the_same(script: list[Any]) -> None:
 
 @settings(max_examples=80, derandomize=True, deadline=None)
 @given(st.lists(REPLIES.filter(lambda reply: not isinstance(reply, Exception)), max_size=8))
-def test_calls_that_wait_give_and_keep_what_others_do(script: list[Any]) -> None:
+def test_calls_that_wait_return_and_store_the_same_as_others(script: list[Any]) -> None:
     def blocking(service: TextService) -> str:
         return str(approved(service.ask))
 

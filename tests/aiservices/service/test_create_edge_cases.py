@@ -26,7 +26,7 @@ from aiservices import (
 from aiservices.service.methods import plan_of
 
 
-def test_a_user_message_as_argument_is_sent_as_it_is() -> None:
+def test_a_user_message_as_argument_is_sent_unchanged() -> None:
     class Chat(Protocol):
         def say(self, message: UserMessage) -> str: ...
 
@@ -85,7 +85,7 @@ def test_a_class_keeps_its_own_constructor() -> None:
     assert create(Chat, ScriptedChatModel(lambda request: request.messages[0].text)).greet() == "hello"
 
 
-def test_a_constructor_with_arguments_is_a_fault() -> None:
+def test_a_constructor_with_arguments_is_a_problem() -> None:
     class Chat(ABC):
         def __init__(self, greeting: str, *, loud: bool = False) -> None:
             self.greeting = greeting.upper() if loud else greeting
@@ -99,7 +99,7 @@ def test_a_constructor_with_arguments_is_a_fault() -> None:
     assert str(caught.value) == "Chat: its __init__ needs greeting, and create calls it without arguments"
 
 
-def test_an_attribute_without_a_value_is_a_fault() -> None:
+def test_an_attribute_without_a_value_is_a_problem() -> None:
     class Chat(Protocol):
         name: str
 

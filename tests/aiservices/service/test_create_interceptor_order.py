@@ -142,7 +142,7 @@ def test_other_interceptors_stand_anywhere(passing: Interceptor) -> None:
     assert create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("x") == "a"
 
 
-def test_an_interceptor_of_a_user_may_say_what_it_stands_for() -> None:
+def test_an_interceptor_of_a_user_may_have_a_position_name() -> None:
     (said,) = refused(Chat, interceptors=[Passing(position_name="memory"), INPUT])
     first = "Passing comes before InputGuardrails"
     assert said == f"Chat: {first}, so {KEEPS_SECRETS}; put InputGuardrails first"
@@ -201,7 +201,7 @@ ONLY = "is async; only async methods can await it, and these are blocking: chat,
         ),
     ],
 )
-def test_what_blocking_methods_cannot_await_is_refused(settings: dict[str, Any], said: list[str]) -> None:
+def test_async_parts_are_refused_for_blocking_methods(settings: dict[str, Any], said: list[str]) -> None:
     assert refused(Both, **settings) == said
 
 
@@ -247,11 +247,13 @@ NOT_AWAITED = "is an async function, and nothing awaits it; make it a plain func
         ({"tool_errors": ToolErrors(execution=tell)}, f"ToolErrors: execution {NOT_AWAITED}"),  # type: ignore[arg-type]
     ],
 )
-def test_what_nothing_awaits_is_refused_for_async_methods_too(settings: dict[str, Any], said: str) -> None:
+def test_never_awaited_functions_are_refused_for_async_methods_too(
+    settings: dict[str, Any], said: str
+) -> None:
     assert refused(Waits, **settings) == [said]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     said = refused(Both, interceptors=[ChatMemory(), INPUT], listeners=[listen], transform=transform)
     assert said == [
         f"Both: ChatMemory comes before InputGuardrails, so {KEEPS_SECRETS}; put InputGuardrails first",

@@ -38,7 +38,7 @@ class Judge(Protocol):
     async def describe(self, text: str) -> str: ...
 
 
-def test_the_whole_of_a_call_is_shown_for_reading() -> None:
+def test_a_preview_is_readable_text() -> None:
     service = create(Judge, ScriptedChatModel([]))
     assert (
         str(preview(service.good, text="tea"))
@@ -86,7 +86,7 @@ def test_a_schema_that_is_not_enforced_is_shown_as_such() -> None:
     assert "\n[schema]\n" in str(preview(service.good, "tea"))
 
 
-def test_every_message_is_shown_under_who_says_it() -> None:
+def test_every_message_is_shown_under_its_role() -> None:
     class Chat(Protocol):
         def chat(self, text: str, before: Annotated[list[Message], History]) -> str: ...
 

@@ -118,7 +118,7 @@ def test_examples_come_after_the_system_message_in_their_order(capabilities: Cap
     assert shown(People, capabilities, "x") == as_text(end=end)
 
 
-def test_with_a_tool_the_examples_are_calls_that_were_taken() -> None:
+def test_with_an_output_tool_the_examples_are_answered_calls() -> None:
     assert shown(People, TOOLS, "x") == (
         SystemMessage("Be exact."),
         UserMessage("Who is it? Ann is 31."),
@@ -303,7 +303,7 @@ def test_arguments_of_an_example_are_those_of_a_call() -> None:
     assert (texts[0], texts[2]) == ('2 x a, b, c, kg, {"size": 3}', "2 x a, , g, {}")
 
 
-def test_what_an_example_says_is_never_rendered() -> None:
+def test_the_values_of_an_example_are_never_rendered() -> None:
     class Echo(Protocol):
         @user_message("say {{it}}")
         @example("{{text}} {{format_instructions}}", returns="{{text}}")
@@ -315,7 +315,7 @@ def test_what_an_example_says_is_never_rendered() -> None:
     )
 
 
-def test_what_has_a_role_of_its_own_is_left_out() -> None:
+def test_parameters_with_a_role_are_left_out() -> None:
     class Chat(Protocol):
         @user_message("{{text}}")
         @example("a", returns=1)
@@ -338,7 +338,7 @@ class Greeter(Protocol):
     def ask(self, user: Annotated[str, UserName], text: str) -> int: ...
 
 
-def test_a_role_that_the_prompt_shows_is_given_by_its_name() -> None:
+def test_an_example_passes_a_role_that_the_prompt_shows_by_name() -> None:
     messages = shown(Greeter, SCHEMA, "Ann", "x")
     assert [message.text for message in messages] == ["Bob says: a", '{"value": 1}', "Ann says: x"]
 
@@ -382,7 +382,7 @@ def test_the_other_decorators_may_stand_on_any_side_of_it() -> None:
     assert seen.options == ChatOptions(temperature=0)
 
 
-def test_types_of_the_function_around_are_known_with_an_example_alone() -> None:
+def test_local_types_are_resolved_if_the_only_decorator_is_an_example() -> None:
     @dataclass
     class Local:
         n: int
@@ -424,7 +424,7 @@ def test_a_whole_answer_is_asked_for_again_with_the_examples() -> None:
 PLACE = "its example does not fit: "
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_wrong_arguments_are_reported() -> None:
     class Wrong(Protocol):
         @user_message("{{a}} {{b}}")
         @example("x", returns=1)
@@ -459,7 +459,7 @@ def test_wrong_arguments_are_told() -> None:
         (ChatReply, "a", "the method returns the reply itself, for which there are no examples"),
     ],
 )
-def test_a_value_that_is_not_of_the_type_is_told(of: Any, value: Any, said: str) -> None:
+def test_a_value_that_is_not_of_the_type_is_reported(of: Any, value: Any, said: str) -> None:
     class Wrong(Protocol):
         @example("x", returns=value)
         def ask(self, text: str) -> of: ...
@@ -467,7 +467,7 @@ def test_a_value_that_is_not_of_the_type_is_told(of: Any, value: Any, said: str)
     assert problems(Wrong) == [f"Wrong.ask: {PLACE}{said}"]
 
 
-def test_the_faults_of_all_examples_are_told_beside_those_of_other_methods() -> None:
+def test_problems_of_examples_are_reported_with_those_of_other_methods() -> None:
     class Wrong(Protocol):
         @example("x", returns="a")
         @example("x", returns=1)
@@ -483,7 +483,7 @@ def test_the_faults_of_all_examples_are_told_beside_those_of_other_methods() -> 
     ]
 
 
-def test_an_example_on_an_interface_is_told() -> None:
+def test_an_example_on_an_interface_is_reported() -> None:
     """No method would use it."""
 
     @example("a", returns=1)

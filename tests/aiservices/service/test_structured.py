@@ -115,7 +115,7 @@ def test_each_form_of_schema_is_answered_in_each_method(form: str, method: str |
         (Strategy.PROMPT, Strategy.PROMPT),
     ],
 )
-def test_the_method_says_how_structure_is_asked_for(method: str, strategy: Strategy) -> None:
+def test_a_method_can_choose_the_strategy(method: str, strategy: Strategy) -> None:
     model = scripted(ANN)
     result = structured(model, Record, strategy=method).stream("x").result()
     assert result.strategy is strategy
@@ -192,7 +192,7 @@ def test_a_schema_need_not_be_a_record(schema: Any, reply: str, value: Any) -> N
         (("{{x}}"), (UserMessage("{{x}}"),)),
     ],
 )  # fmt: skip
-def test_messages_are_said_in_many_forms(said: Any, messages: Any) -> None:
+def test_messages_are_accepted_in_many_forms(said: Any, messages: Any) -> None:
     model = scripted(ANN)
     structured(model, Record).invoke(said)
     assert model.requests[0].messages == messages
@@ -236,14 +236,14 @@ ROLES = "system, developer, user, human, assistant, ai"
         ([], ["structured: the input is empty; pass at least one message"]),
     ],
 )
-def test_what_is_no_message_is_told_all_at_once(said: Any, problems: list[str]) -> None:
+def test_all_invalid_messages_are_reported_together(said: Any, problems: list[str]) -> None:
     model = scripted()
     with pytest.raises(DefinitionError) as caught:
         structured(model, Record).invoke(said)
     assert ([str(problem) for problem in caught.value.problems], model.requests) == (problems, [])
 
 
-def test_wrong_options_and_wrong_messages_of_a_call_are_told_together() -> None:
+def test_wrong_options_and_wrong_messages_of_a_call_are_reported_together() -> None:
     made = structured(scripted(), Record)
     for call in (made.invoke, made.stream, made.astream):
         with pytest.raises(DefinitionError) as caught:
@@ -349,7 +349,7 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
         ),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_asked(schema: Any, settings: Any, problem: str) -> None:
+def test_problems_are_reported_before_any_request(schema: Any, settings: Any, problem: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         structured(scripted(), schema, **settings)
     assert str(caught.value) == f"structured: {problem}"
@@ -367,13 +367,13 @@ def test_what_is_wrong_is_told_before_anything_is_asked(schema: Any, settings: A
         (Record("a", 1), "structured: no parser reads Record(name='a', age=1); tried: "),
     ],
 )
-def test_a_broken_schema_is_told(schema: Any, begins: str) -> None:
+def test_a_broken_schema_is_reported(schema: Any, begins: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         structured(scripted(), schema)
     assert str(caught.value).startswith(begins)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(DefinitionError) as caught:
         structured("nope:x", {"type": 5}, strategy="some", options=ChatOptions(temperature=9))
     assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
@@ -384,7 +384,7 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
-def test_each_model_that_cannot_do_what_is_asked_is_told() -> None:
+def test_each_model_that_does_not_support_the_strategy_is_reported() -> None:
     plain = Capabilities()
     models = FallbackChatModel(scripted(capabilities=plain, name="a"), scripted(capabilities=plain, name="b"))
     with pytest.raises(DefinitionError) as caught:
@@ -412,7 +412,7 @@ def test_without_retry_it_raises_at_once() -> None:
     assert str(caught.value).startswith(UNREADABLE)
 
 
-def test_raw_holds_the_reply_beside_the_value() -> None:
+def test_include_raw_returns_the_reply_with_the_value() -> None:
     reply = ChatReply(AiMessage(ANN), usage=Usage(3, 4))
     answer = structured(scripted(reply), Record, include_raw=True).invoke("x")
     assert answer == Structured(reply, Record("Ann", 31), None)
@@ -458,7 +458,7 @@ def test_a_model_that_fails_raises_with_raw_too(asynchronous: bool) -> None:
         asyncio.run(made.ainvoke("x")) if asynchronous else made.invoke("x")
 
 
-def test_a_budget_holds_for_the_call() -> None:
+def test_a_budget_limits_the_call() -> None:
     spent = ChatReply(AiMessage("nothing"), usage=Usage(50, 50))
     made = structured(scripted(spent, ANN), Record, budget=Budget(tokens=100))
     with pytest.raises((ServiceOutputError, BudgetExceededError)) as caught:

@@ -107,13 +107,13 @@ def test_a_plain_function_is_a_tool() -> None:
     }
 
 
-def test_a_function_without_words_is_told_of_by_its_name() -> None:
+def test_a_function_without_a_docstring_is_described_by_its_name() -> None:
     def ping() -> None: ...
 
     assert (one(ping).description, parameters(ping), required(ping)) == ("ping", {}, [])
 
 
-def test_what_the_decorator_says_comes_before_what_the_function_says() -> None:
+def test_the_arguments_of_the_decorator_override_the_function() -> None:
     @tool(
         name="forecast",
         description="Forecasts.",
@@ -151,7 +151,7 @@ def test_the_decorator_takes_a_return_behaviour_that_exists() -> None:
 # types
 
 
-def test_each_type_is_told_as_that_of_an_answer() -> None:
+def test_each_argument_type_is_described_as_in_an_answer() -> None:
     def find(
         place: Place,
         unit: Unit,
@@ -194,7 +194,7 @@ def test_an_optional_argument_without_default_has_to_be_given() -> None:
     )
 
 
-def test_constraints_are_told_and_enforced() -> None:
+def test_constraints_are_in_the_schema_and_are_enforced() -> None:
     def find(days: Annotated[int, Field(ge=1, le=7, description="how many")]) -> None: ...
 
     assert parameters(find) == {
@@ -204,7 +204,7 @@ def test_constraints_are_told_and_enforced() -> None:
         one(find).arguments.parse('{"days": 9}')
 
 
-def test_a_default_is_told_and_may_be_left_out() -> None:
+def test_a_parameter_with_a_default_is_optional_and_its_default_is_described() -> None:
     def find(
         city: str,
         days: int = 3,
@@ -309,7 +309,7 @@ def bare(city: str) -> str:
         (bare, "Tells the weather.\n\ncity: The city, in English.", {"city": "The city, in English."}),
     ],
 )
-def test_a_docstring_tells_of_the_tool_and_of_its_parameters(
+def test_a_docstring_describes_the_tool_and_its_parameters(
     function: Callable[..., Any], description: str, told: dict[str, str]
 ) -> None:
     made = one(function)
@@ -329,7 +329,7 @@ def test_a_sentence_that_begins_as_a_section_does_is_a_sentence(word: str) -> No
     assert one(find).description == f"{word} what is asked for."
 
 
-def test_what_is_nearest_to_a_parameter_is_told_of_it() -> None:
+def test_the_nearest_description_of_a_parameter_is_used() -> None:
     def find(city: Annotated[str, Description("from the annotation")]) -> None:
         """Finds.
 
@@ -476,7 +476,7 @@ def test_an_object_that_can_be_called_is_a_tool() -> None:
     assert (decorated.name, decorated.description) == ("DecoratedCaller", "Calls.")
 
 
-def test_a_partial_is_the_tool_of_its_function_without_what_it_binds() -> None:
+def test_a_partial_is_a_tool_without_the_bound_arguments() -> None:
     def search(key: str, text: str, limit: int = 5, *, region: str = "eu") -> str:
         """Searches.
 
@@ -495,7 +495,7 @@ def test_a_partial_is_the_tool_of_its_function_without_what_it_binds() -> None:
     assert made.function(text="x") == "secret x 5 us"
 
 
-def test_a_partial_keeps_what_was_declared_of_its_function() -> None:
+def test_a_partial_keeps_the_declaration_of_its_function() -> None:
     @tool(name="output_format", needs_approval=True, timeout=3)
     async def send(account: str, amount: int) -> None: ...
 
@@ -508,7 +508,7 @@ def test_a_partial_keeps_what_was_declared_of_its_function() -> None:
     )
 
 
-def test_a_decorator_that_says_what_it_wraps_hides_nothing() -> None:
+def test_a_decorator_with_wrapped_hides_nothing() -> None:
     def loud(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -606,7 +606,7 @@ def test_a_whole_service_has_the_tools_that_it_declares() -> None:
 # what the model never sees
 
 
-def test_parameters_with_a_role_are_given_and_not_told() -> None:
+def test_parameters_with_a_role_are_passed_and_not_described() -> None:
     def book(
         what: str,
         user: Annotated[str, ToolContext],
@@ -691,11 +691,11 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
         ),
     ],
 )
-def test_what_cannot_be_a_tool_says_why(source: Any, said: str) -> None:
+def test_an_invalid_tool_is_refused_with_the_reason(source: Any, said: str) -> None:
     assert problem(source) == said
 
 
-def test_a_type_that_nobody_reads_names_the_tool_and_the_parameter() -> None:
+def test_the_error_for_an_unsupported_type_names_the_tool_and_the_parameter() -> None:
     assert problem(unreadable).startswith("the tool unreadable: ")
     assert "unreadable_arguments.what" in problem(unreadable)
 
@@ -748,7 +748,7 @@ def problems(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> 
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_all_that_is_wrong_with_tools_is_told_by_create() -> None:
+def test_create_reports_all_problems_of_tools() -> None:
     assert problems(Asks, [later, booked], Capabilities()) == [
         "Asks.ask: scripted does not support tools; remove them or use another model",
         "Asks.ask: the tool later is async; only async methods can call it",
@@ -774,7 +774,7 @@ def test_an_async_provider_is_for_async_methods() -> None:
     ]
 
 
-def test_the_class_of_a_provider_is_a_fault_and_not_nothing() -> None:
+def test_the_class_of_a_provider_is_a_problem_and_not_nothing() -> None:
     assert problems(Asks, [SomeTools]) == [
         "Asks.ask: SomeTools is a class; pass an object of it, or its methods"
     ]
@@ -799,7 +799,7 @@ class Lender:
         return ["hammer"]
 
 
-def test_an_object_with_tools_of_its_own_is_no_provider_whatever_it_calls_them() -> None:
+def test_an_object_with_decorated_methods_is_not_a_provider() -> None:
     for source, name in ((Workshop(), "build"), (Lender(), "tools")):
         box = make_toolbox([source], ToolLimits())
         assert (list(box.tools), box.providers) == ([name], ())
@@ -820,11 +820,11 @@ def test_tools_may_come_as_a_generator() -> None:
     assert create(Asks, model, tools=(one for one in [weather])).ask("x") == "Fine."  # type: ignore[call-overload]
 
 
-def test_a_function_in_the_place_of_a_list_is_a_fault() -> None:
+def test_a_function_in_the_place_of_a_list_is_a_problem() -> None:
     assert problems(Asks, weather) == ["Asks: tools is a function; put it into a list"]
 
 
-def test_string_annotations_of_tools_may_use_the_names_around_create() -> None:
+def test_string_annotations_of_tools_may_use_the_local_names_of_the_caller_of_create() -> None:
     @dataclass
     class Inside:
         name: str
@@ -850,7 +850,7 @@ def person(name: str) -> str:
     return name
 
 
-def test_a_tool_with_the_name_of_the_tool_that_answers_is_a_fault() -> None:
+def test_a_tool_with_the_name_of_the_tool_that_answers_is_a_problem() -> None:
     tools = [tool(name="Person")(functools.partial(person))]
     assert problems(Finds, tools) == [
         "Finds.find: the tool Person has the name of the tool that gives the answer; rename it"
@@ -884,7 +884,7 @@ def test_the_methods_that_are_tools_are_found_without_reading_properties() -> No
     assert len(tool_methods(Shop())) == 5
 
 
-def test_the_model_is_told_strictly_where_its_provider_enforces_it() -> None:
+def test_tools_are_strict_if_the_provider_enforces_schemas() -> None:
     strict = Capabilities(tools=True, strict_schema=True)
 
     def find(city: str, days: int = 3, tags: dict[str, int] | None = None) -> None: ...
@@ -908,7 +908,7 @@ def test_a_toolbox_takes_further_tools_but_none_twice() -> None:
         box.with_tools([one(weather)])
 
 
-def test_a_sync_function_that_gives_an_awaitable_is_known_as_what_it_says() -> None:
+def test_a_sync_function_that_returns_an_awaitable_is_not_async() -> None:
     def find() -> Awaitable[str]:
         raise AssertionError
 

@@ -61,7 +61,7 @@ def reserve(
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, STRICT])
-def test_what_is_given_to_tools_is_never_in_a_request(capabilities: Capabilities) -> None:
+def test_injected_values_are_never_in_a_request(capabilities: Capabilities) -> None:
     arguments = '{"what": "opera", "seats": 2, "user": "mallory"}'
     model = strict_provider(tool_calls_reply(("reserve", arguments)), "Booked.", capabilities=capabilities)
     service = create(Books, model, tools=[reserve])
@@ -134,7 +134,7 @@ def needs_user(user: Annotated[str, ToolContext]) -> None: ...
         (needs_user, "TextService.ask: the tool needs_user needs user, and the method has no such parameter"),
     ],
 )
-def test_provided_tools_that_cannot_be_are_told_before_a_model_is_asked(given: Any, said: str) -> None:
+def test_invalid_provided_tools_are_reported_before_a_request(given: Any, said: str) -> None:
     model = strict_provider("Done.")
     with pytest.raises(DefinitionError) as caught:
         text_service(model, add, Provides(given)).ask("x")
@@ -153,7 +153,7 @@ def test_a_provider_that_fails_ends_the_call_with_its_error() -> None:
 def needs_session(session: Annotated[str, MemoryId]) -> None: ...
 
 
-def test_a_provided_tool_is_not_given_nothing_in_the_place_of_a_memory_id() -> None:
+def test_a_provided_tool_does_not_get_none_as_its_memory_id() -> None:
     with pytest.raises(DefinitionError) as caught:
         text_service(strict_provider("Done."), Provides(needs_session)).ask("x")
     said = "TextService.ask: the tool needs_session needs session, and the method has no such parameter"
@@ -161,7 +161,9 @@ def test_a_provided_tool_is_not_given_nothing_in_the_place_of_a_memory_id() -> N
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
-def test_a_provided_tool_is_not_taken_for_the_one_that_gives_the_answer(capabilities: Capabilities) -> None:
+def test_a_provided_tool_is_not_mistaken_for_the_one_that_gives_the_answer(
+    capabilities: Capabilities,
+) -> None:
     def greet(name: str, age: int) -> str:
         return f"Hello, {name}."
 
@@ -212,14 +214,14 @@ def told_in_two_calls(make: Callable[[], Any], capabilities: Capabilities) -> li
 
 @pytest.mark.parametrize("capabilities", [TOOLS, STRICT])
 @pytest.mark.parametrize("make", [lambda: search, lambda: Shelf("Ann"), lambda: Shelf("Ann").find])
-def test_a_tool_that_is_given_again_is_taken_apart_once(
+def test_a_tool_that_is_provided_again_is_parsed_once(
     make: Callable[[], Any], capabilities: Capabilities
 ) -> None:
     first, second = told_in_two_calls(make, capabilities)
     assert first is second
 
 
-def test_methods_that_are_taken_apart_once_are_called_on_their_own_objects() -> None:
+def test_methods_that_are_parsed_once_are_called_on_their_own_objects() -> None:
     owners = iter(["Ann", "Bob"])
     one = tool_calls_reply(("find", '{"title": "Emma"}'))
     model = strict_provider(one, "1", one, "2")
@@ -229,7 +231,7 @@ def test_methods_that_are_taken_apart_once_are_called_on_their_own_objects() -> 
     assert [messages_to(model, number)[-1].text for number in (1, 3)] == ["Emma of Ann", "Emma of Bob"]
 
 
-def test_a_description_that_changes_is_told_as_it_is_now() -> None:
+def test_a_changed_description_is_used_in_the_next_call() -> None:
     def find(title: str) -> None: ...
 
     numbers = iter([1, 2])
@@ -242,7 +244,7 @@ def test_a_description_that_changes_is_told_as_it_is_now() -> None:
     assert (first.description, second.description) == ("Finds one of 1 books.", "Finds one of 2 books.")
 
 
-def test_functions_of_one_name_are_told_each_by_itself() -> None:
+def test_functions_with_the_same_name_are_described_separately() -> None:
     types = iter([int, str])
 
     def make() -> Any:
@@ -260,7 +262,7 @@ class Held:
 
 
 @pytest.mark.parametrize("kind", ["method", "closure"])
-def test_what_a_tool_holds_of_a_call_is_let_go(kind: str) -> None:
+def test_the_objects_of_a_tool_call_are_released(kind: str) -> None:
     seen: list[weakref.ref[Held]] = []
 
     def make() -> Any:
