@@ -60,7 +60,7 @@ def test_import_stage() -> None:
         "import output_parsers",
         "from output_parsers import parser_for",
     }
-    assert any(remark.endswith("  aiservices.service.create") for remark in stage.remarks)
+    assert any(remark.endswith("  aiservices.models.base") for remark in stage.remarks)
     assert stage.skipped == _missing(
         {f"{declare} beside import of {peer.title}": peer.name for peer in PEERS}
     )

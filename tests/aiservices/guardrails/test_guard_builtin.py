@@ -1,4 +1,4 @@
-"""The ready-made guards: what they accept and what they refuse."""
+"""The ready-made guards accept and refuse the right texts and values."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def test_masked_replaces_matches() -> None:
 @given(st.text(), st.text(alphabet="abc ", min_size=1))
 def test_masked_leaves_no_match(text: str, word: str) -> None:
     guard = masked(word, by="\0")
-    said = verdict(guard, f"{text} {word} {text}")
-    assert isinstance(said, Rewritten)
-    assert verdict(guard, said.new) == Passed()
+    outcome = verdict(guard, f"{text} {word} {text}")
+    assert isinstance(outcome, Rewritten)
+    assert verdict(guard, outcome.new) == Passed()
 
 
 def test_ensure_rejects_values_for_which_the_predicate_is_false() -> None:

@@ -84,13 +84,13 @@ TEXT: dict[str, Callable[[Kinds], list[Any]]] = {
     "AsyncIterator[str]": lambda kinds: asyncio.run(gathered(kinds.atexts("x"))),
 }
 CALLS = {**TYPED, **TEXT}
-SAID = '{"value": [{"text": "the SECRET plan"}, {"text": "tea"}]}'
+REPLY = '{"value": [{"text": "the SECRET plan"}, {"text": "tea"}]}'
 GOOD = '{"value": [{"text": "tea"}]}'
 every_kind = pytest.mark.parametrize("kind", CALLS)
 
 
 def values_of(kind: str, handed: list[Any]) -> Any:
-    """Return the final value of a kind of call."""
+    """Make a call of one kind, such as blocking or streaming, and return its final value."""
     if "Stream" in kind:
         return handed[-1].result.value
     return handed[0] if kind in ("blocking", "async") else handed
@@ -98,19 +98,19 @@ def values_of(kind: str, handed: list[Any]) -> Any:
 
 @every_kind
 def test_the_text_before_a_rewrite_is_never_shown(kind: str) -> None:
-    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(masked("SECRET"))])
+    kinds = create(Kinds, ScriptedChatModel([REPLY]), interceptors=[OutputGuardrails(masked("SECRET"))])
     handed = CALLS[kind](kinds)
-    shown = [event for event in handed if not hasattr(event, "result")]
-    assert "SECRET" not in repr(shown)
+    streamed_events = [event for event in handed if not hasattr(event, "result")]
+    assert "SECRET" not in repr(streamed_events)
     assert not any(isinstance(event, ReplyDelta) for event in handed)
     expected: Any = [Note("the *** plan"), Note("tea")]
-    assert values_of(kind, handed) == ([SAID.replace("SECRET", "***")] if kind in TEXT else expected)
+    assert values_of(kind, handed) == ([REPLY.replace("SECRET", "***")] if kind in TEXT else expected)
 
 
 @every_kind
 def test_nothing_of_a_refused_answer_is_shown(kind: str) -> None:
     guards = OutputGuardrails(forbidden("secret"))
-    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[guards])
+    kinds = create(Kinds, ScriptedChatModel([REPLY]), interceptors=[guards])
     with pytest.raises(GuardrailError) as caught:
         CALLS[kind](kinds)
     where = caught.value.__notes__[0].removeprefix("in ")
@@ -122,7 +122,7 @@ def test_nothing_of_a_refused_answer_is_shown(kind: str) -> None:
 
 @pytest.mark.parametrize("pieces", [Kinds.items, Kinds.texts, Kinds.growing])
 def test_a_refused_stream_yields_nothing(pieces: Any) -> None:
-    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(forbidden("secret"))])
+    kinds = create(Kinds, ScriptedChatModel([REPLY]), interceptors=[OutputGuardrails(forbidden("secret"))])
     seen: list[Any] = []
     with pytest.raises(GuardrailError):
         seen.extend(getattr(kinds, pieces.__name__)("x"))
@@ -130,7 +130,7 @@ def test_a_refused_stream_yields_nothing(pieces: Any) -> None:
 
 
 def test_a_refused_stream_only_emits_that_the_attempt_started() -> None:
-    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(forbidden("secret"))])
+    kinds = create(Kinds, ScriptedChatModel([REPLY]), interceptors=[OutputGuardrails(forbidden("secret"))])
     stream, events = kinds.growing("x"), []
     with pytest.raises(GuardrailError):
         events.extend(stream.events())
@@ -139,25 +139,25 @@ def test_a_refused_stream_only_emits_that_the_attempt_started() -> None:
 
 @every_kind
 def test_an_answer_is_requested_again_until_it_passes(kind: str) -> None:
-    model = ScriptedChatModel([SAID, GOOD])
+    model = ScriptedChatModel([REPLY, GOOD])
     guards = OutputGuardrails(forbidden("secret", otherwise=reprompt))
     handed = CALLS[kind](create(Kinds, model, interceptors=[guards]))
     assert values_of(kind, handed) == ([GOOD] if kind in TEXT else [Note("tea")])
-    assert [(type(said).__name__, said.text) for said in model.requests[1].messages[1:]] == [
-        ("AiMessage", SAID),
+    assert [(type(message).__name__, message.text) for message in model.requests[1].messages[1:]] == [
+        ("AiMessage", REPLY),
         ("UserMessage", "the text contains 'SECRET', which is forbidden"),
     ]
 
 
 @every_kind
 def test_a_model_that_fails_when_it_is_asked_again_ends_the_call(kind: str) -> None:
-    model = ScriptedChatModel([SAID, ModelServerError("500")])
+    model = ScriptedChatModel([REPLY, ModelServerError("500")])
     guards = OutputGuardrails(forbidden("secret", otherwise=reprompt))
     with pytest.raises(ModelServerError) as caught:
         CALLS[kind](create(Kinds, model, interceptors=[guards]))
     assert str(caught.value) == "500"
     assert [(attempt.text, attempt.error) for attempt in caught.value.attempts] == [
-        (SAID, None),
+        (REPLY, None),
         ("", caught.value),
     ]
 
@@ -186,7 +186,7 @@ def test_input_guards_do_not_hold_back_streams() -> None:
 
 @every_kind
 def test_a_retry_repeats_the_same_request(kind: str) -> None:
-    model = ScriptedChatModel([SAID, GOOD])
+    model = ScriptedChatModel([REPLY, GOOD])
     guards = OutputGuardrails(forbidden("secret", otherwise=retry))
     handed = CALLS[kind](create(Kinds, model, interceptors=[guards]))
     assert values_of(kind, handed) == ([GOOD] if kind in TEXT else [Note("tea")])
@@ -200,10 +200,10 @@ def test_a_guard_may_be_async_in_async_calls(kind: str) -> None:
         return masked("SECRET")(text, invocation)
 
     guards = [InputGuardrails(hide), OutputGuardrails(hide)]
-    service: Any = create(AsyncKinds, ScriptedChatModel([SAID]), interceptors=guards)
+    service: Any = create(AsyncKinds, ScriptedChatModel([REPLY]), interceptors=guards)
     handed = CALLS[kind](service)
     expected: Any = [Note("the *** plan"), Note("tea")]
-    assert values_of(kind, handed) == ([SAID.replace("SECRET", "***")] if kind in TEXT else expected)
+    assert values_of(kind, handed) == ([REPLY.replace("SECRET", "***")] if kind in TEXT else expected)
 
 
 @pytest.mark.parametrize("kind", ["blocking", "Iterator[Item]", "Stream", "Iterator[str]"])
@@ -214,7 +214,7 @@ def test_a_guard_that_returns_an_awaitable_is_an_error_in_blocking_calls(kind: s
     def hide(text: str, invocation: Any) -> Any:
         return later()
 
-    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(hide)])
+    kinds = create(Kinds, ScriptedChatModel([REPLY]), interceptors=[OutputGuardrails(hide)])
     with pytest.raises(GuardrailError) as caught:
         CALLS[kind](kinds)
     assert str(caught.value).partition(": ")[2] == (

@@ -1,4 +1,4 @@
-"""Input guards: what they get of a message, and what their verdicts do."""
+"""Input guards get the text of the user message, and their verdicts change or end the call."""
 
 from __future__ import annotations
 

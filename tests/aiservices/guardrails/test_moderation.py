@@ -1,4 +1,4 @@
-"""Moderation checks messages before anything is shown, in every kind of call."""
+"""Moderation checks user messages before an answer is handed out, in every kind of call."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Kinds(Protocol):
 
 
 class AsyncKinds(Protocol):
-    """The methods of Kinds that can await a moderator."""
+    """An interface with all kinds of async methods, which can await a moderator."""
 
     async def asynchronous(self, text: str) -> str: ...
 
@@ -101,15 +101,15 @@ class Flagging:
 
     def __init__(self, *words: str) -> None:
         self.words = words
-        self.asked: list[list[str]] = []
+        self.checked_texts: list[list[str]] = []
 
     def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
-        self.asked.append(list(texts))
+        self.checked_texts.append(list(texts))
         return [self._of(text) for text in texts]
 
     def _of(self, text: str) -> ModerationResult:
-        found = tuple(word for word in self.words if word in text)
-        return ModerationResult(flagged=bool(found), categories=found)
+        flagged_words = tuple(word for word in self.words if word in text)
+        return ModerationResult(flagged=bool(flagged_words), categories=flagged_words)
 
 
 class AsyncFlagging(Flagging):
@@ -146,7 +146,7 @@ def test_an_unflagged_message_passes(kind: str) -> None:
     moderator = Flagging("worse")
     kinds = create(Kinds, ScriptedChatModel(["[1, 2]"]), interceptors=[Moderation(moderator)])
     CALLS[kind](kinds, seen)
-    assert (bool(seen), moderator.asked) == (True, [["bad"]])
+    assert (bool(seen), moderator.checked_texts) == (True, [["bad"]])
 
 
 @every_kind
@@ -237,7 +237,7 @@ def test_a_call_is_moderated_once_however_often_it_asks() -> None:
         Counter, ScriptedChatModel(replies), interceptors=[Moderation(moderator)], budget=Budget(first_wait=0)
     )
     result = service.count("x")
-    assert (result.value, len(result.attempts), moderator.asked) == (7, 3, [["x"]])
+    assert (result.value, len(result.attempts), moderator.checked_texts) == (7, 3, [["x"]])
 
 
 def test_a_flagged_message_is_not_sent_again_after_a_failed_request() -> None:
@@ -249,11 +249,11 @@ def test_a_flagged_message_is_not_sent_again_after_a_failed_request() -> None:
 
 
 def test_a_message_that_is_answered_without_a_model_is_moderated_too() -> None:
-    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    def answering(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer("known", ChatReply(AiMessage("known")), ())
         yield
 
-    service = create(Chat, ScriptedChatModel([]), interceptors=[Moderation(Flagging("bad")), known])
+    service = create(Chat, ScriptedChatModel([]), interceptors=[Moderation(Flagging("bad")), answering])
     with pytest.raises(ModerationError):
         service.chat("bad")
 
@@ -270,7 +270,7 @@ def test_gathered_requests_are_checked_concurrently(at_once: int | None) -> None
     model = ScriptedChatModel(lambda request: "a")
     moderator = Flagging("bad")
     service = create(Chat, model, interceptors=[Moderation(moderator), twice])
-    assert (service.chat("x").value, said, moderator.asked) == ("a", [["a", 1, "a"]], [["x"]])
+    assert (service.chat("x").value, said, moderator.checked_texts) == ("a", [["a", 1, "a"]], [["x"]])
     with pytest.raises(ModerationError):
         service.chat("bad")
     assert len(said) == 2  # the flow gets the event that records the request, and nothing after it
@@ -281,7 +281,7 @@ def test_two_moderators_both_block() -> None:
         interceptors = [Moderation(one) for one in flagging]
         with pytest.raises(ModerationError):
             create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("bad")
-        assert [one.asked for one in flagging] == [[["bad"]], [["bad"]]]
+        assert [one.checked_texts for one in flagging] == [[["bad"]], [["bad"]]]
 
 
 def test_a_failing_moderator_blocks_the_call() -> None:
@@ -372,7 +372,7 @@ def test_memory_stores_nothing_of_a_flagged_call_and_its_past_is_not_moderated_a
     with pytest.raises(ModerationError):
         service.chat("bad")
     service.chat("y")
-    assert moderator.asked == [["x"], ["bad"], ["y"]]
+    assert moderator.checked_texts == [["x"], ["bad"], ["y"]]
     assert memory.messages() == (UserMessage("x"), AiMessage("a"), UserMessage("y"), AiMessage("c"))
 
 
@@ -380,7 +380,7 @@ def test_the_moderator_gets_the_rewritten_message() -> None:
     moderator = Flagging("bad")
     interceptors = [InputGuardrails(masked("bad")), Moderation(moderator)]
     create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("bad")
-    assert moderator.asked == [["***"]]
+    assert moderator.checked_texts == [["***"]]
 
 
 def test_instructions_and_blank_texts_are_not_moderated() -> None:
@@ -390,7 +390,7 @@ def test_instructions_and_blank_texts_are_not_moderated() -> None:
 
     moderator = Flagging()
     create(Counter, ScriptedChatModel(["7"]), interceptors=[Moderation(moderator, answers=True)]).count()
-    assert moderator.asked == [["7"]]
+    assert moderator.checked_texts == [["7"]]
 
 
 def test_listeners_get_the_results_of_a_moderator() -> None:
@@ -432,12 +432,12 @@ def moderations(*flagged: Sequence[str]) -> Reply:
     names = ("harassment/threatening", "illicit", "violence")
     results = [
         {
-            "flagged": bool(found),
-            "categories": {name: name in found for name in names},
+            "flagged": bool(flagged_words),
+            "categories": {name: name in flagged_words for name in names},
             "category_scores": dict.fromkeys(names, 0.5),
             "category_applied_input_types": {},
         }
-        for found in flagged
+        for flagged_words in flagged
     ]
     return json_reply({"id": "modr-1", "model": "omni-moderation-latest", "results": results})
 

@@ -75,7 +75,7 @@ def waited(event: threading.Event) -> None:
 
 
 class Writing:
-    """A model that writes deltas, waits for events between them, and records its progress."""
+    """A model that streams deltas, waits for events between them, and records its progress."""
 
     name = "writing"
     capabilities = Capabilities(json_schema=True, tools=True)
@@ -138,7 +138,7 @@ class Writing:
 
 
 class Judge:
-    """A moderator that waits for an event and calls ``then`` before its verdict; it counts its calls."""
+    """A moderator that waits for an event before it returns its verdict, and counts its calls."""
 
     def __init__(
         self, event: threading.Event, *, flags: bool = False, then: Callable[[], object] = bool
@@ -164,7 +164,7 @@ class AtOnce(Judge):
         super().__init__(event, flags=flags)
 
 
-def told(model: Any, judge: Any, kind: str, **settings: Any) -> list[Any]:
+def chat_with(model: Any, judge: Any, kind: str, **settings: Any) -> list[Any]:
     seen: list[Any] = []
     CALLS[kind](create(Teller, model, interceptors=[Moderation(judge)], **settings), seen)
     return seen
@@ -183,7 +183,7 @@ def refused(model: Any, judge: Any, kind: str, **settings: Any) -> ModerationErr
 @every_stream
 def test_the_model_is_called_while_the_moderator_works(kind: str) -> None:
     model = Writing("[1, 2]")
-    assert told(model, Judge(model.begun), kind)
+    assert chat_with(model, Judge(model.begun), kind)
     assert len(model.requests) == 1
 
 
@@ -192,9 +192,9 @@ def test_nothing_is_shown_before_the_verdict_and_all_of_it_after(kind: str) -> N
     model, seen, before = Writing("[1", ", 2", ", 3]"), list[Any](), list[Any]()
     judge = Judge(model.written, then=lambda: before.extend(seen))
     CALLS[kind](create(Teller, model, interceptors=[Moderation(judge)]), seen)
-    known = create(Teller, Writing("[1", ", 2", ", 3]"))
+    unmoderated = create(Teller, Writing("[1", ", 2", ", 3]"))
     plain: list[Any] = []
-    CALLS[kind](known, plain)
+    CALLS[kind](unmoderated, plain)
     assert (before, [repr(one) for one in seen]) == ([], [repr(one) for one in plain])
 
 
@@ -261,7 +261,7 @@ def test_a_reply_that_was_complete_before_the_verdict_is_in_the_attempts(kind: s
 def test_a_request_that_failed_before_the_verdict_is_repeated_after_it(kind: str) -> None:
     model = ScriptedChatModel([ModelServerError("500", retryable=True), "to be"])
     judge = AtOnce()
-    assert told(model, judge, kind, budget=Budget(first_wait=0)) == ["to ", "be"]
+    assert chat_with(model, judge, kind, budget=Budget(first_wait=0)) == ["to ", "be"]
     assert judge.moderated == 1
 
 
@@ -275,7 +275,7 @@ def test_a_failed_request_is_not_repeated_for_a_flagged_message(kind: str) -> No
 @pytest.mark.parametrize("kind", ["Iterator[Item]", "AsyncIterator[Item]"])
 def test_an_invalid_item_is_requested_again_and_moderated_once(kind: str) -> None:
     model, judge = ScriptedChatModel(['["many"]', "[1]"]), AtOnce()
-    assert (told(model, judge, kind), judge.moderated, len(model.requests)) == ([1], 1, 2)
+    assert (chat_with(model, judge, kind), judge.moderated, len(model.requests)) == ([1], 1, 2)
 
 
 @both
@@ -309,7 +309,7 @@ def test_memory_stores_nothing_of_a_flagged_stream(kind: str) -> None:
     memory, model = ChatMemory(), Writing("[1]")
     refused(model, Judge(model.closed, flags=True), kind, inside=[memory])
     assert memory.messages() == ()
-    assert told(ScriptedChatModel(["[1]"]), AtOnce(), kind) != []
+    assert chat_with(ScriptedChatModel(["[1]"]), AtOnce(), kind) != []
 
 
 @both
@@ -328,7 +328,7 @@ def test_no_tool_of_a_stream_runs_for_a_flagged_message(kind: str) -> None:
 
     refused(model(), AtOnce(flags=True), kind, tools=[look])
     assert ran == []
-    assert (told(model(), AtOnce(), kind, tools=[look]), ran) == (["seen ", "it"], ["look"])
+    assert (chat_with(model(), AtOnce(), kind, tools=[look]), ran) == (["seen ", "it"], ["look"])
 
 
 @both
@@ -356,16 +356,16 @@ def test_no_inner_interceptor_can_answer_a_flagged_message(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_flagged_answer_is_only_in_the_attempts(kind: str) -> None:
-    kept: list[Any] = []
+    answers: list[Any] = []
 
     def keeping(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         answer = yield from proceed(invocation)
-        kept.append(answer)
+        answers.append(answer)
         return answer
 
     model = Writing("[1]")
     failure = refused(model, Judge(model.closed, flags=True), kind, inside=[keeping])
-    assert (kept, [one.text for one in failure.attempts]) == ([], ["[1]"])
+    assert (answers, [one.text for one in failure.attempts]) == ([], ["[1]"])
 
 
 @both
@@ -376,7 +376,7 @@ def test_an_answer_of_an_interceptor_is_refused_too(kind: str) -> None:
 
     model = Writing("to be")
     refused(model, Judge(model.closed, flags=True), kind, inside=[itself])
-    assert told(ScriptedChatModel(["to be"]), AtOnce(), kind) == ["to ", "be"]
+    assert chat_with(ScriptedChatModel(["to be"]), AtOnce(), kind) == ["to ", "be"]
 
 
 @every_stream
@@ -488,6 +488,6 @@ def test_openai_streams_what_passes(kind: str, loopback: Loopback) -> None:
         other.reply(json_reply(moderation()))
         moderator = OpenAiModerator(base_url=other.base_url, api_key="sk-secret-key")
         with OpenAiChatModel("m", base_url=loopback.base_url, api_key="sk-secret-key") as model:
-            assert told(model, moderator, kind) == ["to ", "be"]
+            assert chat_with(model, moderator, kind) == ["to ", "be"]
         moderator.close()
     assert (len(loopback.requests), len(other.requests)) == (1, 1)

@@ -1,4 +1,4 @@
-"""Output guards: what they get, what their verdicts do, and which limits apply."""
+"""Output guards get the text or value of an answer, and their verdicts change or reject the answer."""
 
 from __future__ import annotations
 
@@ -313,12 +313,12 @@ def test_the_text_of_a_changed_answer_is_its_value() -> None:
 
 
 def test_an_answer_of_an_interceptor_is_guarded_too() -> None:
-    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    def answering(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
 
     guards = OutputGuardrails(masked("7", by="8"))
-    result = create(Counter, ScriptedChatModel([]), interceptors=[guards, known]).count("x")
+    result = create(Counter, ScriptedChatModel([]), interceptors=[guards, answering]).count("x")
     assert result.value == 8
 
 
@@ -341,9 +341,9 @@ def test_a_method_that_returns_the_reply_is_guarded() -> None:
     class Raw(Protocol):
         def reply(self, text: str) -> ChatReply: ...
 
-    said = ChatReply(AiMessage("a SECRET", reasoning="SECRET"), raw=b'{"SECRET": 1}')
+    original = ChatReply(AiMessage("a SECRET", reasoning="SECRET"), raw=b'{"SECRET": 1}')
     guards = OutputGuardrails(masked("SECRET"))
-    reply = create(Raw, ScriptedChatModel([said]), interceptors=[guards]).reply("x")
+    reply = create(Raw, ScriptedChatModel([original]), interceptors=[guards]).reply("x")
     assert reply == ChatReply(AiMessage("a ***"))
 
 
@@ -366,13 +366,15 @@ def test_a_reply_of_an_interceptor_is_rewritten_as_a_reply() -> None:
     class Raw(Protocol):
         def reply(self, text: str) -> AiMessage: ...
 
-    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    def answering(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         message = AiMessage("a SECRET")
         return Answer(message, ChatReply(message), ())
         yield
 
     guards = OutputGuardrails(masked("SECRET"))
-    assert create(Raw, ScriptedChatModel([]), interceptors=[guards, known]).reply("x") == AiMessage("a ***")
+    assert create(Raw, ScriptedChatModel([]), interceptors=[guards, answering]).reply("x") == AiMessage(
+        "a ***"
+    )
 
 
 class Grade:

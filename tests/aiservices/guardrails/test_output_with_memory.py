@@ -136,9 +136,9 @@ def test_tools_that_ran_before_a_rejected_answer_do_not_run_again(again: Any) ->
     guards = OutputGuardrails(forbidden("a", otherwise=again))
     service, model, memory = remembering(calling("1"), "a", "b", guards=guards, tools=[looking])
     result = service.chat("x")
-    rounds, told = called("1", "look 1"), (AiMessage("a"), UserMessage(AGAIN))
+    rounds, feedback = called("1", "look 1"), (AiMessage("a"), UserMessage(AGAIN))
     assert (result.value, looking.times, len(result.tool_runs)) == ("b", 1, 1)
-    assert model.requests[2].messages == (UserMessage("x"), *rounds, *(told if again is reprompt else ()))
+    assert model.requests[2].messages == (UserMessage("x"), *rounds, *(feedback if again is reprompt else ()))
     assert memory.messages() == (UserMessage("x"), *rounds, AiMessage("b"))
 
 
@@ -177,8 +177,8 @@ def test_a_rejected_tool_result_is_not_stored(again: Any) -> None:
     service, model, memory = remembering(*replies, guards=guards, tools=[looking, Ending()])
     assert service.chat("x").value == "b"
     before, ended = called("1", "look 1"), called("2", "a", "end")
-    told = (*ended, UserMessage(AGAIN)) if again is reprompt else ()
-    assert model.requests[2].messages == (UserMessage("x"), *before, *told)
+    feedback = (*ended, UserMessage(AGAIN)) if again is reprompt else ()
+    assert model.requests[2].messages == (UserMessage("x"), *before, *feedback)
     assert memory.messages() == (UserMessage("x"), *before, AiMessage("b"))
 
 
@@ -256,9 +256,9 @@ def test_input_guards_after_output_guards_check_the_user_message_and_not_a_repro
 
 
 def test_a_guard_gets_the_invocation() -> None:
-    def known(text: str, invocation: Invocation) -> Any:
+    def check_invocation(text: str, invocation: Invocation) -> Any:
         assert (invocation.plan.qualname, dict(invocation.arguments)) == ("Chat.chat", {"text": "x"})
         return passed()
 
-    guards = [InputGuardrails(known), OutputGuardrails(known)]
+    guards = [InputGuardrails(check_invocation), OutputGuardrails(check_invocation)]
     assert create(Chat, ScriptedChatModel(["a"]), interceptors=guards).chat("x").value == "a"

@@ -26,7 +26,7 @@ Opened = Callable[[], ChatMemoryStore]
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a Redis server on a socket for this test run; skip if none is installed."""
+    """Start a Redis server on a socket for this test run; skip the tests if Redis is not installed."""
     pytest.importorskip("redis", reason="the extra redis is not installed")
     program = shutil.which("redis-server")
     if program is None:

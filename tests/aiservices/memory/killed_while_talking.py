@@ -1,4 +1,4 @@
-"""A program that talks in one conversation until it is killed, for test_stores_killed."""
+"""A program that makes calls in one conversation until its process is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look() -> str:
 
 
 def reply(request: ChatRequest) -> ChatReply:
-    """Return two rounds of tool calls, then a text."""
+    """Return a reply with tool calls twice, then a reply with text."""
     since = [message for message in request.messages if isinstance(message, UserMessage)][-1]
     rounds = (len(request.messages) - request.messages.index(since) - 1) // 3
     if rounds < 2:
@@ -49,7 +49,7 @@ class Fragile(SqliteChatMemoryStore):
 
 
 class Deadly(list[Message]):
-    """A list whose sixth message kills the process when it is read."""
+    """A list of messages that kills the process when its sixth message is read."""
 
     def __iter__(self) -> Iterator[Message]:
         for number, message in enumerate(super().__iter__()):

@@ -84,13 +84,13 @@ def test_a_conversation_can_be_forgotten_without_naming_it() -> None:
     assert memory.messages() == ()
 
 
-@pytest.mark.parametrize(("given", "named"), [(7, "7"), (UUID(int=7), str(UUID(int=7)))])
-def test_an_int_or_a_uuid_can_be_the_memory_id(given: Any, named: str) -> None:
+@pytest.mark.parametrize(("memory_id", "named"), [(7, "7"), (UUID(int=7), str(UUID(int=7)))])
+def test_an_int_or_a_uuid_can_be_the_memory_id(memory_id: Any, named: str) -> None:
     class Numbered(Protocol):
         def chat(self, id: Annotated[int | UUID, MemoryId], text: str) -> str: ...
 
     memory = ChatMemory()
-    create(Numbered, ScriptedChatModel(["1"]), interceptors=[memory]).chat(given, "x")
+    create(Numbered, ScriptedChatModel(["1"]), interceptors=[memory]).chat(memory_id, "x")
     assert memory.messages(named) == (UserMessage("x"), AiMessage("1"))
 
 
@@ -148,11 +148,11 @@ def test_a_stored_system_message_is_sent_if_the_method_has_none(own: str | None,
 
 
 def test_a_history_argument_follows_the_stored_messages_and_is_not_stored() -> None:
-    class Told(Protocol):
+    class WithHistory(Protocol):
         def chat(self, past: Annotated[list[Message], History], text: str) -> str: ...
 
     memory, model = ChatMemory(), ScriptedChatModel(["1", "2"])
-    service = create(Told, model, interceptors=[memory])
+    service = create(WithHistory, model, interceptors=[memory])
     service.chat([], "x")
     service.chat([UserMessage("p"), AiMessage("q")], "y")
     expected = ("x", "1", "p", "q", "y")
@@ -161,9 +161,9 @@ def test_a_history_argument_follows_the_stored_messages_and_is_not_stored() -> N
 
 
 def retrieving(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    *before, asked = invocation.request.messages
-    told = replace(asked, text=f"{asked.text}\nUse this: 42")
-    request = replace(invocation.request, messages=(*before, told))
+    *before, question = invocation.request.messages
+    question_with_text = replace(question, text=f"{question.text}\nUse this: 42")
+    request = replace(invocation.request, messages=(*before, question_with_text))
     return (yield from proceed(replace(invocation, request=request)))
 
 
@@ -203,8 +203,12 @@ def test_a_transformer_still_runs_with_store_as_sent() -> None:
 
 def test_text_that_was_removed_before_the_memory_is_not_stored() -> None:
     def redact(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-        said = tuple(replace(one, text=one.text.replace("Ann", "***")) for one in invocation.request.messages)
-        return (yield from proceed(replace(invocation, request=replace(invocation.request, messages=said))))
+        messages = tuple(
+            replace(one, text=one.text.replace("Ann", "***")) for one in invocation.request.messages
+        )
+        return (
+            yield from proceed(replace(invocation, request=replace(invocation.request, messages=messages)))
+        )
 
     memory = ChatMemory()
     create(Single, ScriptedChatModel(["hi"]), interceptors=[redact, memory, retrieving]).chat("I am Ann")
@@ -212,7 +216,7 @@ def test_text_that_was_removed_before_the_memory_is_not_stored() -> None:
 
 
 class Refused(AiServiceError):
-    """A guardrail refused the answer."""
+    """An error for an answer that a guardrail refused."""
 
 
 def refusing(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
@@ -252,12 +256,12 @@ def test_the_accepted_answer_is_stored_and_the_rejected_one_is_not() -> None:
 
 
 def test_an_answer_of_an_interceptor_is_stored_like_one_of_the_model() -> None:
-    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    def answering(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
 
     memory = ChatMemory(store_as_sent=True)
-    create(Counter, ScriptedChatModel([]), interceptors=[memory, known]).count("x")
+    create(Counter, ScriptedChatModel([]), interceptors=[memory, answering]).count("x")
     assert memory.messages() == (UserMessage("Count x."), AiMessage("7"))
 
 

@@ -24,7 +24,7 @@ LAMP = Content("The lamp burns oil.", "c1", {"page": 3}, 0.5)
 
 
 class Keeper:
-    """A retriever that finds the same content for every question."""
+    """A retriever that returns the same content for every question."""
 
     def retrieve(self, query: Query) -> list[Content]:
         return [LAMP]

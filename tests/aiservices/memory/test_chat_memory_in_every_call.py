@@ -31,7 +31,7 @@ class Every(Protocol):
 
 
 NUMBERS = '{"value": [1, 2, 3]}'
-KEPT: tuple[Message, ...] = (UserMessage("x"), AiMessage("the reply"))
+STORED: tuple[Message, ...] = (UserMessage("x"), AiMessage("the reply"))
 
 
 def served(memory: ChatMemory, reply: str) -> Every:
@@ -55,10 +55,10 @@ def test_every_kind_of_call_stores_its_exchange(tmp_path: object) -> None:
     with served(memory, NUMBERS).stream("stream", "x") as stream:
         assert stream.result().value == [1, 2, 3]
     asyncio.run(all_async())
-    said = {"value": '{"value": ["a"]}', "texts": "the reply", "items": NUMBERS, "stream": NUMBERS}
-    kept = {f"{a}{kind}": memory.messages(f"{a}{kind}") for kind in said for a in ("", "a")}
-    assert kept == {
-        f"{a}{kind}": (UserMessage("x"), AiMessage(said[kind])) for kind in said for a in ("", "a")
+    replies = {"value": '{"value": ["a"]}', "texts": "the reply", "items": NUMBERS, "stream": NUMBERS}
+    stored = {f"{a}{kind}": memory.messages(f"{a}{kind}") for kind in replies for a in ("", "a")}
+    assert stored == {
+        f"{a}{kind}": (UserMessage("x"), AiMessage(replies[kind])) for kind in replies for a in ("", "a")
     }
 
 

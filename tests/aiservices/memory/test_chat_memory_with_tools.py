@@ -1,4 +1,4 @@
-"""ChatMemory stores tool rounds completely or not at all, and resumed calls when they are accepted."""
+"""ChatMemory stores tool rounds completely or not at all, also in calls that are resumed."""
 
 from __future__ import annotations
 

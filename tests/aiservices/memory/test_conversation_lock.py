@@ -43,7 +43,7 @@ class Chat(Protocol):
 
 
 class Slow(ScriptedChatModel):
-    """A slow model that answers with the last word of the request; async calls wait for an event."""
+    """A slow model that answers with the last word of the request."""
 
     def __init__(self, seconds: float = 0.005) -> None:
         super().__init__(lambda request: f"re {request.messages[-1].text}")
@@ -73,13 +73,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChatMemory
 
 def check(memory: ChatMemory, model: ScriptedChatModel, texts: list[str]) -> None:
     """Check that each call got all earlier exchanges and nothing of a call that was still running."""
-    kept = memory.messages("a")
-    asked = [message.text for message in kept[::2]]
-    said: list[Message] = []
-    for text in asked:
-        said += [UserMessage(text), AiMessage(f"re {text}")]
-    assert (list(kept), sorted(asked)) == (said, sorted(texts))
-    assert [request.messages for request in model.requests] == [kept[: 2 * n + 1] for n in range(len(asked))]
+    stored = memory.messages("a")
+    questions = [message.text for message in stored[::2]]
+    messages: list[Message] = []
+    for text in questions:
+        messages += [UserMessage(text), AiMessage(f"re {text}")]
+    assert (list(stored), sorted(questions)) == (messages, sorted(texts))
+    assert [request.messages for request in model.requests] == [
+        stored[: 2 * n + 1] for n in range(len(questions))
+    ]
 
 
 TEXTS = [f"{number:02}" for number in range(16)]
@@ -167,8 +169,8 @@ def test_a_second_call_is_refused_if_when_busy_is_refuse() -> None:
     assert [message.text for message in memory.messages("a")] == ["x", "re x", "z", "re z"]
 
 
-def held(memory: ChatMemory, waiting: Callable[[Chat], Any], **settings: Any) -> Any:
-    """Return the error of a call that waits for another call which does not end."""
+def error_of_waiting_call(memory: ChatMemory, waiting: Callable[[Chat], Any], **settings: Any) -> Any:
+    """Return the error of a call that waits for another call of the conversation."""
     model = Slow()
     chat = create(Chat, model, interceptors=[memory], **settings)
 
@@ -190,12 +192,12 @@ def held(memory: ChatMemory, waiting: Callable[[Chat], Any], **settings: Any) ->
 def test_a_call_waits_at_most_the_seconds_of_its_budget() -> None:
     memory = ChatMemory()
     late = create(Chat, Slow(), interceptors=[memory], budget=Budget(seconds=0.2))
-    error = held(memory, lambda chat: late.chat("a", "y"))
+    error = error_of_waiting_call(memory, lambda chat: late.chat("a", "y"))
     assert (error.limit, error.attempts) == ("seconds", ())
 
 
 def test_a_call_waits_at_most_timeout_seconds() -> None:
-    error = held(ChatMemory(timeout=0.1), lambda chat: chat.chat("a", "y"))
+    error = error_of_waiting_call(ChatMemory(timeout=0.1), lambda chat: chat.chat("a", "y"))
     assert str(error).startswith("the conversation 'a' is busy: another call used it for 0.1")
     assert str(error).endswith(" s; raise timeout")
 
@@ -320,9 +322,9 @@ def test_a_store_that_fails_leaves_the_conversation_free() -> None:
     store = Failing()
     memory = ChatMemory(store=store, when_busy="refuse")
     chat = create(Chat, Slow(), interceptors=[memory])
-    for fails, said in ((("load",), "no disk"), (("append",), "disk full")):
+    for fails, message in ((("load",), "no disk"), (("append",), "disk full")):
         store.fails = fails  # type: ignore[assignment]
-        with pytest.raises(OSError, match=f"^{said}$"):
+        with pytest.raises(OSError, match=f"^{message}$"):
             chat.chat("a", "x")
     store.fails = ()  # type: ignore[assignment]
     assert chat.chat("a", "y") == "re y"

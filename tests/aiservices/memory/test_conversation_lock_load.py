@@ -56,7 +56,7 @@ class Chat(Protocol):
 
 
 class Asking(NamedTuple):
-    """A call: its kind, and the question, whose first word is the id of its conversation."""
+    """A call of the load test: its kind and its question, which begins with the conversation id."""
 
     kind: str
     text: str
@@ -72,12 +72,12 @@ def look(key: str, id: Annotated[str, MemoryId]) -> str:
 
 
 def rounds_of(text: str) -> int:
-    """Return the number of tool rounds for a question."""
+    """Return the number of tool rounds that the server makes for a question."""
     return random.Random(f"rounds of {text}").choice((0, 1, 2))
 
 
 def fault_of(text: str, step: int) -> str:
-    """Return the fault of a request, which is the same in each run, in any order of the requests."""
+    """Return the simulated fault of a request, which is the same in each run."""
     return random.Random(f"fault of {text}, {step}").choices([*FAULTS], [*FAULTS.values()])[0]
 
 
@@ -105,7 +105,7 @@ def fails(asking: Asking) -> bool:
 
 
 def server_script() -> Callable[[ReceivedRequest], Reply]:
-    """Return a function that answers like ``reply_to`` and raises one-time faults only once."""
+    """Return a function that replies to requests and simulates each one-time fault only once."""
     tried: set[bytes] = set()
 
     def serve(seen: ReceivedRequest) -> Reply:
@@ -119,10 +119,10 @@ def server_script() -> Callable[[ReceivedRequest], Reply]:
 def reply_to(seen: ReceivedRequest, *, again: bool) -> Reply:
     """Answer the last question or call tools for it, unless the request has a fault."""
     said = seen.json["messages"]
-    asked = [number for number, message in enumerate(said) if message["role"] == "user"]
-    text = said[asked[-1]]["content"]
-    step = sum(message["role"] == "assistant" for message in said[asked[-1] :])
-    if len({said[number]["content"].split()[0] for number in asked}) != 1:
+    user_positions = [number for number, message in enumerate(said) if message["role"] == "user"]
+    text = said[user_positions[-1]]["content"]
+    step = sum(message["role"] == "assistant" for message in said[user_positions[-1] :])
+    if len({said[number]["content"].split()[0] for number in user_positions}) != 1:
         return error(400, "this request holds questions of several conversations")
     fault = fault_of(text, step)
     if fault == "500" or (fault == "500 once" and not again):
@@ -204,7 +204,7 @@ ASYNC = ("achat", "atexts", "achat", "atexts", "aleft")
 
 
 def askings(kinds: Sequence[str], run: object = 0) -> list[Asking]:
-    """Return all calls in the order of their start; the conversations alternate."""
+    """Return all calls of the load test in the order of their start, with alternating conversations."""
     return [
         Asking(kinds[(invocation + number) % len(kinds)], f"c{number:02} asks {run}.{invocation}")
         for invocation in range(TURNS)
@@ -305,7 +305,7 @@ def talk(path: str, base_url: str, run: str) -> None:
             asyncio.run(scenario())
 
 
-def told_before_it_was_killed(seconds: float, path: Path, base_url: str, run: str) -> list[str]:
+def questions_before_kill(seconds: float, path: Path, base_url: str, run: str) -> list[str]:
     """Return the questions that a process printed before it was killed, some seconds after the first."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     command = [sys.executable, __file__, str(path), base_url, run]
@@ -322,15 +322,15 @@ def told_before_it_was_killed(seconds: float, path: Path, base_url: str, run: st
 def test_a_process_killed_during_many_conversations_leaves_complete_exchanges(
     tmp_path: Path, loopback: Loopback
 ) -> None:
-    """And none that it had told of is lost; the next process goes on with the same file."""
+    """All calls that the process had reported are stored, and the next process uses the same file."""
     loopback.reply(server_script())
     path, told, chance = tmp_path / "memory.db", list[str](), random.Random(11)
     for run in range(3):
-        told += told_before_it_was_killed(chance.uniform(0.02, 0.4), path, loopback.base_url, str(run))
+        told += questions_before_kill(chance.uniform(0.02, 0.4), path, loopback.base_url, str(run))
     begun = {asking for run in range(3) for asking in askings(BLOCKING, f"{run}b")}
     begun |= {asking for run in range(3) for asking in askings(ASYNC, f"{run}a")}
-    may_be_kept = {asking.text for asking in begun if not fails(asking)}
-    found: list[str] = []
+    possible_questions = {asking.text for asking in begun if not fails(asking)}
+    stored_questions: list[str] = []
     with SqliteChatMemoryStore(path) as store:
         for id in store.conversations():
             kept = store.load(id).messages
@@ -338,10 +338,10 @@ def test_a_process_killed_during_many_conversations_leaves_complete_exchanges(
             assert join_exchanges(exchanges) == kept
             assert {exchange[0].text.split()[0] for exchange in exchanges} == {id}
             assert list(exchanges) == [exchange_of(exchange[0].text) for exchange in exchanges]
-            found += [exchange[0].text for exchange in exchanges]
-    assert [text for text, times in Counter(found).items() if times > 1] == []
-    assert set(told) <= set(found) <= may_be_kept
-    assert len(found) < len(may_be_kept)  # the call was running when the process was killed
+            stored_questions += [exchange[0].text for exchange in exchanges]
+    assert [text for text, times in Counter(stored_questions).items() if times > 1] == []
+    assert set(told) <= set(stored_questions) <= possible_questions
+    assert len(stored_questions) < len(possible_questions)  # the call was running when the process was killed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""All stores keep the same promises: messages are stored completely, and no write is lost."""
+"""All stores store messages completely and lose no write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL: tuple[Message, ...] = (
 
 
 class Breaking(tuple[Message, ...]):
-    """A list whose second message raises an error when it is read."""
+    """A list of messages that raises an error when its second message is read."""
 
     def __iter__(self) -> Iterator[Message]:
         yield self[0]

@@ -1,4 +1,4 @@
-"""A killed process leaves complete exchanges, including all that it had reported."""
+"""A killed process leaves complete exchanges in the store, including all that it had reported."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_killed_process_leaves_complete_exchanges_and_loses_no_confirmed_one(t
 def test_a_process_that_is_killed_during_a_write_stores_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     process = talking(path, "0", "fragile")
-    said, _ = process.communicate(timeout=60)
-    assert (process.returncode, said.split()) == (-signal.SIGKILL, ["0", "1", "2"])
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output.split()) == (-signal.SIGKILL, ["0", "1", "2"])
     with SqliteChatMemoryStore(path) as store:
         stored = store.load("default")
         exchanges = split_exchanges(stored.messages)

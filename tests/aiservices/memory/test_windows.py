@@ -44,7 +44,7 @@ class Chat(Protocol):
 
 
 def is_valid(messages: Sequence[Message]) -> bool:
-    """Return True if providers accept the messages: system?, then (user, (ai with calls, results)*, ai)*."""
+    """Return True if providers accept the order of the messages."""
     rest = [*messages]
     if rest and isinstance(rest[0], SystemMessage):
         rest.pop(0)
@@ -64,7 +64,7 @@ def is_valid(messages: Sequence[Message]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("room", "shown"),
+    ("room", "remaining"),
     [
         (1, ()),
         (5, ()),
@@ -74,12 +74,12 @@ def is_valid(messages: Sequence[Message]) -> bool:
         (99, (*PLAIN, *WITH_TOOLS)),
     ],
 )
-def test_calls_and_their_results_leave_the_window_together(room: int, shown: tuple[Message, ...]) -> None:
+def test_calls_and_their_results_leave_the_window_together(room: int, remaining: tuple[Message, ...]) -> None:
     store = InMemoryChatMemoryStore()
     store.append("default", 0, (*PLAIN, *WITH_TOOLS))
     model = ScriptedChatModel(["3"])
     create(Chat, model, interceptors=[ChatMemory(MessageWindow(room), store=store)]).chat("z")
-    assert model.requests[0].messages == (*shown, UserMessage("z"))
+    assert model.requests[0].messages == (*remaining, UserMessage("z"))
 
 
 def test_the_system_message_counts_and_stays() -> None:
@@ -188,9 +188,9 @@ def test_any_calls_with_tool_rounds_leave_a_valid_conversation(
 
 
 @given(MESSAGES, WINDOWS)
-def test_requests_are_valid_whatever_the_store_contains(held: list[Message], window: Window) -> None:
+def test_requests_are_valid_whatever_the_store_contains(stored: list[Message], window: Window) -> None:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, held)
+    store.append("default", 0, stored)
     model = ScriptedChatModel(["done"])
     create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("now")
     assert is_valid(model.requests[0].messages)

@@ -48,7 +48,7 @@ SUMMARY: tuple[Message, ...] = (
     UserMessage("This is a summary of what we said before:\n\nAnn teaches."),
     AiMessage("Thank you. I go on from there."),
 )
-TOLD = (
+TRANSCRIPT = (
     "User ann: I am Ann [image/png, https://a.b/ann.png]\n"
     'Assistant called look: {"who": "Ann"}\nResult of look: a teacher\n'
     "Assistant: hello, teacher"
@@ -66,7 +66,7 @@ def test_a_summary_replaces_the_exchanges_that_it_summarizes() -> None:
     writer, model = ScriptedChatModel([" Ann teaches.\n"]), ScriptedChatModel(["2"])
     memory = remembering(writer, instructions="Sum up.")
     create(Chat, model, interceptors=[memory]).chat("y")
-    assert writer.requests[0].messages == (SystemMessage("Sum up."), UserMessage(TOLD))
+    assert writer.requests[0].messages == (SystemMessage("Sum up."), UserMessage(TRANSCRIPT))
     assert model.requests[0].messages == (*SUMMARY, *NEW, UserMessage("y"))
     assert memory.messages() == (*SUMMARY, *NEW, UserMessage("y"), AiMessage("2"))
 

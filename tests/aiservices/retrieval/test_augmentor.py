@@ -273,7 +273,7 @@ def test_a_resumed_call_keeps_its_contents() -> None:
 
 
 class Gives:
-    """A retriever, router and fusion that returns any given value."""
+    """A retriever, router and fusion that returns the value it was created with."""
 
     def __init__(self, given: Any) -> None:
         self.given = given

@@ -110,7 +110,7 @@ def real() -> EmbeddingRetriever:
 
 
 def missed(questions: dict[str, str], find: Callable[[Query], Iterable[Content]]) -> list[str]:
-    """Return the questions whose content is not among the results."""
+    """Return the questions for which the right content is not among the results."""
     return [
         question
         for question, part in questions.items()

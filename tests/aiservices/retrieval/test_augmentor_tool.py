@@ -1,4 +1,4 @@
-"""A retriever as a tool: the model gets ids and texts, and the tool runs have the contents."""
+"""A retriever tool sends ids and texts to the model, and the tool runs have the contents."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_the_model_gets_ids_and_texts_and_can_cite_them() -> None:
     result = create(Guide, model, tools=[tool]).answer("When does it leave?")
     assert result.value == Answer("At nine.", ["ferry-1"])
     assert shelf.asked == ["departure"]
-    told = "[ferry-1]\nThe ferry leaves at nine.\n\n[ferry-2]\nIt comes back at ten."
-    assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", told)
+    expected = "[ferry-1]\nThe ferry leaves at nine.\n\n[ferry-2]\nIt comes back at ten."
+    assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", expected)
     [run] = result.tool_runs
     assert isinstance(run.result, Excerpts)
     assert run.result.contents == (NINE, TEN)

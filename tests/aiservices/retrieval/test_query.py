@@ -32,22 +32,22 @@ from aiservices.retrieval import (
     RouteByModel,
 )
 
-SAID = [UserMessage("When does the ferry leave?"), AiMessage("At nine.")]
+HISTORY = [UserMessage("When does the ferry leave?"), AiMessage("At nine.")]
 
 
 class Shelf:
     def __init__(self, *contents: Content) -> None:
         self.contents = contents
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     def retrieve(self, query: Query, /) -> Sequence[Content]:
-        self.asked.append(query.text)
+        self.queries.append(query.text)
         return self.contents
 
 
 class Guide(Protocol):
-    def answer(self, question: str, said: Annotated[list[Message], History] = ...) -> Result[str]: ...
-    def words(self, question: str, said: Annotated[list[Message], History] = ...) -> Iterator[str]: ...
+    def answer(self, question: str, history: Annotated[list[Message], History] = ...) -> Result[str]: ...
+    def words(self, question: str, history: Annotated[list[Message], History] = ...) -> Iterator[str]: ...
 
 
 def service(augmentor: RetrievalAugmentor, replies: Sequence[Any] = ("Yes.",), **more: Any) -> Guide:
@@ -57,8 +57,8 @@ def service(augmentor: RetrievalAugmentor, replies: Sequence[Any] = ("Yes.",), *
 def test_a_query_is_compressed_with_the_conversation() -> None:
     shelf, model = Shelf(), ScriptedChatModel([" When does the ferry come back? "])
     guide = service(RetrievalAugmentor(shelf, transform=CompressingQueryTransformer(model)))
-    result = guide.answer("And back?", SAID)
-    assert shelf.asked == ["When does the ferry come back?"]
+    result = guide.answer("And back?", HISTORY)
+    assert shelf.queries == ["When does the ferry come back?"]
     assert (
         model.requests[0]
         .messages[0]
@@ -73,14 +73,14 @@ def test_the_first_query_of_a_conversation_is_not_compressed() -> None:
     shelf, model = Shelf(), ScriptedChatModel([])
     guide = service(RetrievalAugmentor(shelf, transform=CompressingQueryTransformer(model)))
     guide.answer("When does it leave?", [])
-    assert (shelf.asked, model.requests) == (["When does it leave?"], [])
+    assert (shelf.queries, model.requests) == (["When does it leave?"], [])
 
 
 def test_a_stream_shows_nothing_of_side_questions() -> None:
     shelf, model = Shelf(), ScriptedChatModel(["When does the ferry come back?"])
     guide = service(RetrievalAugmentor(shelf, transform=CompressingQueryTransformer(model)), ["At ten."])
-    assert list(guide.words("And back?", SAID)) == ["At ", "ten."]
-    assert shelf.asked == ["When does the ferry come back?"]
+    assert list(guide.words("And back?", HISTORY)) == ["At ", "ten."]
+    assert shelf.queries == ["When does the ferry come back?"]
 
 
 def test_an_expanded_query_is_searched_in_other_words_too() -> None:
@@ -88,7 +88,7 @@ def test_an_expanded_query_is_searched_in_other_words_too() -> None:
     model = ScriptedChatModel(['{"value": ["departure", "When?", "departure", "time of leaving", "more"]}'])
     guide = service(RetrievalAugmentor(shelf, transform=ExpandingQueryTransformer(model, n=4)))
     guide.answer("When?", [])
-    assert shelf.asked == ["When?", "departure", "time of leaving"]
+    assert shelf.queries == ["When?", "departure", "time of leaving"]
 
 
 def test_side_questions_do_not_count_against_max_attempts() -> None:
@@ -129,7 +129,7 @@ def test_a_model_chooses_routes_by_their_descriptions() -> None:
     guide = service(RetrievalAugmentor(route=RouteByModel(model, sources)), ["Yes.", "Yes."])
     assert guide.answer("When does the train leave?", []).sources == trains.contents
     assert guide.answer("What is love?", []).sources == ()
-    assert (ferries.asked, trains.asked) == ([], ["When does the train leave?"])
+    assert (ferries.queries, trains.queries) == ([], ["When does the train leave?"])
     assert (
         "Sources:\n- ferries: boats and harbours\n- trains: railways\n\n"
         in model.requests[0].messages[0].text

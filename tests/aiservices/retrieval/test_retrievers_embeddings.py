@@ -1,4 +1,4 @@
-"""Texts are embedded over HTTP; failures are ModelErrors; missing packages are named."""
+"""Texts are embedded over HTTP, and failures raise ModelErrors."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def found(contents: Sequence[Content]) -> list[tuple[str, float]]:
 @pytest.fixture(params=[EmbeddingStore, chroma])
 def store(request: pytest.FixtureRequest) -> Any:
     made: Callable[[], VectorStore] = request.param
-    kept = made()
-    kept.add([EAST, NORTH, WEST], vectors("east", "north", "west"))
-    return kept
+    remaining = made()
+    remaining.add([EAST, NORTH, WEST], vectors("east", "north", "west"))
+    return remaining
 
 
 def test_the_nearest_come_first_with_their_cosines(store: Any) -> None:
@@ -80,8 +80,8 @@ def test_a_content_replaces_one_with_the_same_id(store: Any) -> None:
 def test_replacing_a_content_replaces_its_metadata(store: Any) -> None:
     store.add([Content("east", "e", {"half": "left"}), Content("north", "n")], vectors("east", "north"))
     [vector] = vectors("east")
-    kept = {content.id: content.metadata for content in store.search(vector, 3)}
-    assert kept == {"e": {"half": "left"}, "n": {}, "w": WEST.metadata}
+    remaining = {content.id: content.metadata for content in store.search(vector, 3)}
+    assert remaining == {"e": {"half": "left"}, "n": {}, "w": WEST.metadata}
     assert found(store.search(vector, 3, filter={"year": 1})) == []
 
 

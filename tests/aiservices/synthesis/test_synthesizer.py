@@ -34,12 +34,12 @@ PROMPTS = SynthesisPrompts(
     combine="combine for {{question}}: {{information}}",
 )
 MODES = list(ResponseMode)
-Asked = Callable[[Synthesizer[Any], str, Sequence[Any]], Result[Any]]
+Ask = Callable[[Synthesizer[Any], str, Sequence[Any]], Result[Any]]
 
 
 @dataclass
 class Counted:
-    """The number of words that were read, and the ids."""
+    """An answer with the number of words and the ids of the contents in a request."""
 
     words: int
     sources: list[str]
@@ -70,7 +70,7 @@ both = pytest.mark.parametrize("ask", [blocking, awaited])
 
 
 @both
-def test_refine_sends_one_content_after_the_other(ask: Asked) -> None:
+def test_refine_sends_one_content_after_the_other(ask: Ask) -> None:
     model = ScriptedChatModel(counting)
     result = ask(Synthesizer(model, "refine", Counted, prompts=PROMPTS), "how?", PARTS)
     assert texts(model) == [
@@ -88,7 +88,7 @@ def test_refine_sends_one_content_after_the_other(ask: Asked) -> None:
 
 
 @both
-def test_compact_packs_as_many_contents_as_fit(ask: Asked) -> None:
+def test_compact_packs_as_many_contents_as_fit(ask: Ask) -> None:
     model = ScriptedChatModel(counting)
     result = ask(
         Synthesizer(model, ResponseMode.COMPACT, Counted, max_characters=20, prompts=PROMPTS), "how?", PARTS
@@ -101,7 +101,7 @@ def test_compact_packs_as_many_contents_as_fit(ask: Asked) -> None:
 
 
 @both
-def test_a_tree_is_summarized_until_everything_fits(ask: Asked) -> None:
+def test_a_tree_is_summarized_until_everything_fits(ask: Ask) -> None:
     model = ScriptedChatModel(counting)
     made = Synthesizer(model, "tree_summarize", Counted, max_characters=27, prompts=PROMPTS)
     result = ask(made, "how?", PARTS)
@@ -115,14 +115,14 @@ def test_a_tree_is_summarized_until_everything_fits(ask: Asked) -> None:
 
 
 @both
-def test_a_tree_that_fits_at_once_needs_one_request(ask: Asked) -> None:
+def test_a_tree_that_fits_at_once_needs_one_request(ask: Ask) -> None:
     model = ScriptedChatModel(['{"value": 7}'])
     assert ask(Synthesizer(model, "tree_summarize", int, prompts=PROMPTS), "how?", PARTS).value == 7
     assert texts(model) == ["combine for how?: [a]\none\n\n[b]\ntwo two\n\n[c]\nthree\n\n[d]\nfour"]
 
 
 @both
-def test_a_tree_whose_summaries_do_not_get_fewer_is_refined(ask: Asked) -> None:
+def test_a_tree_whose_summaries_do_not_get_fewer_is_refined(ask: Ask) -> None:
     def wordy(request: ChatRequest) -> str:
         return '{"value": 1}' if request.response_format else "no shorter"
 
@@ -136,7 +136,7 @@ def test_a_tree_whose_summaries_do_not_get_fewer_is_refined(ask: Asked) -> None:
 
 
 @both
-def test_accumulate_answers_from_each_content(ask: Asked) -> None:
+def test_accumulate_answers_from_each_content(ask: Ask) -> None:
     model = ScriptedChatModel(counting)
     result = ask(Synthesizer(model, "accumulate", Counted, prompts=PROMPTS), "how?", PARTS)
     assert result.value == [Counted(5, ["a"]), Counted(6, ["b"]), Counted(5, ["c"]), Counted(5, ["d"])]
@@ -144,7 +144,7 @@ def test_accumulate_answers_from_each_content(ask: Asked) -> None:
 
 
 @both
-def test_simple_summarize_sends_one_request(ask: Asked) -> None:
+def test_simple_summarize_sends_one_request(ask: Ask) -> None:
     model = ScriptedChatModel(counting)
     result = ask(Synthesizer(model, "simple_summarize", Counted, prompts=PROMPTS), "how?", PARTS)
     assert texts(model) == ["answer how? of [a]\none\n\n[b]\ntwo two\n\n[c]\nthree\n\n[d]\nfour"]
@@ -171,8 +171,8 @@ def test_no_request_exceeds_max_characters(mode: Any) -> None:
 
     made = Synthesizer(model, mode, int, max_tokens=12, count_tokens=words, prompts=PROMPTS)
     made.synthesize("how?", [Content("very long text " * 30, "a"), Content("short", "b")])
-    shown = [re.split(r" of | by |\?: ", text, maxsplit=1)[1] for text in texts(model)]
-    assert max(map(words, shown)) <= 12
+    events = [re.split(r" of | by |\?: ", text, maxsplit=1)[1] for text in texts(model)]
+    assert max(map(words, events)) <= 12
 
 
 def test_contents_without_ids_get_ids() -> None:
@@ -202,7 +202,7 @@ def test_concurrent_questions_respect_max_concurrency() -> None:
 
 
 @both
-def test_each_question_has_its_own_attempts_and_the_result_has_all(ask: Asked) -> None:
+def test_each_question_has_its_own_attempts_and_the_result_has_all(ask: Ask) -> None:
     down = ModelServerError("down", retryable=True)
     model = ScriptedChatModel(["no number", '{"value": 1}', down, '{"value": 2}'])
     made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(max_attempts=2, first_wait=0))
@@ -227,7 +227,7 @@ def test_concurrent_questions_do_not_share_their_attempts() -> None:
 
 
 @both
-def test_the_tokens_of_the_budget_are_for_all_questions_together(ask: Asked) -> None:
+def test_the_tokens_of_the_budget_are_for_all_questions_together(ask: Ask) -> None:
     model = ScriptedChatModel(counting)
     made = Synthesizer(model, "refine", Counted, prompts=PROMPTS, budget=Budget(tokens=20))
     with pytest.raises(BudgetExceededError) as caught:
@@ -237,7 +237,7 @@ def test_the_tokens_of_the_budget_are_for_all_questions_together(ask: Asked) -> 
 
 
 @both
-def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Asked) -> None:
+def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Ask) -> None:
     model = ScriptedChatModel(['{"value": 1}', "none", "none"])
     made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(max_attempts=2))
     with pytest.raises(ServiceOutputError) as caught:
@@ -246,7 +246,7 @@ def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Asked) -> 
 
 
 @both
-def test_after_a_failure_no_more_questions_start(ask: Asked) -> None:
+def test_after_a_failure_no_more_questions_start(ask: Ask) -> None:
     model = ScriptedChatModel([ModelServerError("down"), '{"value": 1}', '{"value": 2}', '{"value": 3}'])
     made = Synthesizer(model, "accumulate", int, max_concurrency=1)
     with pytest.raises(ModelServerError):

@@ -44,7 +44,7 @@ ONE_ANSWER = [mode for mode in ResponseMode if mode is not ResponseMode.ACCUMULA
 
 @dataclass
 class Counted:
-    """The number of words that were read, and the ids."""
+    """An answer with the number of words and the ids of the contents in a request."""
 
     words: int
     sources: list[str]
@@ -163,7 +163,7 @@ def test_an_answer_is_yielded_before_the_later_ones_are_complete() -> None:
 
 
 class Waiting(ScriptedChatModel):
-    """A model that answers from "c" on only after an event is set."""
+    """A model that waits for an event before it answers requests with the content "c"."""
 
     def __init__(self) -> None:
         super().__init__(counting)

@@ -1,4 +1,4 @@
-"""A cassette records what a model answers and replays it without asking, or says what differs."""
+"""A cassette records the replies of a model, and replays them without calling the model."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def test_the_mode_selects_what_is_recorded(
 
 
 def exchanges(path: Path) -> list[Any]:
-    found: list[Any] = json.loads(path.read_text("utf-8"))["exchanges"]
-    return found
+    candidates: list[Any] = json.loads(path.read_text("utf-8"))["exchanges"]
+    return candidates
 
 
 def test_a_model_is_needed_to_record(path: Path) -> None:
@@ -274,7 +274,7 @@ def test_errors_of_the_provider_are_replayed_without_a_wait(path: Path) -> None:
 
 
 def request_of(path: Path) -> ChatRequest:
-    """The request that was recorded first, as its service made it."""
+    """Return the first request that the cassette recorded."""
     model = ScriptedChatModel(['{"value": 1}'])
     create(Shop, model).stock("lamp")
     return model.requests[0]

@@ -1,4 +1,4 @@
-"""An evaluation calls a method for each case, scores the answers, and counts what it took."""
+"""An evaluation calls a method for each case, scores the answers, and counts requests and tokens."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def test_a_function_that_returns_a_result_is_evaluated_with_its_attempts() -> No
     def asks(sum: str) -> Result[int]:
         return service.result(sum)
 
-    found = evaluate(asks, CASES[:1], [exact()])
-    assert (found.values, found.summary("exact").value) == ([4], 1)
-    assert (found.attempts, found.usage) == (1, Usage(3, 2))
+    matches = evaluate(asks, CASES[:1], [exact()])
+    assert (matches.values, matches.summary("exact").value) == ([4], 1)
+    assert (matches.attempts, matches.usage) == (1, Usage(3, 2))
 
 
 def test_any_function_can_be_compared() -> None:

@@ -1,4 +1,4 @@
-"""A fake model answers with a valid value of the method's type, the same one for the same seed."""
+"""A fake model answers with valid values, which are the same for the same seed."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ class Loudness:
 
 
 class LoudnessParser:
-    """Counts capitals, and writes nothing."""
+    """A parser that counts capital letters, and cannot write values."""
 
     schema = None
 

@@ -1,4 +1,4 @@
-"""Golden files hold what the methods of a service would send; arguments that nobody gives are made up."""
+"""Golden files contain the requests of a service; missing arguments are made up."""
 
 from __future__ import annotations
 

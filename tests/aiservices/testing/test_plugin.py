@@ -1,4 +1,4 @@
-"""The plugin in real runs of pytest: fixtures, options, the guard, and what it costs who does not use it."""
+"""The plugin works in real runs of pytest: fixtures, options, the guard, and its start-up cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from loopback import Loopback, answer
 
-# Runs inside of this process forget the modules that they load, while the door goes on to know their names.
+# Runs in this process forget the modules that they load, while the package still has their names.
 import aiservices.models.local
 import aiservices.models.openai
 import aiservices.models.openai.model
@@ -38,7 +38,7 @@ class Shop(Protocol):
 
 
 def ran(pytester: pytest.Pytester, source: str, *args: str, **outcomes: int) -> pytest.RunResult:
-    """A run of pytest over one module, which must come out like this."""
+    """Run pytest on a test module, check the numbers of its outcomes, and return the result."""
     pytester.makepyfile(test_shop=SERVICE + source)
     result = pytester.runpytest(*LOADED, "-p", "no:randomly", "-p", "no:cacheprovider", *args)
     result.assert_outcomes(**outcomes)
@@ -145,7 +145,7 @@ from aiservices import ModelError
 
 {mark}
 def test_it():
-    # nobody listens there, which is what the model says once it may ask
+    # no server listens there, so the permitted call fails with a connection error
     with pytest.raises(ModelError):
         MODEL.complete(ChatRequest.of("x"))
 
@@ -325,7 +325,7 @@ def test_the_marker_and_the_options_are_documented(pytester: pytest.Pytester) ->
 def test_two_runs_in_one_process_watch_the_same_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plugin that is tested with pytester runs pytest inside pytest."""
+    """A test with pytester runs pytest inside pytest, so that two runs share one process."""
     imported: list[str] = []
     finders = [
         plugin.ImportWatcher(lambda module, by=by: imported.append(f"{by} {module.__name__}")) for by in "ab"

@@ -1,4 +1,4 @@
-"""A report is a table in text, by rich where it is there, and a page that stands alone."""
+"""A report is shown as text, with rich if it is installed, or as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_with_rich_the_same_cells_are_printed(
 
 
 class Page(HTMLParser):
-    """What a page holds: its tags with their attributes, and the text of each."""
+    """The tags of an HTML page with their attributes, and the text of each tag."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ def test_the_page_is_accessible_to_screen_readers() -> None:
 def test_the_plot_shows_values_and_bounds_at_their_positions() -> None:
     one, two = Page(html_report(report())).named("circle")
     assert one["cx"] == str(round(180 + 440 / 3, 1))
-    # the interval goes beyond 0 and 1, hence so does the scale: from -200 to 200
+    # the interval goes beyond 0 and 1, so the scale does too: from -200 to 200
     assert two["cx"] == str(round(180 + 440 * 235.5 / 400, 1))
 
 

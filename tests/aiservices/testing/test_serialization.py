@@ -1,4 +1,4 @@
-"""A file that is written anew is whole at each moment, and one like others."""
+"""Files are written atomically, with default permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made-up values fit the schemas and the types that they are made for, whoever makes the choices."""
+"""Made-up values fit their schemas and types, with seeded choices and with Hypothesis."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_hypothesis_values_fit_the_schema(schema: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Decimals as floats, for the validator."""
+    """Return the value with Decimals converted to floats, for the schema validator."""
     return float(value) if type(value).__name__ == "Decimal" else value
 
 
@@ -106,17 +106,17 @@ def test_values_of_every_type_are_written_and_read_back(made: tuple[Any, Any]) -
 
 
 def test_hypothesis_finds_edge_cases_of_a_type() -> None:
-    found: set[int] = set()
+    match: set[int] = set()
 
     @settings(max_examples=300, deadline=None, database=None, derandomize=True)
     @given(strategy_of(int))
     def look(number: int) -> None:
-        found.add(number)
+        match.add(number)
 
     look()
-    assert 0 in found
-    assert min(found) < 0
-    assert max(found) > 2**31
+    assert 0 in match
+    assert min(match) < 0
+    assert max(match) > 2**31
 
 
 def test_hypothesis_chooses_the_answers_of_a_fake_model() -> None:
