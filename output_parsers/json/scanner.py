@@ -141,6 +141,7 @@ class Scanner:
                     position = after
                     continue
                 return None, self._read_key(frame, position) if frame.closer == "}" else position
+            # A wrong bracket is accepted only if it is certain which bracket is missing before it.
             if char != frame.closer:
                 self._repair_missing_bracket(frame, char, position)
             else:

@@ -105,6 +105,7 @@ class ItemReader(Generic[T]):
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
         self._count = 0  # the number of items so far, including bad ones
+        # Errors are queued between the items, so that the items before an error are returned first.
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
 
     @property

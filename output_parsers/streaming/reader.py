@@ -131,6 +131,7 @@ class PartialReader(Generic[T]):
     @property
     def text(self) -> str:
         """The text of the reply so far."""
+        # The chunks are joined on demand, because joining them for each chunk takes quadratic time.
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""

@@ -68,6 +68,7 @@ _ESCAPE = (
 )
 _STRING = f"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
 _CUT_ESCAPE = r"(?:\\(?:u[0-9a-fA-F]{0,4}(?:\\u?[0-9a-fA-F]{0,3})?)?)?"
+# The numbers of digits are limited, so that a longer number is left to the slower functions below.
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,400}+)(?:\.[0-9]{1,400}+)?(?:[eE][+-]?[0-9]{1,4}+)?"
 _SCALAR = rf"(?:{_NUMBER}|true|false|null)"
 _CUT_SCALAR = r"[-+.0-9a-zA-Z]*+"
@@ -194,6 +195,7 @@ def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
     The value ends at a comma, a bracket, a comment, or a line's end that is followed by more text.
     ``closer`` is the bracket that closes the container. Raises UnreadableToken.
     """
+    # A tuple, or a string in unusual quotes, is decided only by the parser of the complete text.
     if text[position] in "(`“”„‘’":
         raise UnreadableToken(needs_more=False)
     before_comment = _SCALAR_BEFORE_COMMENT.match(text, position)

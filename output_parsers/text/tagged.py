@@ -44,7 +44,8 @@ class RegexTaggedContentParser(DictParser):
     Attributes:
         tagged_content_pattern: A regular expression with the groups ``name`` and ``content``. The default
             finds ``<x>…</x>`` and ``<x>…</>`` in linear time; the time of another one depends on the pattern.
-        format_instruction: The instructions for the prompt; "" writes them from the required keys.
+        format_instruction: The instructions for the prompt. If they are empty, they are written from the
+            required keys, unless there is another pattern.
         try_parse_json: Content that is exact JSON becomes its value. Other content remains text.
         required_keys: Tags that a reply must have.
     """
@@ -59,6 +60,9 @@ class RegexTaggedContentParser(DictParser):
         for group in ("name", "content"):
             if group not in self._compiled.groupindex:
                 raise ValueError(f"the pattern {self.tagged_content_pattern!r} has no group named {group!r}")
+        if not self.format_instruction and self.required_keys and self._default:
+            lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys)
+            object.__setattr__(self, "format_instruction", f"Reply with these tags:\n{lines}")
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
@@ -68,11 +72,8 @@ class RegexTaggedContentParser(DictParser):
             raise ValueError(f"the pattern {self.tagged_content_pattern!r} is invalid: {error}") from error
 
     def format_instructions(self) -> str:
-        """Return ``format_instruction``, or an example of the required tags if it is empty."""
-        if self.format_instruction or not self.required_keys or not self._default:
-            return self.format_instruction
-        lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys)
-        return f"Reply with these tags:\n{lines}"
+        """Return ``format_instruction``."""
+        return self.format_instruction
 
     @property
     def _default(self) -> bool:
@@ -102,6 +103,7 @@ class RegexTaggedContentParser(DictParser):
 
 def _find_tags(text: str) -> Iterator[tuple[str, str]]:
     """Yield the name and content of each outermost tag from left to right."""
+    # Closing tags are indexed first, so that a tag that is never closed does not cost another search.
     closings: dict[str, list[int]] = {"": []}
     for closing in _CLOSING.finditer(text):
         closings.setdefault(closing[1], []).append(closing.start())
@@ -116,6 +118,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, str]]:
         if ends:
             end, length = min(ends)
             content = text[position:end]
+            # The closing tag may belong to either of the two opening tags.
             if opening[0] in content:
                 raise failure(f"{opening[0]} is inside another {opening[0]}")
             yield name, content
@@ -128,6 +131,7 @@ def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return a dict of tag contents by name. Raises ValidationFailure if two contents differ."""
     contents: dict[str, str] = {}
     for name, content in tagged:
+        # A model may repeat its answer, but two different answers are ambiguous.
         if contents.setdefault(name, content).strip() != content.strip():
             raise failure(f"<{name}> occurs twice with different contents")
     return contents
@@ -136,6 +140,7 @@ def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _parse_content(content: str) -> Any:
     """Parse the content of a tag if it is exact JSON; return other text unchanged."""
     try:
+        # Only exact JSON is accepted. With repairs, ordinary text could become a value.
         read_exact(content)
         return parser_for(Any).parse(content)
     except (JsonSyntaxError, OutputParsingError):
@@ -240,6 +245,7 @@ class MultiTaggedContentParser(DictParser):
         position = 0
         while beginning := self._opening_tags.search(text, position):
             tag, position = by_beginning[beginning[0]], beginning.end()
+            # After a failed search there is no closing tag later either, and a new search would be quadratic.
             end = -1 if tag.name in unclosed else text.find(tag.tag_end, position)
             if end < 0:
                 unclosed.add(tag.name)

@@ -133,8 +133,9 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
     def _check_names(self, text: str, error: OutputParsingError) -> None:
         """Raise a clearer error if parsing failed because the text calls unknown tools."""
-        if self._others is not None:
+        if self._others is not None:  # any tool is allowed
             return
+        # Parsed again without the types of the tools, to see if the names of the tools are the problem.
         try:
             one_or_more = parser_for(cast(Any, list[AnyToolCall] | AnyToolCall)).parse(text)
         except OutputParsingError:
@@ -173,6 +174,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         values: list[object] = []
         coercions: list[Coercion] = []
         failures: list[ValidationFailure] = []
+        # Problems of all calls are collected, so that a repair prompt can name them at once.
         for index, call in wanted[:1] if self.first_tool_only else wanted:
             if partial and not _is_complete(call.arguments):
                 # Plain arguments may be incomplete, but a value of a type needs all of its fields.
@@ -236,6 +238,7 @@ def _arguments_or_empty(arguments: str) -> str:
 
 def _is_complete(arguments: str) -> bool:
     """Return True if the arguments of a tool call are a complete JSON object."""
+    # The cheap check comes first, because this runs for each chunk of a stream.
     text = arguments.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return False
@@ -309,6 +312,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
         parsers = {_tool_name(tool): parser_for(tool) for tool in tools}
         if len(parsers) < len(tools):
             raise ValueError(f"two tools have the same name: {', '.join(map(_tool_name, tools))}")
+        # The name is a Literal, so that it is the tag by which the union finds the right type.
         call_types = [call_type(cast(Any, Literal)[_tool_name(tool)], tool) for tool in tools]
         output_type = cast(Any, Union)[tuple(call_types)]
         self._set(output_type, parsers, None, tools=tuple(tools), first_tool_only=first_tool_only)

@@ -81,7 +81,7 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
 
 def _close_element(stack: list[_OpenElement]) -> XmlElement:
     """Pop the innermost open element from the stack and return its value."""
-    path = _path(stack)
+    path = _path(stack)  # computed before the element is removed, because the path contains it
     done = stack.pop()
     text = "".join(done.texts)
     if done.children and text.strip():
@@ -121,6 +121,7 @@ def _decoded(text: str, stack: list[_OpenElement]) -> str:
 
 
 def _path(stack: list[_OpenElement]) -> str:
+    # Only the ends of a long path are shown: a deeply nested reply would make the message unreadable.
     tags = [element.tag for element in stack]
     return ".".join(["$", *tags] if len(tags) <= 10 else ["$", *tags[:5], "..", *tags[-5:]])
 
@@ -159,6 +160,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
     def _read(self, text: str) -> XmlElement:
         wanted = " ".join(f"<{tag}>" for tag in (*(self.tags or ()), self.root or ""))
+        # XML parsers normalize line ends in this way.
         rest = _unfenced(without_reasoning(text, wanted)).replace("\r\n", "\n").replace("\r", "\n")
         elements = self._elements(rest)
         if not elements:
@@ -192,6 +194,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
 def _unfenced(text: str) -> str:
     """Return the content of a code block that begins before the first tag, or the text unchanged."""
+    # A code block after the first tag is part of the content of an element.
     fence, tag = text.find("```"), text.find("<")
     if fence < 0 or tag < fence:
         return text

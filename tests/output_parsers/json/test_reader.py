@@ -1,4 +1,4 @@
-"""JSON as models write it: which text is read, with which repairs, and which text is refused."""
+"""The parser of broken JSON repairs common mistakes and refuses ambiguous text."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ MIXED = {None: "null", True: "TRUE", False: "false"}
 
 
 def write_loosely(value: Any, quote: str, comma: str, comment: str, literals: dict[Any, str]) -> str:
-    """JSON as models write it: other quotes, commas too many, comments, raw line ends, other literals."""
+    """Write JSON with common mistakes: other quotes, extra commas, comments, line ends, literals."""
 
     def write(inner: Any) -> str:
         return write_loosely(inner, quote, comma, comment, literals)

@@ -1,4 +1,4 @@
-"""Which texts are read as numbers, by which rule, and which are refused."""
+"""Clear numbers in text are read with a rule, and ambiguous text is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which texts are read as dates, times and durations, by which rule, and which are refused."""
+"""Clear dates, times and durations are read with a rule, and ambiguous text is refused."""
 
 from __future__ import annotations
 

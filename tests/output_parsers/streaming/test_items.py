@@ -1,4 +1,4 @@
-"""Items of a list are returned when they are complete, each once, and never an incomplete one."""
+"""Each item of a list is returned once, as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_an_incomplete_list_is_an_error(text: str, expected: str) -> None:
         assert error.value.text == text == reader.text
 
 
-def test_items_after_the_scanner_gave_up_are_read_by_finish_and_none_twice() -> None:
+def test_finish_returns_the_items_after_the_scanner_gave_up_once() -> None:
     text = '[{"name": "a", "years": 1}, {"name": """b"""}, {"name": "c"}]'
     for policy in ItemPolicy:
         assert items_by_chunk(ItemReader(Skill, policy), *text)[-1] == [B, Skill(name="c")]

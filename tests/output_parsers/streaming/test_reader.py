@@ -1,4 +1,4 @@
-"""Snapshots of an incomplete reply show only what is certain, and nothing is taken back."""
+"""Snapshots of an incomplete reply show only values that later text cannot change."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ TABLE: list[tuple[Any, str, Any]] = [
 
 
 @pytest.mark.parametrize(("form", "text", "expected"), TABLE)
-def test_a_snapshot_shows_what_is_certain(form: Any, text: str, expected: Any) -> None:
+def test_a_snapshot_shows_only_certain_values(form: Any, text: str, expected: Any) -> None:
     assert partial_value(form, text) == expected
     assert partial_value(form, *text) == expected  # one character a chunk
 
@@ -391,7 +391,7 @@ VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 def dump(value: Any, draw: Any) -> str:
-    """Dump a value as a model may write it, in a form that the reader of whole texts accepts."""
+    """Dump a value as a model may write it, in JSON that the parser of complete replies accepts."""
     data = to_jsonable_python(value)
     text = json.dumps(data, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
     frame: str = draw(
@@ -554,7 +554,10 @@ def test_cost_is_linear_in_the_text(body: str) -> None:
     assert spent(200_000) < 25 * max(spent(20_000), 0.004)
 
 
-LOOKS: list[Callable[[Snapshot[Any]], Any]] = [lambda shown: shown.value, lambda shown: shown.to_python()]
+LOOKS: list[Callable[[Snapshot[Any]], Any]] = [
+    lambda snapshot: snapshot.value,
+    lambda snapshot: snapshot.to_python(),
+]
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -1,4 +1,4 @@
-"""The scanner of growing text finds closed members in any chunks, and gives up rather than guess."""
+"""The scanner finds complete members in any division into chunks, and never guesses."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_closed_members_are_found_in_any_chunks(text: str, expected: Any) -> Non
         "[" * 101,
     ],
 )
-def test_the_scanner_gives_up_where_only_the_whole_text_can_decide(text: str) -> None:
+def test_the_scanner_gives_up_if_only_the_complete_text_can_decide(text: str) -> None:
     for chunks in ([text], [text[start : start + 50] for start in range(0, len(text), 50)]):
         scanner, closed = scan(*chunks)
         assert scanner.gave_up

@@ -1,4 +1,4 @@
-"""Parsers by type, pattern and format, and the one that returns the text."""
+"""Parsers for JSON, enums, patterns, datetimes and unchanged text work like those of LangChain."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
+from aiservices import AiMessage, ChatReply
 from output_parsers import (
     Coercion,
     Leniency,
@@ -22,12 +23,14 @@ from output_parsers import (
     parser_for,
 )
 from output_parsers.text import (
+    CommaSeparatedListOutputParser,
     DatetimeOutputParser,
     EnumOutputParser,
     JsonOutputParser,
     PydanticOutputParser,
     RegexOutputParser,
     StrOutputParser,
+    XmlOutputParser,
 )
 
 
@@ -35,6 +38,25 @@ class Color(Enum):
     RED = "red"
     GREEN = "green"
     BLUE = "blue"
+
+
+@pytest.mark.parametrize("reply", [AiMessage("red"), ChatReply(AiMessage("red"))])
+def test_the_text_of_a_reply_is_parsed(reply: Any) -> None:
+    assert StrOutputParser().parse(reply) == "red"
+    assert RegexOutputParser("(r)", ["letter"]).parse(reply) == {"letter": "r"}
+    assert EnumOutputParser(Color).parse(reply) is Color.RED
+    assert EnumOutputParser(Color).read(reply).value is Color.RED
+    assert CommaSeparatedListOutputParser().parse(reply) == ["red"]
+    assert XmlOutputParser().parse(AiMessage("<a>x</a>")) == {"a": "x"}
+
+
+@pytest.mark.parametrize("parser", [StrOutputParser(), JsonOutputParser(), XmlOutputParser()])
+@pytest.mark.parametrize("value", [None, 5, b"red", {"content": "red"}, types.SimpleNamespace(text=None)])
+def test_an_object_without_a_text_is_a_type_error(parser: Any, value: Any) -> None:
+    with pytest.raises(TypeError) as error:
+        parser.parse(value)
+    message = "pass a str, or a reply whose attribute text is a str"
+    assert str(error.value) == f"{type(parser).__name__} got {type(value).__name__}; {message}"
 
 
 class Joke(BaseModel):

@@ -1,4 +1,4 @@
-"""List parsers read like those of LangChain, and any text gives items or a parsing error."""
+"""List parsers work like those of LangChain, and return items or raise a parsing error."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""AgentScope's parsers: what they read, which part goes to whom, and what their errors name."""
+"""Parsers for tags and JSON blocks work like those of AgentScope, and their errors are clear."""
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
+from aiservices import AiMessage, ChatReply
 from output_parsers import OutputParser, OutputParsingError
 from output_parsers.text import (
     MarkdownJsonDictParser,
@@ -63,6 +65,33 @@ def test_a_response_is_returned_with_the_parsed_dict(
     assert parser.to_memory(PARSED) == {"speak": "Hello, world!", "thought": "xxx"}
     assert parser.to_content(PARSED) == "Hello, world!"
     assert parser.to_metadata(PARSED) == {"end_discussion": True}
+
+
+@pytest.mark.parametrize(("parser", "text"), [(JSON_DICT, FENCED), (MULTI, TAGGED)])
+def test_a_reply_without_the_attribute_parsed_gives_a_response(
+    parser: MarkdownJsonDictParser | MultiTaggedContentParser, text: str
+) -> None:
+    assert parser.parse(AiMessage(text)) == TextResponse(text, PARSED)
+    assert parser.parse(ChatReply(AiMessage(text))) == TextResponse(text, PARSED)
+
+
+def test_a_response_of_another_library_is_copied_with_the_parsed_dict() -> None:
+    response = types.SimpleNamespace(text=FENCED, parsed=None, raw=1)
+    assert JSON_DICT.parse(response) == types.SimpleNamespace(text=FENCED, parsed=PARSED, raw=1)
+    assert response.parsed is None
+
+
+@pytest.mark.parametrize("parser", [JSON_DICT, MULTI, REGEX])
+def test_an_object_without_a_text_is_a_type_error(parser: Any) -> None:
+    with pytest.raises(TypeError) as error:
+        parser.parse({"text": "x"})
+    message = "got dict; pass a str, or a reply whose attribute text is a str"
+    assert str(error.value) == f"{type(parser).__name__} {message}"
+
+
+@pytest.mark.parametrize("parser", [JSON_DICT, MULTI, REGEX, RegexTaggedContentParser(required_keys=["a"])])
+def test_the_instructions_have_the_name_of_agentscope_too(parser: Any) -> None:
+    assert parser.format_instruction == parser.format_instructions()
 
 
 def test_by_default_memory_and_content_get_the_whole_dict_and_metadata_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Tags with any name are read like AgentScope's parser does."""
+"""The content of tags with any name is read as by the parser of AgentScope."""
 
 from __future__ import annotations
 

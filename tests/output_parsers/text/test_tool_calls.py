@@ -1,4 +1,4 @@
-"""Tool calls are read like LangChain's parsers do, and errors name the call and the path."""
+"""Parsers for tool calls work like those of LangChain, and errors name the call and the path."""
 
 from __future__ import annotations
 

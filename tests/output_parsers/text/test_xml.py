@@ -1,4 +1,4 @@
-"""XML is read in LangChain's shape; ambiguous and dangerous XML is refused."""
+"""XML is read in the format of LangChain; ambiguous and dangerous XML is refused."""
 
 from __future__ import annotations
 
