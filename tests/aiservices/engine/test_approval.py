@@ -73,12 +73,12 @@ async def plain(coroutine: Any) -> str:
 
 # By the method: how what it gives becomes a value.
 ENDS: dict[str, Callable[[Any], str]] = {
-    "ask": lambda given: given,
-    "aask": lambda given: asyncio.run(plain(given)),
-    "stream": lambda given: given.result().value,
-    "astream": lambda given: asyncio.run(stream_value(given)),
-    "texts": lambda given: "".join(given),
-    "atexts": lambda given: asyncio.run(joined_text(given)),
+    "ask": lambda returned: returned,
+    "aask": lambda returned: asyncio.run(plain(returned)),
+    "stream": lambda returned: returned.result().value,
+    "astream": lambda returned: asyncio.run(stream_value(returned)),
+    "texts": lambda returned: "".join(returned),
+    "atexts": lambda returned: asyncio.run(joined_text(returned)),
 }
 every_method = pytest.mark.parametrize("method", ENDS)
 
@@ -130,8 +130,8 @@ def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
     bank, model = Bank(), scripted(tool_calls_reply(SEND))
     service = asks(model, bank)
     error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
-    said = f'Asks.{method}: approval required for send({{"amount": 5}}); continue with resume'
-    assert (str(error), error.calls, bank.sent) == (said, (ToolCall("c1", *SEND),), [])
+    message = f'Asks.{method}: approval required for send({{"amount": 5}}); continue with resume'
+    assert (str(error), error.calls, bank.sent) == (message, (ToolCall("c1", *SEND),), [])
     assert error.state == SuspendedCall(
         f"Asks.{method}",
         (UserMessage("pay"),),
@@ -185,22 +185,22 @@ def test_an_approved_call_runs_and_the_model_continues(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("verdict", "text"),
     [
         (False, "The call was not approved: no reason was given."),
         ("", "The call was not approved: no reason was given."),
         ("too much", "The call was not approved: too much."),
     ],
 )
-def test_a_refused_call_does_not_run_and_the_model_gets_the_reason(verdict: Any, said: str) -> None:
+def test_a_refused_call_does_not_run_and_the_model_gets_the_reason(verdict: Any, text: str) -> None:
     bank, model = Bank(), scripted(tool_calls_reply(SEND), "Not paid.")
     service = asks(model, bank)
     state = paused(lambda: service.told("pay")).state
     result = resume(service.told, state, {"c1": verdict})
     assert (result.value, bank.sent) == ("Not paid.", [])
-    assert model.requests[1].messages[-1] == ToolMessage("c1", "send", said)
+    assert model.requests[1].messages[-1] == ToolMessage("c1", "send", text)
     (run,) = result.tool_runs
-    assert (run.text, str(run.error), type(run.error)) == (said, said, ToolError)
+    assert (run.text, str(run.error), type(run.error)) == (text, text, ToolError)
 
 
 def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_not() -> None:
@@ -421,8 +421,8 @@ def test_a_missing_value_for_resume_is_an_error() -> None:
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
     with pytest.raises(ToolError) as caught:
         resume(service.book, state, {"c1": True})
-    said = "the tool reserve needs user, which the call does not provide"
-    assert (str(caught.value), caught.value.call.name) == (said, "reserve")
+    message = "the tool reserve needs user, which the call does not provide"
+    assert (str(caught.value), caught.value.call.name) == (message, "reserve")
 
 
 class Pays(Protocol):

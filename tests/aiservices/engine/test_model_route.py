@@ -78,7 +78,7 @@ class People(Protocol):
     def tuned(self, text: str, options: ChatOptions) -> Result[Person]: ...
 
 
-def asked_by(request: ChatRequest) -> str:
+def strategy_option_of(request: ChatRequest) -> str:
     """Return the strategy option of a request as a provider recognizes it."""
     if request.tooling is not None:
         return "strict tool" if request.tooling.tools[0].strict else "tool"
@@ -107,12 +107,12 @@ class Refusing:
         self.model = ScriptedChatModel(self.answer, capabilities=ALL)
 
     def answer(self, request: ChatRequest) -> ChatReply | Exception:
-        said = self.refused.get(asked_by(request))
+        said = self.refused.get(strategy_option_of(request))
         return replied(request, self.text) if said is None else refusal(said)
 
     @property
-    def asked(self) -> list[str]:
-        return [asked_by(request) for request in self.model.requests]
+    def requested_options(self) -> list[str]:
+        return [strategy_option_of(request) for request in self.model.requests]
 
 
 def no_schema() -> Refusing:
@@ -126,7 +126,7 @@ def people(model: ChatModel, budget: Budget = AT_ONCE) -> People:
 def test_a_provider_that_refuses_schemas_is_asked_by_a_tool() -> None:
     provider = no_schema()
     result = people(provider.model).person("x")
-    assert (result.value, result.strategy, provider.asked) == (
+    assert (result.value, result.strategy, provider.requested_options) == (
         Person("Ann"),
         Strategy.OUTPUT_TOOL,
         ["strict schema", "strict tool"],
@@ -161,7 +161,7 @@ def test_the_same_step_is_taken_in_every_kind_of_call() -> None:
     ):
         provider = no_schema()
         result = call(people(provider.model))
-        told.append((result.value, result.strategy, provider.asked))
+        told.append((result.value, result.strategy, provider.requested_options))
     assert told == [(Person("Ann"), Strategy.OUTPUT_TOOL, ["strict schema", "strict tool"])] * 4
 
 
@@ -173,19 +173,22 @@ def test_items_are_read_from_whatever_option_was_accepted() -> None:
         return [person async for person in service.aeach("x")]
 
     assert (list(service.each("x")), asyncio.run(collected())) == ([Person("Ann")] * 2,) * 2
-    assert provider.asked == ["strict schema", "strict tool", "strict tool"]
+    assert provider.requested_options == ["strict schema", "strict tool", "strict tool"]
 
 
 def test_a_refusal_of_strictness_steps_down_to_the_same_without_it() -> None:
     provider = Refusing(strict_schema="response_format.json_schema.strict is unknown")
     result = people(provider.model).person("x")
-    assert (result.strategy, provider.asked) == (Strategy.JSON_SCHEMA, ["strict schema", "schema"])
+    assert (result.strategy, provider.requested_options) == (
+        Strategy.JSON_SCHEMA,
+        ["strict schema", "schema"],
+    )
 
 
 def test_a_refusal_of_one_schema_steps_down_to_the_same_without_strictness() -> None:
     provider = Refusing(strict_schema=BAD_SCHEMA)
     people(provider.model).person("x")
-    assert provider.asked == ["strict schema", "schema"]
+    assert provider.requested_options == ["strict schema", "schema"]
 
 
 def test_a_provider_that_refuses_everything_else_is_asked_by_the_prompt() -> None:
@@ -193,7 +196,7 @@ def test_a_provider_that_refuses_everything_else_is_asked_by_the_prompt() -> Non
         strict_schema=NO_SCHEMA, schema=NO_SCHEMA, strict_tool=NO_TOOLS, tool=NO_TOOLS, mode=NO_MODE
     )
     result = people(provider.model).person("x")
-    assert (result.strategy, provider.asked) == (
+    assert (result.strategy, provider.requested_options) == (
         Strategy.PROMPT,
         ["strict schema", "strict tool", "mode", "prompt"],
     )
@@ -221,7 +224,7 @@ def test_steps_count_as_attempts_of_the_budget() -> None:
     provider = Refusing(strict_schema=NO_SCHEMA, schema=NO_SCHEMA, strict_tool=NO_TOOLS, tool=NO_TOOLS)
     with pytest.raises(BadRequestError) as caught:
         people(provider.model, Budget(max_attempts=2)).person("x")
-    assert (str(caught.value), provider.asked) == (NO_TOOLS, ["strict schema", "strict tool"])
+    assert (str(caught.value), provider.requested_options) == (NO_TOOLS, ["strict schema", "strict tool"])
 
 
 def test_a_strategy_that_was_asked_for_is_not_left() -> None:
@@ -229,13 +232,16 @@ def test_a_strategy_that_was_asked_for_is_not_left() -> None:
     service = create(People, provider.model, strategy="json_schema", budget=AT_ONCE)
     with pytest.raises(BadRequestError) as caught:
         service.person("x")
-    assert (str(caught.value), provider.asked) == (NO_SCHEMA, ["strict schema"])
+    assert (str(caught.value), provider.requested_options) == (NO_SCHEMA, ["strict schema"])
 
 
 def test_a_strategy_that_was_asked_for_gives_up_strictness_where_that_is_refused() -> None:
     provider = Refusing(strict_schema="strict is unknown")
     service = create(People, provider.model, strategy="json_schema", budget=AT_ONCE)
-    assert (service.person("x").value, provider.asked) == (Person("Ann"), ["strict schema", "schema"])
+    assert (service.person("x").value, provider.requested_options) == (
+        Person("Ann"),
+        ["strict schema", "schema"],
+    )
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 415, 422, 501])
@@ -260,7 +266,10 @@ def test_a_bad_request_about_something_else_is_not_a_refusal() -> None:
     provider = Refusing(strict_schema="temperature must not exceed 2")
     with pytest.raises(BadRequestError) as caught:
         people(provider.model).person("x")
-    assert (str(caught.value), provider.asked) == ("temperature must not exceed 2", ["strict schema"])
+    assert (str(caught.value), provider.requested_options) == (
+        "temperature must not exceed 2",
+        ["strict schema"],
+    )
 
 
 def test_what_is_refused_may_stand_in_the_body_only() -> None:
@@ -301,7 +310,7 @@ def test_a_type_that_goes_without_strict_mode_is_not_sent_twice_in_the_same_way(
     ]
     model = ScriptedChatModel(replies, capabilities=ALL)
     assert create(Counts, model, budget=AT_ONCE).counts("x").result().value == {"a": 1}
-    assert [asked_by(request) for request in model.requests] == ["schema", "tool", "mode"]
+    assert [strategy_option_of(request) for request in model.requests] == ["schema", "tool", "mode"]
 
 
 # what is remembered
@@ -312,7 +321,7 @@ def test_the_next_call_begins_where_the_last_one_was_accepted() -> None:
     service = people(provider.model)
     service.person("x")
     result = service.person("x")
-    assert (result.reasons, len(result.attempts), provider.asked[2:]) == (
+    assert (result.reasons, len(result.attempts), provider.requested_options[2:]) == (
         (f"the provider refused json_schema in strict mode: {NO_SCHEMA}", "scripted calls tools"),
         1,
         ["strict tool"],
@@ -324,14 +333,14 @@ def test_the_refusal_of_a_model_applies_to_all_its_methods_and_services() -> Non
     people(provider.model).person("x")
     people(provider.model).place("x")
     people(provider.model).grow("x").result()
-    assert provider.asked == ["strict schema", "strict tool", "strict tool", "strict tool"]
+    assert provider.requested_options == ["strict schema", "strict tool", "strict tool", "strict tool"]
 
 
 def test_the_refusal_of_one_model_does_not_count_for_another() -> None:
     people(no_schema().model).person("x")
     other = Refusing()
     people(other.model).person("x")
-    assert other.asked == ["strict schema"]
+    assert other.requested_options == ["strict schema"]
 
 
 def test_a_schema_that_was_refused_is_remembered_for_its_method_only() -> None:
@@ -339,10 +348,10 @@ def test_a_schema_that_was_refused_is_remembered_for_its_method_only() -> None:
     service = people(provider.model)
     service.person("x")
     service.person("x")
-    assert provider.asked == ["strict schema", "schema", "schema"]
+    assert provider.requested_options == ["strict schema", "schema", "schema"]
     provider.refused.clear()
     service.place("x")
-    assert provider.asked[3:] == ["strict schema"]
+    assert provider.requested_options[3:] == ["strict schema"]
 
 
 def test_refusing_tools_after_a_bad_schema_is_not_refusing_schemas() -> None:
@@ -360,7 +369,7 @@ def test_a_bad_tool_after_refusing_schemas_is_still_refusing_schemas() -> None:
     service.person("x")
     provider.refused.pop("strict tool")
     service.place("x")
-    assert provider.asked == ["strict schema", "strict tool", "tool", "strict tool"]
+    assert provider.requested_options == ["strict schema", "strict tool", "tool", "strict tool"]
 
 
 def test_nothing_is_remembered_of_a_step_that_led_nowhere() -> None:
@@ -373,7 +382,7 @@ def test_nothing_is_remembered_of_a_step_that_led_nowhere() -> None:
         service.person("x")
     service.person("x")
     assert str(caught.value) == "no money"
-    assert [asked_by(request) for request in model.requests] == [
+    assert [strategy_option_of(request) for request in model.requests] == [
         "strict schema",
         "strict tool",
         "strict schema",
@@ -384,7 +393,7 @@ def test_a_option_that_was_accepted_is_remembered_though_its_reply_cannot_be_rea
     provider = Refusing("[]", strict_schema=NO_SCHEMA, schema=NO_SCHEMA)
     with pytest.raises(Exception, match="cannot read the reply"):
         people(provider.model, Budget(max_attempts=3)).person("x")
-    assert provider.asked == ["strict schema", "strict tool", "strict tool"]
+    assert provider.requested_options == ["strict schema", "strict tool", "strict tool"]
 
 
 def test_a_request_that_fails_on_a_lower_option_is_made_again_on_it() -> None:
@@ -393,7 +402,7 @@ def test_a_request_that_fails_on_a_lower_option_is_made_again_on_it() -> None:
         capabilities=ALL,
     )
     result = people(model, Budget(max_attempts=3, first_wait=0)).person("x")
-    assert [asked_by(request) for request in model.requests] == [
+    assert [strategy_option_of(request) for request in model.requests] == [
         "strict schema",
         "strict tool",
         "strict tool",
@@ -409,14 +418,14 @@ def test_a_refusal_that_comes_while_another_call_has_learnt_of_it_is_still_one()
         capabilities = ALL
 
         def __init__(self) -> None:
-            self.asked: list[str] = []
+            self.requested_options: list[str] = []
             self.second, self.learnt = asyncio.Event(), asyncio.Event()
 
         async def acomplete(self, request: ChatRequest) -> ChatReply:
-            self.asked.append(asked_by(request))
+            self.requested_options.append(strategy_option_of(request))
             if request.tooling is not None:
                 return replied(request)
-            if len(self.asked) == 1:
+            if len(self.requested_options) == 1:
                 await self.second.wait()
             else:
                 self.second.set()
@@ -456,7 +465,7 @@ def test_the_refusal_of_another_model_at_the_address_does_not_count() -> None:
     provider.refused.clear()
     service.tuned("x", ChatOptions())
     service.tuned("x", SMALL)
-    assert provider.asked == ["strict schema", "strict tool", "strict schema", "strict tool"]
+    assert provider.requested_options == ["strict schema", "strict tool", "strict schema", "strict tool"]
 
 
 def test_a_schema_that_another_model_refused_is_still_sent() -> None:
@@ -466,7 +475,7 @@ def test_a_schema_that_another_model_refused_is_still_sent() -> None:
     provider.refused.clear()
     service.tuned("x", ChatOptions())
     service.tuned("x", SMALL)
-    assert provider.asked == ["strict schema", "schema", "strict schema", "schema"]
+    assert provider.requested_options == ["strict schema", "schema", "strict schema", "schema"]
 
 
 def test_the_preview_shows_the_option_that_would_be_asked_now() -> None:
@@ -502,7 +511,7 @@ def test_refusals_of_a_model_without_weak_references_are_not_shared() -> None:
             self.requests: list[str] = []
 
         def complete(self, request: ChatRequest) -> ChatReply:
-            self.requests.append(asked_by(request))
+            self.requests.append(strategy_option_of(request))
             if request.tooling is None:
                 raise refusal(NO_SCHEMA)
             return replied(request)
@@ -547,7 +556,7 @@ def test_what_is_remembered_applies_to_the_same_name_at_the_same_address(
     people(Addressed(no_schema(), "http://here", "m")).person("x")
     other = Addressed(no_schema(), endpoint, name)
     people(other).person("x")
-    assert asked_by(other.requests[0]) == first
+    assert strategy_option_of(other.requests[0]) == first
 
 
 def test_there_is_no_fallback_after_an_error_that_is_not_a_refusal() -> None:

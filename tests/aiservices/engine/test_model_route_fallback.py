@@ -96,7 +96,7 @@ class Group:
         raise NotImplementedError
 
 
-class Asked:
+class RequestRecorder:
     """Members of a fallback model that record the order and the times of their requests."""
 
     def __init__(self) -> None:
@@ -151,18 +151,18 @@ def busy(seconds: float) -> RateLimitError:
 
 @every_kind
 def test_the_first_member_is_asked_as_long_as_it_answers(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", ANN), asked.member("b", ANN))
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", ANN), recorder.member("b", ANN))
     values = [CALLS[kind](service).value for _ in range(2)]
-    assert (values, asked.order) == ([Person("Ann")] * 2, ["a", "a"])
+    assert (values, recorder.order) == ([Person("Ann")] * 2, ["a", "a"])
 
 
 @every_kind
 def test_the_next_member_is_asked_at_once_when_one_fails(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", busy(50)), asked.member("b", down()), asked.member("c", ANN))
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", busy(50)), recorder.member("b", down()), recorder.member("c", ANN))
     result = CALLS[kind](service)
-    assert (result.value, result.model, asked.order, result.seconds < 10) == (
+    assert (result.value, result.model, recorder.order, result.seconds < 10) == (
         Person("Ann"),
         "c",
         ["a", "b", "c"],
@@ -176,36 +176,38 @@ def test_the_next_member_is_asked_at_once_when_one_fails(kind: str) -> None:
 
 
 def test_each_call_begins_with_the_first_member() -> None:
-    asked = Asked()
-    service = people(asked.member("a", down(), ANN), asked.member("b", ANN))
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down(), ANN), recorder.member("b", ANN))
     service.person("x")
     service.person("x")
-    assert asked.order == ["a", "b", "a"]
+    assert recorder.order == ["a", "b", "a"]
 
 
 @every_kind
 def test_when_all_have_failed_they_are_asked_again_in_the_same_order(kind: str) -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
     service = people(
-        asked.member("a", down()), asked.member("b", down()), asked.member("c", down()), attempts=8
+        recorder.member("a", down()), recorder.member("b", down()), recorder.member("c", down()), attempts=8
     )
     with pytest.raises(ModelServerError):
         CALLS[kind](service)
-    assert asked.order == ["a", "b", "c", "a", "b", "c", "a", "b"]
+    assert recorder.order == ["a", "b", "c", "a", "b", "c", "a", "b"]
 
 
 def test_the_order_of_a_round_is_not_left_to_chance() -> None:
     for _ in range(12):
-        asked = Asked()
-        service = people(asked.member("a", down()), asked.member("b", down()), attempts=4, first_wait=0.002)
+        recorder = RequestRecorder()
+        service = people(
+            recorder.member("a", down()), recorder.member("b", down()), attempts=4, first_wait=0.002
+        )
         with pytest.raises(ModelServerError):
             service.person("x")
-        assert asked.order == ["a", "b", "a", "b"]
+        assert recorder.order == ["a", "b", "a", "b"]
 
 
 def test_a_group_of_one_is_that_one() -> None:
-    asked = Asked()
-    assert (people(asked.member("a", down(), ANN)).person("x").value, asked.order) == (
+    recorder = RequestRecorder()
+    assert (people(recorder.member("a", down(), ANN)).person("x").value, recorder.order) == (
         Person("Ann"),
         ["a", "a"],
     )
@@ -222,8 +224,8 @@ def test_the_plan_and_the_preview_show_the_first_member() -> None:
 
 
 def test_events_tell_which_member_is_asked_in_which_way() -> None:
-    asked = Asked()
-    service = people(asked.member("a", down()), asked.member("b", ANN, capabilities=NOTHING))
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down()), recorder.member("b", ANN, capabilities=NOTHING))
     told = [event for event in service.grow("x").events() if isinstance(event, AttemptStarted)]
     assert [(event.number, event.model, event.strategy) for event in told] == [
         (1, "a", Strategy.JSON_SCHEMA),
@@ -236,56 +238,58 @@ def test_events_tell_which_member_is_asked_in_which_way() -> None:
 
 @every_kind
 def test_a_member_whose_error_will_not_pass_is_asked_once(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", denied()), asked.member("b", down()), attempts=5)
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", denied()), recorder.member("b", down()), attempts=5)
     with pytest.raises(ModelServerError):
         CALLS[kind](service)
-    assert asked.order == ["a", "b", "b", "b", "b"]
+    assert recorder.order == ["a", "b", "b", "b", "b"]
 
 
 def test_the_last_error_is_raised_when_none_can_be_asked_any_more() -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
     with pytest.raises(BadRequestError) as caught:
-        people(asked.member("a", denied()), asked.member("b", BadRequestError("400", status=400))).person("x")
-    assert ([str(attempt.error) for attempt in caught.value.attempts], asked.order) == (
+        people(
+            recorder.member("a", denied()), recorder.member("b", BadRequestError("400", status=400))
+        ).person("x")
+    assert ([str(attempt.error) for attempt in caught.value.attempts], recorder.order) == (
         ["401", "400"],
         ["a", "b"],
     )
 
 
 def test_a_member_that_asks_to_wait_for_more_than_a_minute_is_not_waited_for() -> None:
-    asked = Asked()
-    service = people(asked.member("a", busy(61)), asked.member("b", down(), ANN))
-    assert (service.person("x").value, asked.order) == (Person("Ann"), ["a", "b", "b"])
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", busy(61)), recorder.member("b", down(), ANN))
+    assert (service.person("x").value, recorder.order) == (Person("Ann"), ["a", "b", "b"])
 
 
 @every_kind
 def test_a_member_that_was_dropped_stays_so_when_the_answer_is_asked_for_again(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", denied()), asked.member("b", "{}", ANN), attempts=3)
-    assert (CALLS[kind](service).value, asked.order) == (Person("Ann"), ["a", "b", "b"])
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", denied()), recorder.member("b", "{}", ANN), attempts=3)
+    assert (CALLS[kind](service).value, recorder.order) == (Person("Ann"), ["a", "b", "b"])
 
 
 @every_kind
 def test_an_answer_that_cannot_be_read_is_asked_of_the_member_that_gave_it(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", down()), asked.member("b", "{}", ANN), attempts=3)
-    assert (CALLS[kind](service).value, asked.order) == (Person("Ann"), ["a", "b", "b"])
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down()), recorder.member("b", "{}", ANN), attempts=3)
+    assert (CALLS[kind](service).value, recorder.order) == (Person("Ann"), ["a", "b", "b"])
 
 
 def test_an_answer_that_was_refused_is_not_asked_of_the_next_member() -> None:
-    asked = Asked()
-    refusing = asked.member("a", ChatReply(AiMessage(""), refusal="No."))
+    recorder = RequestRecorder()
+    refusing = recorder.member("a", ChatReply(AiMessage(""), refusal="No."))
     with pytest.raises(RefusalError):
-        people(refusing, asked.member("b", ANN)).person("x")
-    assert asked.order == ["a"]
+        people(refusing, recorder.member("b", ANN)).person("x")
+    assert recorder.order == ["a"]
 
 
 def test_another_error_is_not_hidden_by_the_next_member() -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
     with pytest.raises(ZeroDivisionError):
-        people(asked.member("a", ZeroDivisionError()), asked.member("b", ANN)).person("x")
-    assert asked.order == ["a"]
+        people(recorder.member("a", ZeroDivisionError()), recorder.member("b", ANN)).person("x")
+    assert recorder.order == ["a"]
 
 
 # waits
@@ -305,21 +309,21 @@ def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any
 
 
 def test_only_after_a_whole_round_is_there_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked()
-    waits = waits_of(monkeypatch, asked.member("a", busy(3), ANN), asked.member("b", busy(7)))
-    assert ([round(wait) for wait in waits], asked.order) == ([3], ["a", "b", "a"])
+    recorder = RequestRecorder()
+    waits = waits_of(monkeypatch, recorder.member("a", busy(3), ANN), recorder.member("b", busy(7)))
+    assert ([round(wait) for wait in waits], recorder.order) == ([3], ["a", "b", "a"])
 
 
 def test_the_wait_is_that_of_the_member_that_is_ready_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked()
-    waits = waits_of(monkeypatch, asked.member("a", busy(7)), asked.member("b", busy(3), ANN))
-    assert ([round(wait) for wait in waits], asked.order) == ([3], ["a", "b", "b"])
+    recorder = RequestRecorder()
+    waits = waits_of(monkeypatch, recorder.member("a", busy(7)), recorder.member("b", busy(3), ANN))
+    assert ([round(wait) for wait in waits], recorder.order) == ([3], ["a", "b", "b"])
 
 
 def test_waits_grow_with_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
     waits = waits_of(
-        monkeypatch, asked.member("a", down()), asked.member("b", down()), attempts=6, first_wait=4.0
+        monkeypatch, recorder.member("a", down()), recorder.member("b", down()), attempts=6, first_wait=4.0
     )
     assert len(waits) == 2
     assert 2.9 <= waits[0] <= 4.0
@@ -328,13 +332,13 @@ def test_waits_grow_with_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_kind
 def test_no_member_is_asked_before_the_time_that_it_asked_for(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", busy(0.2)), asked.member("b", busy(0.05)), attempts=6)
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", busy(0.2)), recorder.member("b", busy(0.05)), attempts=6)
     with pytest.raises(RateLimitError):
         CALLS[kind](service)
     for name, seconds in (("a", 0.2), ("b", 0.05)):
-        for before, after in pairwise(asked.times[name]):
-            assert after - before >= seconds - 0.005, asked.order
+        for before, after in pairwise(recorder.times[name]):
+            assert after - before >= seconds - 0.005, recorder.order
 
 
 # one budget
@@ -343,38 +347,40 @@ def test_no_member_is_asked_before_the_time_that_it_asked_for(kind: str) -> None
 @every_kind
 @pytest.mark.parametrize("attempts", [1, 2, 3, 7])
 def test_one_budget_spans_all_members(kind: str, attempts: int) -> None:
-    asked = Asked()
-    service = people(asked.member("a", down()), asked.member("b", down()), attempts=attempts)
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down()), recorder.member("b", down()), attempts=attempts)
     with pytest.raises(ModelServerError) as caught:
         CALLS[kind](service)
-    assert (len(asked.order), len(caught.value.attempts)) == (attempts, attempts)
+    assert (len(recorder.order), len(caught.value.attempts)) == (attempts, attempts)
 
 
 @every_kind
 def test_bad_answers_and_failures_of_all_members_share_the_budget(kind: str) -> None:
-    asked = Asked()
-    service = people(asked.member("a", down()), asked.member("b", "none"), attempts=4)
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down()), recorder.member("b", "none"), attempts=4)
     with pytest.raises((ServiceOutputError, ModelServerError)):
         CALLS[kind](service)
-    assert len(asked.order) == 4
+    assert len(recorder.order) == 4
 
 
 def test_tokens_of_all_members_are_added_up() -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
 
     def used(text: str, tokens: int) -> ChatReply:
         return ChatReply(AiMessage(text), usage=Usage(tokens, tokens))
 
-    service = people(asked.member("a", used("none", 4), down()), asked.member("b", used(ANN, 2)), tokens=100)
+    service = people(
+        recorder.member("a", used("none", 4), down()), recorder.member("b", used(ANN, 2)), tokens=100
+    )
     assert service.person("x").usage == Usage(6, 6)
 
 
 def test_the_seconds_of_the_budget_hold_for_all_members() -> None:
-    asked = Asked()
-    service = people(asked.member("a", busy(30)), asked.member("b", busy(30)), seconds=5)
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", busy(30)), recorder.member("b", busy(30)), seconds=5)
     with pytest.raises(RateLimitError):
         service.person("x")
-    assert asked.order == ["a", "b"]
+    assert recorder.order == ["a", "b"]
 
 
 def test_no_member_is_asked_after_the_seconds_of_the_budget() -> None:
@@ -382,11 +388,11 @@ def test_no_member_is_asked_after_the_seconds_of_the_budget() -> None:
         time.sleep(0.06)
         return down()
 
-    asked = Asked()
-    service = people(ScriptedChatModel(slow, name="a"), asked.member("b", ANN), seconds=0.05)
+    recorder = RequestRecorder()
+    service = people(ScriptedChatModel(slow, name="a"), recorder.member("b", ANN), seconds=0.05)
     with pytest.raises(BudgetExceededError) as caught:
         service.person("x")
-    assert (caught.value.limit, asked.order, str(caught.value.__cause__)) == ("seconds", [], "500")
+    assert (caught.value.limit, recorder.order, str(caught.value.__cause__)) == ("seconds", [], "500")
 
 
 # each in its own way
@@ -405,10 +411,11 @@ def test_no_member_is_asked_after_the_seconds_of_the_budget() -> None:
 def test_each_member_is_asked_in_its_own_strategy(
     kind: str, capabilities: Capabilities, strategy: Strategy, reply: Any
 ) -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
     other = MODE if capabilities is not MODE else PLAIN
     service = people(
-        asked.member("a", down(), capabilities=other), asked.member("b", reply, capabilities=capabilities)
+        recorder.member("a", down(), capabilities=other),
+        recorder.member("b", reply, capabilities=capabilities),
     )
     result = CALLS[kind](service)
     assert (result.value, result.strategy, [attempt.strategy for attempt in result.attempts][1]) == (
@@ -441,11 +448,11 @@ def test_a_strategy_that_one_member_lacks_is_a_problem_of_the_declaration() -> N
     assert caught.value.problems[0].message == said
 
 
-def refusing(asked: Asked, name: str) -> ScriptedChatModel:
+def refusing(recorder: RequestRecorder, name: str) -> ScriptedChatModel:
     """Return a member that refuses JSON Schema."""
 
     def reply(request: ChatRequest) -> Any:
-        asked.order.append(f"{name} {'schema' if request.response_format else 'tool'}")
+        recorder.order.append(f"{name} {'schema' if request.response_format else 'tool'}")
         if request.response_format is not None:
             return BadRequestError(NO_SCHEMA, status=400)
         return ChatReply(AiMessage("", (ToolCall("c", "Person", ANN),)))
@@ -455,26 +462,26 @@ def refusing(asked: Asked, name: str) -> ScriptedChatModel:
 
 @every_kind
 def test_a_member_that_refuses_a_strategy_is_asked_in_another_before_the_next_member(kind: str) -> None:
-    asked = Asked()
-    service = people(refusing(asked, "a"), asked.member("b", ANN))
+    recorder = RequestRecorder()
+    service = people(refusing(recorder, "a"), recorder.member("b", ANN))
     result = CALLS[kind](service)
-    assert (result.value, asked.order) == (Person("Ann"), ["a schema", "a tool"])
+    assert (result.value, recorder.order) == (Person("Ann"), ["a schema", "a tool"])
 
 
 def test_the_refusal_of_one_member_does_not_count_for_another() -> None:
-    asked = Asked()
-    model = refusing(asked, "a")
-    people(model, refusing(asked, "b")).person("x")
-    people(down_once(asked), refusing(asked, "b")).person("x")
-    assert asked.order == ["a schema", "a tool", "c", "b schema", "b tool"]
+    recorder = RequestRecorder()
+    model = refusing(recorder, "a")
+    people(model, refusing(recorder, "b")).person("x")
+    people(down_once(recorder), refusing(recorder, "b")).person("x")
+    assert recorder.order == ["a schema", "a tool", "c", "b schema", "b tool"]
 
 
-def down_once(asked: Asked) -> ScriptedChatModel:
-    return asked.member("c", down())
+def down_once(recorder: RequestRecorder) -> ScriptedChatModel:
+    return recorder.member("c", down())
 
 
 def test_a_refusal_is_remembered_although_the_member_failed_in_between() -> None:
-    asked = Asked()
+    recorder = RequestRecorder()
     called = ChatReply(AiMessage("", (ToolCall("c", "Person", ANN),)))
     replies: list[Any] = [BadRequestError(NO_SCHEMA, status=400), down(), called, called]
     sent: list[str] = []
@@ -484,7 +491,7 @@ def test_a_refusal_is_remembered_although_the_member_failed_in_between() -> None
         return replies.pop(0)
 
     model = ScriptedChatModel(reply, capabilities=Capabilities(json_schema=True, tools=True), name="a")
-    assert people(model, asked.member("b", down())).person("x").value == Person("Ann")
+    assert people(model, recorder.member("b", down())).person("x").value == Person("Ann")
     assert sent == ["schema", "tool", "tool"]
 
 
@@ -505,23 +512,23 @@ def test_text_that_was_yielded_is_not_started_over_by_the_next_member() -> None:
             yield ReplyDelta("to ")
             raise ModelConnectionError("it broke", retryable=True)
 
-    asked = Asked()
+    recorder = RequestRecorder()
     given: list[str] = []
     with pytest.raises(ModelConnectionError):
-        given.extend(people(Breaking([], name="a"), asked.member("b", "to be")).write("x"))
-    assert (given, asked.order) == (["to "], [])
+        given.extend(people(Breaking([], name="a"), recorder.member("b", "to be")).write("x"))
+    assert (given, recorder.order) == (["to "], [])
 
 
 def test_text_is_written_by_the_next_member_while_none_was_yielded() -> None:
-    asked = Asked()
-    service = people(asked.member("a", down()), asked.member("b", "to be"))
-    assert (list(service.write("x")), asked.order) == (["to ", "be"], ["a", "b"])
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down()), recorder.member("b", "to be"))
+    assert (list(service.write("x")), recorder.order) == (["to ", "be"], ["a", "b"])
 
 
 def test_items_come_from_the_next_member_while_none_was_yielded() -> None:
-    asked = Asked()
-    service = people(asked.member("a", down()), asked.member("b", f'{{"value": [{ANN}]}}'))
-    assert (list(service.each("x")), asked.order) == ([Person("Ann")], ["a", "b"])
+    recorder = RequestRecorder()
+    service = people(recorder.member("a", down()), recorder.member("b", f'{{"value": [{ANN}]}}'))
+    assert (list(service.each("x")), recorder.order) == ([Person("Ann")], ["a", "b"])
 
 
 def test_snapshots_start_over_with_the_next_member() -> None:
@@ -530,8 +537,8 @@ def test_snapshots_start_over_with_the_next_member() -> None:
             yield ReplyDelta('{"name": "Zo')
             raise ModelConnectionError("it broke", retryable=True)
 
-    asked = Asked()
-    service = people(Breaking([], name="a", capabilities=PLAIN), asked.member("b", ANN))
+    recorder = RequestRecorder()
+    service = people(Breaking([], name="a", capabilities=PLAIN), recorder.member("b", ANN))
     shown = [snapshot.to_python() for snapshot in service.grow("x")]
     assert (shown[0], shown[1], shown[-1]) == ({"name": "Zo"}, {}, {"name": "Ann"})
 

@@ -167,8 +167,8 @@ def test_two_equal_calls_are_one_and_it_is_noted() -> None:
 
 def test_two_calls_that_differ_are_an_error() -> None:
     bob = '{"name": "Bob", "age": 31}'
-    said = "expected one call of Person; the model called it 2 times with different answers"
-    assert refused(calling(ANN, bob)) == (f"{ANN}\n{bob}", (Problem("$", said),))
+    message = "expected one call of Person; the model called it 2 times with different answers"
+    assert refused(calling(ANN, bob)) == (f"{ANN}\n{bob}", (Problem("$", message),))
 
 
 def test_calls_with_values_that_only_python_holds_equal_are_different() -> None:
@@ -176,8 +176,8 @@ def test_calls_with_values_that_only_python_holds_equal_are_different() -> None:
     reply = calling("true", "1", name="value")
     with pytest.raises(OutputParsingError) as caught:
         _tool_call_reader(parser, "value")(reply)
-    said = "expected one call of value; the model called it 2 times with different answers"
-    assert caught.value.problems == (Problem("$", said),)
+    message = "expected one call of value; the model called it 2 times with different answers"
+    assert caught.value.problems == (Problem("$", message),)
 
 
 def test_values_that_only_python_holds_equal_are_different_inside_a_list_too() -> None:
@@ -185,19 +185,19 @@ def test_values_that_only_python_holds_equal_are_different_inside_a_list_too() -
     reply = calling("[true]", "[1]", name="value")
     with pytest.raises(OutputParsingError) as caught:
         _tool_call_reader(parser, "value")(reply)
-    said = "expected one call of value; the model called it 2 times with different answers"
-    assert caught.value.problems == (Problem("$", said),)
+    message = "expected one call of value; the model called it 2 times with different answers"
+    assert caught.value.problems == (Problem("$", message),)
 
 
 def test_the_call_of_another_tool_is_an_error() -> None:
-    said = "expected a call of Person and no other; the model called search"
-    assert refused(calling(ANN, name="search")) == (ANN, (Problem("$", said),))
+    message = "expected a call of Person and no other; the model called search"
+    assert refused(calling(ANN, name="search")) == (ANN, (Problem("$", message),))
 
 
 def test_the_call_of_another_tool_next_to_the_right_one_is_an_error() -> None:
     calls = (ToolCall("1", "Person", ANN), ToolCall("2", "search", "{}"))
-    said = "expected a call of Person and no other; the model called search"
-    assert refused(ChatReply(AiMessage("", calls))) == (f"{ANN}\n{{}}", (Problem("$", said),))
+    message = "expected a call of Person and no other; the model called search"
+    assert refused(ChatReply(AiMessage("", calls))) == (f"{ANN}\n{{}}", (Problem("$", message),))
 
 
 def test_an_answer_in_text_is_read_and_it_is_noted() -> None:
@@ -261,9 +261,9 @@ def test_the_result_has_the_tool_run_in_every_kind_of_call() -> None:
         service.grow("x").result(),
         asyncio.run(streamed()),
     ]
-    told = [(result.value, result.strategy, result.reasons, result.coercions) for result in results]
+    outcomes = [(result.value, result.strategy, result.reasons, result.coercions) for result in results]
     reasons = ("scripted does not support JSON Schema, but calls tools",)
-    assert told == [(Person("Ann", 31), Strategy.OUTPUT_TOOL, reasons, ())] * 4
+    assert outcomes == [(Person("Ann", 31), Strategy.OUTPUT_TOOL, reasons, ())] * 4
 
 
 def test_snapshots_grow_from_the_arguments() -> None:
@@ -314,5 +314,5 @@ def test_only_the_very_name_of_the_tool_is_its_name(name: str) -> None:
     if name == "Person":
         assert read(reply).value == Person("Ann", 31)
     else:
-        said = f"expected a call of Person and no other; the model called {name}"
-        assert refused(reply) == (ANN, (Problem("$", said),))
+        message = f"expected a call of Person and no other; the model called {name}"
+        assert refused(reply) == (ANN, (Problem("$", message),))

@@ -59,7 +59,7 @@ KINDS: dict[str, Callable[[Counter], Any]] = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-class Told:
+class EventRecorder:
     """A listener that records the events that it receives."""
 
     def __init__(self) -> None:
@@ -73,16 +73,16 @@ class Told:
         return [type(event).__name__ for event in self.events]
 
 
-def counter(*script: Any, told: Any, **settings: Any) -> Counter:
+def counter(*script: Any, recorder: Any, **settings: Any) -> Counter:
     budget = Budget(max_attempts=9, first_wait=0)
-    return create(Counter, ScriptedChatModel(script), listeners=[told], budget=budget, **settings)
+    return create(Counter, ScriptedChatModel(script), listeners=[recorder], budget=budget, **settings)
 
 
 @every_kind
 def test_every_step_of_a_call_is_an_event_in_order(kind: str) -> None:
-    told = Told()
-    assert KINDS[kind](counter(DOWN, CALLS_TOOL, "many", ONE, told=told, tools=[half])) == 1
-    assert told.names == [
+    recorder = EventRecorder()
+    assert KINDS[kind](counter(DOWN, CALLS_TOOL, "many", ONE, recorder=recorder, tools=[half])) == 1
+    assert recorder.names == [
         "CallStarted",
         "AttemptStarted",
         "ReplyFailed",
@@ -101,11 +101,11 @@ def test_every_step_of_a_call_is_an_event_in_order(kind: str) -> None:
 
 @every_kind
 def test_a_call_that_fails_is_reported_with_its_error(kind: str) -> None:
-    told = Told()
+    recorder = EventRecorder()
     with pytest.raises(ServiceOutputError) as caught:
-        KINDS[kind](counter("many", told=told, retry=None))
-    assert (told.names[-1], told.events[-1].error) == ("CallFailed", caught.value)
-    assert [attempt.text for attempt in told.events[-1].error.attempts] == ["many"]
+        KINDS[kind](counter("many", recorder=recorder, retry=None))
+    assert (recorder.names[-1], recorder.events[-1].error) == ("CallFailed", caught.value)
+    assert [attempt.text for attempt in recorder.events[-1].error.attempts] == ["many"]
 
 
 @every_kind
@@ -116,7 +116,7 @@ def test_a_listener_that_fails_breaks_nothing_and_is_logged(
         raise ZeroDivisionError(type(event).__name__)
 
     with caplog.at_level(logging.ERROR, logger="aiservices"):
-        assert KINDS[kind](counter(ONE, told=broken)) == 1
+        assert KINDS[kind](counter(ONE, recorder=broken)) == 1
     assert caplog.messages[0] == "a listener failed at CallStarted"
 
 
@@ -124,21 +124,21 @@ def test_a_listener_of_async_calls_may_be_async() -> None:
     class Waits(Protocol):
         async def count(self, text: str) -> int: ...
 
-    told: list[str] = []
+    recorder: list[str] = []
 
     async def listen(event: Any) -> None:
         await asyncio.sleep(0)
-        told.append(type(event).__name__)
+        recorder.append(type(event).__name__)
 
     service = create(Waits, ScriptedChatModel([ONE]), listeners=[listen])
     assert asyncio.run(service.count("x")) == 1
-    assert told == ["CallStarted", "AttemptStarted", "ReplyReceived", "CallCompleted"]
+    assert recorder == ["CallStarted", "AttemptStarted", "ReplyReceived", "CallCompleted"]
 
 
 def test_listeners_get_the_answer_after_all_interceptors() -> None:
-    told = Told()
-    counter(ONE, told=told).count("x")
-    last = told.events[-1]
+    recorder = EventRecorder()
+    counter(ONE, recorder=recorder).count("x")
+    last = recorder.events[-1]
     assert isinstance(last, CallCompleted)
     assert (last.answer.value, last.invocation.plan.qualname, len(last.invocation.state.attempts)) == (
         1,
@@ -148,17 +148,17 @@ def test_listeners_get_the_answer_after_all_interceptors() -> None:
 
 
 def test_a_request_that_failed_is_reported_with_its_model() -> None:
-    told = Told()
-    counter(DOWN, ONE, told=told).count("x")
-    (failed,) = [event for event in told.events if isinstance(event, ReplyFailed)]
+    recorder = EventRecorder()
+    counter(DOWN, ONE, recorder=recorder).count("x")
+    (failed,) = [event for event in recorder.events if isinstance(event, ReplyFailed)]
     assert (failed.model, failed.error) == ("scripted", DOWN)
 
 
 def test_completed_items_are_events() -> None:
-    told = Told()
-    assert list(counter('{"value": [1, 2]}', told=told).each("x")) == [1, 2]
-    assert (told.names[0], told.names[-1]) == ("CallStarted", "CallCompleted")
-    assert not any(isinstance(event, CallFailed) for event in told.events)
+    recorder = EventRecorder()
+    assert list(counter('{"value": [1, 2]}', recorder=recorder).each("x")) == [1, 2]
+    assert (recorder.names[0], recorder.names[-1]) == ("CallStarted", "CallCompleted")
+    assert not any(isinstance(event, CallFailed) for event in recorder.events)
 
 
 def test_listeners_hear_of_a_call_that_was_cancelled() -> None:

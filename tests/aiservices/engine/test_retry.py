@@ -51,7 +51,7 @@ AT_ONCE = Budget(max_attempts=3, first_wait=0)
 ANN = '{"name": "Ann", "age": 31}'
 OLD = '{"name": "Ann", "age": "old"}'
 PROBLEM = Problem("$.age", "expected an integer", '"old"')
-TOLD = (
+PROBLEMS_MESSAGE = (
     "That answer cannot be read:\n"
     '- $.age: expected an integer, found "old"\n'
     "Answer again in full, with these problems put right."
@@ -122,7 +122,7 @@ def test_the_model_sees_its_answer_and_what_is_wrong_with_it(kind: str) -> None:
     assert ONE[kind](people(model)) == Person("Ann", 31)
     assert [request.messages for request in model.requests] == [
         (UserMessage("x"),),
-        (UserMessage("x"), AiMessage(OLD), UserMessage(TOLD)),
+        (UserMessage("x"), AiMessage(OLD), UserMessage(PROBLEMS_MESSAGE)),
     ]
 
 
@@ -161,7 +161,7 @@ def test_the_model_gets_twenty_problems_and_the_number_of_others() -> None:
 def test_the_model_sees_only_its_last_answer() -> None:
     model = scripted("a", OLD, ANN)
     people(model).person("x")
-    assert model.requests[2].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(TOLD))
+    assert model.requests[2].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(PROBLEMS_MESSAGE))
 
 
 def test_an_empty_answer_is_not_shown() -> None:
@@ -177,7 +177,7 @@ def test_a_call_of_a_tool_is_answered_as_tools_are() -> None:
     assert model.requests[1].messages == (
         UserMessage("x"),
         AiMessage("", (ToolCall("c1", "Person", OLD),)),
-        ToolMessage("c1", "Person", TOLD),
+        ToolMessage("c1", "Person", PROBLEMS_MESSAGE),
     )
 
 
@@ -233,7 +233,7 @@ def test_system_message_and_template_are_sent_again_unchanged() -> None:
         SystemMessage("You keep the books."),
         UserMessage("Who is Ann?"),
         AiMessage(OLD),
-        UserMessage(TOLD),
+        UserMessage(PROBLEMS_MESSAGE),
     )
 
 
@@ -445,7 +445,7 @@ def test_an_interceptor_inside_has_its_changes_made_to_each_attempt() -> None:
     assert model.requests[1].messages == (
         UserMessage("x"),
         AiMessage(OLD),
-        UserMessage(TOLD),
+        UserMessage(PROBLEMS_MESSAGE),
         UserMessage("!"),
     )
 
@@ -535,5 +535,5 @@ def test_the_server_sees_the_answer_and_the_problems(loopback: Loopback) -> None
     assert loopback.requests[1].json["messages"] == [
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": OLD},
-        {"role": "user", "content": TOLD},
+        {"role": "user", "content": PROBLEMS_MESSAGE},
     ]

@@ -40,7 +40,7 @@ from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 PLAIN = Capabilities(json_schema=True)
 STRICT = Capabilities(json_schema=True, strict_schema=True)
 OLD = '{"name": "Ann", "age": "old"}'
-TOLD = (
+PROBLEMS_MESSAGE = (
     "That answer cannot be read:\n"
     '- $.age: expected an integer, found "old"\n'
     "Write only these parts again, with the problems put right."
@@ -109,7 +109,7 @@ def schema_of(model: ScriptedChatModel, number: int) -> Any:
 def test_the_model_gets_its_answer_and_is_asked_for_the_field_only() -> None:
     model = scripted(OLD, '{"age": 31}')
     assert service(model).person("x") == Person("Ann", 31)
-    assert model.requests[1].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(TOLD))
+    assert model.requests[1].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(PROBLEMS_MESSAGE))
     assert schema_of(model, 1) == {
         "type": "object",
         "properties": {"age": {"type": "integer", "description": "the part at $.age"}},
@@ -139,7 +139,7 @@ def test_parts_are_asked_for_by_the_call_of_a_tool_where_the_answer_was_one() ->
     model = scripted(first, call("parts", '{"age": 31}'), capabilities=Capabilities(tools=True))
     assert service(model).person("x") == Person("Ann", 31)
     request = model.requests[1]
-    assert request.messages == (UserMessage("x"), first.message, ToolMessage("c", "Person", TOLD))
+    assert request.messages == (UserMessage("x"), first.message, ToolMessage("c", "Person", PROBLEMS_MESSAGE))
     assert request.tooling is not None
     assert (request.tooling.choice, [tool.name for tool in request.tooling.tools]) == ("parts", ["parts"])
 
@@ -149,7 +149,7 @@ def test_where_no_schema_is_sent_the_instructions_are_those_of_the_parts(strateg
     model = scripted(OLD, '{"age": 31}', capabilities=Capabilities(json_mode=True))
     made = create(Service, model, retry=Retry(mode="fields"), strategy=strategy, budget=Budget(first_wait=0))
     assert made.person("x") == Person("Ann", 31)
-    assert model.requests[1].messages[-1].text.startswith(TOLD + "\n\n")
+    assert model.requests[1].messages[-1].text.startswith(PROBLEMS_MESSAGE + "\n\n")
     assert '"age": integer' in model.requests[1].messages[-1].text
     assert '"name"' not in model.requests[1].messages[-1].text
 
@@ -159,7 +159,7 @@ def test_examples_are_not_sent_with_a_request_for_fields() -> None:
     model = scripted(OLD, '{"age": 31}')
     assert service(model).shown("x") == Person("Ann", 31)
     assert [len(request.messages) for request in model.requests] == [3, 3]
-    assert model.requests[1].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(TOLD))
+    assert model.requests[1].messages == (UserMessage("x"), AiMessage(OLD), UserMessage(PROBLEMS_MESSAGE))
 
 
 def test_examples_are_sent_again_when_the_whole_answer_is_requested() -> None:
@@ -183,7 +183,7 @@ def test_parts_that_do_not_fit_are_asked_for_again() -> None:
     assert model.requests[2].messages == (
         UserMessage("x"),
         AiMessage('{"name": "Ann", "age": "older"}'),
-        UserMessage(TOLD.replace('"old"', '"older"')),
+        UserMessage(PROBLEMS_MESSAGE.replace('"old"', '"older"')),
     )
     assert [str(attempt.error) for attempt in result.attempts if attempt.error] == [
         'cannot read the reply: $.age: expected an integer, found "old" '

@@ -37,12 +37,14 @@ class Person:
     age: int
 
 
-def strategies_for(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> StrategyFallbacks:
-    return select_strategies(parser_for(form), capabilities, asked, "tiny")
+def strategies_for(
+    form: Any, capabilities: Capabilities, requested: Strategy | None = None
+) -> StrategyFallbacks:
+    return select_strategies(parser_for(form), capabilities, requested, "tiny")
 
 
-def names(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> list[str]:
-    return [strategy_option.name for strategy_option in strategies_for(form, capabilities, asked).options]
+def names(form: Any, capabilities: Capabilities, requested: Strategy | None = None) -> list[str]:
+    return [strategy_option.name for strategy_option in strategies_for(form, capabilities, requested).options]
 
 
 def test_the_whole_fallbacks_is_from_the_most_reliable_way_to_the_one_that_every_model_has() -> None:
@@ -134,7 +136,7 @@ def test_a_requested_strategy_is_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "capabilities", "has"),
+    ("requested", "capabilities", "has"),
     [
         (Strategy.JSON_SCHEMA, Capabilities(), "none"),
         (Strategy.OUTPUT_TOOL, Capabilities(json_mode=True), "json_mode"),
@@ -143,11 +145,11 @@ def test_a_requested_strategy_is_the_reason() -> None:
     ],
 )
 def test_an_unsupported_strategy_cannot_be_requested(
-    asked: Strategy, capabilities: Capabilities, has: str
+    requested: Strategy, capabilities: Capabilities, has: str
 ) -> None:
     with pytest.raises(StrategyError) as caught:
-        strategies_for(Person, capabilities, asked)
-    assert str(caught.value) == (f"tiny does not support the strategy {asked}; its capabilities: {has}")
+        strategies_for(Person, capabilities, requested)
+    assert str(caught.value) == (f"tiny does not support the strategy {requested}; its capabilities: {has}")
 
 
 def test_structure_is_not_asked_for_as_text() -> None:
@@ -157,17 +159,19 @@ def test_structure_is_not_asked_for_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.GRAMMAR, Strategy.JSON_MODE]
+    "requested", [Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.GRAMMAR, Strategy.JSON_MODE]
 )
-def test_text_is_not_asked_for_as_structure(asked: Strategy) -> None:
+def test_text_is_not_asked_for_as_structure(requested: Strategy) -> None:
     with pytest.raises(StrategyError) as caught:
-        strategies_for(str, EVERYTHING, asked)
-    assert str(caught.value) == f"the strategy {asked} needs a structured type, and the type is plain text"
+        strategies_for(str, EVERYTHING, requested)
+    assert (
+        str(caught.value) == f"the strategy {requested} needs a structured type, and the type is plain text"
+    )
 
 
-@pytest.mark.parametrize("asked", [None, Strategy.TEXT, Strategy.PROMPT])
-def test_text_is_the_one_way_to_ask_for_text(asked: Strategy | None) -> None:
-    assert names(str, EVERYTHING, asked) == ["text"]
+@pytest.mark.parametrize("requested", [None, Strategy.TEXT, Strategy.PROMPT])
+def test_text_is_the_one_way_to_ask_for_text(requested: Strategy | None) -> None:
+    assert names(str, EVERYTHING, requested) == ["text"]
 
 
 def test_a_strategy_that_no_model_of_a_service_has_is_a_problem_of_its_declaration() -> None:
@@ -206,12 +210,12 @@ def test_a_output_format_is_made_once() -> None:
 
 
 def test_no_output_format_is_made_before_it_is_needed() -> None:
-    asked: list[StrategyOption] = []
+    requested: list[StrategyOption] = []
     parser = parser_for(Person)
     assert isinstance(parser, TypeParser)
 
     def make(strategy_option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
-        asked.append(strategy_option)
+        requested.append(strategy_option)
         return OutputFormat(strategy_option.strategy, reasons, parser, lambda reply: parser.read(reply.text))
 
     strategy_options = (
@@ -219,10 +223,10 @@ def test_no_output_format_is_made_before_it_is_needed() -> None:
         StrategyOption(Strategy.PROMPT, False, "b"),
     )
     made = StrategyFallbacks(strategy_options, make)
-    assert asked == []
+    assert requested == []
     made.prepare()
     made.prepare()
-    assert asked == [strategy_options[0]]
+    assert requested == [strategy_options[0]]
 
 
 def test_a_fallbacks_of_one_has_its_output_format_on_its_only_option() -> None:

@@ -101,7 +101,7 @@ def test_the_timeout_of_the_limits_applies_to_tools_without_one() -> None:
     model = strict_provider(tool_calls_reply(("slow", "{}"), ("patient", "{}")), "Done.")
     text_service(model, slow, patient, tool_limits=ToolLimits(timeout=0.05)).ask("x")
     left.set()
-    assert [said.text for said in messages_to(model)[-2:]] == [
+    assert [text_for_model.text for text_for_model in messages_to(model)[-2:]] == [
         "The tool slow did not finish in time.",
         "done",
     ]
@@ -190,7 +190,7 @@ def test_an_unknown_tool_is_answered_with_the_names_of_the_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text_for_model"),
     [
         ('{"a": 1}', "The arguments cannot be read:\n- $.b: the required field 'b' is missing"),
         ('{"a": 1, "b": null}', "The arguments cannot be read:\n- $.b: expected an integer, found null"),
@@ -202,14 +202,16 @@ def test_an_unknown_tool_is_answered_with_the_names_of_the_tools() -> None:
         ('{"a": 1, "b": "x"}', 'The arguments cannot be read:\n- $.b: expected an integer, found "x"'),
     ],
 )
-def test_arguments_that_do_not_fit_are_reported_with_their_problems(arguments: str, said: str) -> None:
+def test_arguments_that_do_not_fit_are_reported_with_their_problems(
+    arguments: str, text_for_model: str
+) -> None:
     ran: list[Any] = []
 
     @tool(name="add")
     def noted(a: int, b: int) -> None:
         ran.append((a, b))
 
-    assert tool_result_text(noted, call=("add", arguments)) == said
+    assert tool_result_text(noted, call=("add", arguments)) == text_for_model
     assert ran == []
 
 
@@ -276,7 +278,7 @@ def test_a_function_of_tool_errors_gets_the_call() -> None:
     errors = ToolErrors(unknown=noted, arguments=noted, execution=noted)
     model = strict_provider(tool_calls_reply(("sub", "{}"), ("add", '{"a": 1}'), ("fail", "{}")), "Done.")
     text_service(model, add, fail, tool_errors=errors).ask("x")
-    assert [said.text for said in messages_to(model)[-3:]] == [
+    assert [text_for_model.text for text_for_model in messages_to(model)[-3:]] == [
         "<There is no tool sub. The tools are: add, fail.>",
         "<The arguments cannot be read:\n- $.b: the required field 'b' is missing>",
         "<The tool fail failed.>",

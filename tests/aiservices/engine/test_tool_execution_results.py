@@ -52,7 +52,7 @@ class Strange:
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "text_for_model"),
     [
         ("text", "text"),
         ("", ""),
@@ -71,11 +71,11 @@ class Strange:
         (Word.HELLO, "hello"),
     ],
 )
-def test_the_model_gets_a_result_as_text_or_as_json(result: Any, said: str) -> None:
+def test_the_model_gets_a_result_as_text_or_as_json(result: Any, text_for_model: str) -> None:
     def give() -> Any:
         return result
 
-    assert tool_result_text(give, call=("give", "{}")) == said
+    assert tool_result_text(give, call=("give", "{}")) == text_for_model
 
 
 def test_a_result_that_has_no_json_form_is_a_tool_that_failed() -> None:
@@ -163,19 +163,19 @@ def test_the_event_of_a_tool_has_the_number_of_cut_characters() -> None:
 )
 @pytest.mark.parametrize("characters", [1, 2, 3])
 def test_a_truncated_result_is_never_another_value(result: Any, characters: int) -> None:
-    said = tool_result_text(
+    text_for_model = tool_result_text(
         giving(result), call=("give", "{}"), tool_limits=ToolLimits(max_characters=characters)
     )
     with pytest.raises(json.JSONDecodeError):
-        json.loads(said)
+        json.loads(text_for_model)
 
 
 def test_long_texts_of_errors_are_cut_as_well() -> None:
     def fail() -> None:
         raise ToolException("No: " + "x" * 100)
 
-    said = tool_result_text(fail, call=("fail", "{}"), tool_limits=ToolLimits(max_characters=5))
-    assert said == cut("No: x", 5, 104)
+    text_for_model = tool_result_text(fail, call=("fail", "{}"), tool_limits=ToolLimits(max_characters=5))
+    assert text_for_model == cut("No: x", 5, 104)
 
 
 def test_an_immediate_result_is_whole_but_memory_stores_the_cut_text() -> None:

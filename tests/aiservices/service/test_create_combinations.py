@@ -138,15 +138,19 @@ BAD = pytest.mark.parametrize("bad", [UNREAD, REJECTED], ids=["unread", "rejecte
 SENT = pytest.mark.parametrize("as_sent", [False, True])
 
 
-def given_and_kept(
+def value_and_stored_messages(
     script: tuple[str | ChatReply, ...], *, waits: bool, as_sent: bool
 ) -> tuple[Person, tuple[Message, ...]]:
     """Return the value of a call and the messages that memory stores."""
     memory = ChatMemory(store_as_sent=as_sent)
     model = strict_provider(*script, capabilities=NATIVE)
-    around: list[Interceptor] = [memory, RetrievalAugmentor(Notes()), OutputGuardrails(not_bob, on="value")]
+    interceptors: list[Interceptor] = [
+        memory,
+        RetrievalAugmentor(Notes()),
+        OutputGuardrails(not_bob, on="value"),
+    ]
     tools = [look, paying(needs_approval=waits)]
-    service = create(Finds, model, tools=tools, interceptors=around, budget=AMPLE)
+    service = create(Finds, model, tools=tools, interceptors=interceptors, budget=AMPLE)
     return approved(service.find).value, memory.messages()
 
 
@@ -156,13 +160,13 @@ def given_and_kept(
 def test_a_resumed_call_returns_and_stores_the_same_as_one_that_did_not_wait(
     order: str, bad: str, as_sent: bool
 ) -> None:
-    waited = given_and_kept(ORDERS[order](bad), waits=True, as_sent=as_sent)
-    assert waited == given_and_kept(ORDERS[order](bad), waits=False, as_sent=as_sent)
+    waited = value_and_stored_messages(ORDERS[order](bad), waits=True, as_sent=as_sent)
+    assert waited == value_and_stored_messages(ORDERS[order](bad), waits=False, as_sent=as_sent)
     assert waited[0] == Person("Ann", 31)
 
 
 def test_all_rounds_of_a_call_that_waited_are_in_the_trace() -> None:
-    _, kept = given_and_kept(ORDERS["a wait after it"](REJECTED), waits=True, as_sent=False)
+    _, kept = value_and_stored_messages(ORDERS["a wait after it"](REJECTED), waits=True, as_sent=False)
     assert kept == (
         UserMessage("who?"),
         AiMessage("", (ToolCall("c1", *LOOK),)),
@@ -176,8 +180,10 @@ def test_all_rounds_of_a_call_that_waited_are_in_the_trace() -> None:
 def test_memory_stores_the_sent_question_when_a_tool_ends_a_resumed_call() -> None:
     memory = ChatMemory(store_as_sent=True)
     ends = paying(needs_approval=True, return_behavior=ReturnBehavior.IMMEDIATE)
-    around: list[Interceptor] = [memory, RetrievalAugmentor(Notes())]
-    service = create(TextService, strict_provider(tool_calls_reply(PAY)), tools=[ends], interceptors=around)
+    interceptors: list[Interceptor] = [memory, RetrievalAugmentor(Notes())]
+    service = create(
+        TextService, strict_provider(tool_calls_reply(PAY)), tools=[ends], interceptors=interceptors
+    )
     assert approved(service.ask) == "paid 5"
     assert "Ann is 31." in memory.messages()[0].text
 
@@ -285,16 +291,16 @@ def test_the_memory_of_an_agent_does_not_store_what_its_guards_remove() -> None:
 
 def test_guards_behind_the_retrieval_of_an_agent_see_what_was_retrieved() -> None:
     memory, model = ChatMemory(), strict_provider("Hello.")
-    around: list[Interceptor] = [RetrievalAugmentor(Notes()), InputGuardrails(masked("Ann"))]
-    ReActAgent("Friday", "You help.", model, memory=memory, interceptors=around).reply("Who?")
+    interceptors: list[Interceptor] = [RetrievalAugmentor(Notes()), InputGuardrails(masked("Ann"))]
+    ReActAgent("Friday", "You help.", model, memory=memory, interceptors=interceptors).reply("Who?")
     assert "*** is 31." in model.requests[0].messages[-1].text
     assert memory.messages()[0] == UserMessage("Who?")
 
 
 def test_an_agent_refuses_an_order_that_gives_wrong_results() -> None:
-    around: list[Interceptor] = [OutputGuardrails(not_bad), ChatMemory()]
+    interceptors: list[Interceptor] = [OutputGuardrails(not_bad), ChatMemory()]
     with pytest.raises(DefinitionError) as error:
-        ReActAgent("Friday", "You help.", strict_provider(), interceptors=around)
+        ReActAgent("Friday", "You help.", strict_provider(), interceptors=interceptors)
     assert str(error.value) == (
         "Friday.reply: OutputGuardrails comes before ChatMemory, so memory stores an answer before it "
         "was accepted; put ChatMemory first"
@@ -323,10 +329,10 @@ def outcome_of(
         return "bad"
 
     memory, model = ChatMemory(), strict_provider(*script, *["fine"] * 40)
-    around: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_attempts=10)]
+    interceptors: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_attempts=10)]
     tools = [look, tell, paying(needs_approval=waits)]
     budget = Budget(max_attempts=attempts, first_wait=0)
-    service = create(TextService, model, tools=tools, interceptors=around, budget=budget)
+    service = create(TextService, model, tools=tools, interceptors=interceptors, budget=budget)
     given = []
     for _ in range(2):
         before = memory.messages()

@@ -47,8 +47,8 @@ class FarShelf:
 class Passing:
     """An interceptor of a user with any optional attributes."""
 
-    def __init__(self, **said: Any) -> None:
-        vars(self).update(said)
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         return (yield from proceed(invocation))
@@ -143,15 +143,15 @@ def test_other_interceptors_stand_anywhere(passing: Interceptor) -> None:
 
 
 def test_an_interceptor_of_a_user_may_have_a_position_name() -> None:
-    (said,) = refused(Chat, interceptors=[Passing(position_name="memory"), INPUT])
+    (message,) = refused(Chat, interceptors=[Passing(position_name="memory"), INPUT])
     first = "Passing comes before InputGuardrails"
-    assert said == f"Chat: {first}, so {KEEPS_SECRETS}; put InputGuardrails first"
+    assert message == f"Chat: {first}, so {KEEPS_SECRETS}; put InputGuardrails first"
 
 
 @pytest.mark.parametrize("setting", ["interceptors", "listeners", "tools"])
 def test_what_is_to_be_a_list_is_one(setting: str) -> None:
-    (said,) = refused(Chat, **{setting: ChatMemory()})
-    assert said == f"Chat: {setting} is a ChatMemory; put it into a list"
+    (message,) = refused(Chat, **{setting: ChatMemory()})
+    assert message == f"Chat: {setting} is a ChatMemory; put it into a list"
 
 
 def test_interceptors_may_come_one_by_one() -> None:

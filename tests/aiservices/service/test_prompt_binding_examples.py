@@ -66,7 +66,9 @@ ANN, BOB = Person("Ann", 31), Person("Bob")
 ANN_TEXT, BOB_TEXT = '{"name": "Ann", "age": 31}', '{"name": "Bob", "age": null}'
 
 
-def shown(interface: Any, capabilities: Capabilities, *args: Any, **kwargs: Any) -> tuple[Message, ...]:
+def sent_messages(
+    interface: Any, capabilities: Capabilities, *args: Any, **kwargs: Any
+) -> tuple[Message, ...]:
     """Return the messages that the method ``ask`` of an interface sends."""
     service = create(interface, ScriptedChatModel([], capabilities=capabilities))
     return preview(service.ask, *args, **kwargs).messages
@@ -115,11 +117,11 @@ HINT = '{"name": string, "age"?: integer | null}'
     ids=["schema", "strict", "grammar", "json mode", "prompt"],
 )
 def test_examples_come_after_the_system_message_in_their_order(capabilities: Capabilities, end: str) -> None:
-    assert shown(People, capabilities, "x") == as_text(end=end)
+    assert sent_messages(People, capabilities, "x") == as_text(end=end)
 
 
 def test_with_an_output_tool_the_examples_are_answered_calls() -> None:
-    assert shown(People, TOOLS, "x") == (
+    assert sent_messages(People, TOOLS, "x") == (
         SystemMessage("Be exact."),
         UserMessage("Who is it? Ann is 31."),
         AiMessage("", (ToolCall("example_1", "Person", ANN_TEXT),)),
@@ -141,7 +143,7 @@ class Moods(Protocol):
     [(SCHEMA, '{"value": "NEGATIVE"}'), (JSON_MODE, '{"value": "NEGATIVE"}'), (NOTHING, "NEGATIVE")],
 )
 def test_a_member_is_written_as_the_prompt_shows_it(capabilities: Capabilities, text: str) -> None:
-    assert shown(Moods, capabilities, "x")[:2] == (UserMessage("It's awful!"), AiMessage(text))
+    assert sent_messages(Moods, capabilities, "x")[:2] == (UserMessage("It's awful!"), AiMessage(text))
 
 
 class Counts(Protocol):
@@ -154,7 +156,7 @@ class Counts(Protocol):
     [(SCHEMA, '{"a": 1}'), (STRICT, '{"value": [{"key": "a", "value": 1}]}'), (NOTHING, '{"a": 1}')],
 )
 def test_a_value_is_written_in_the_encoding_that_is_asked_for(capabilities: Capabilities, text: str) -> None:
-    assert shown(Counts, capabilities, "x")[1] == AiMessage(text)
+    assert sent_messages(Counts, capabilities, "x")[1] == AiMessage(text)
 
 
 def test_text_is_shown_as_it_is() -> None:
@@ -162,7 +164,11 @@ def test_text_is_shown_as_it_is() -> None:
         @example("rose", returns='A "rose".\n')
         def ask(self, text: str) -> str: ...
 
-    assert shown(Poet, STRICT, "x") == (UserMessage("rose"), AiMessage('A "rose".\n'), UserMessage("x"))
+    assert sent_messages(Poet, STRICT, "x") == (
+        UserMessage("rose"),
+        AiMessage('A "rose".\n'),
+        UserMessage("x"),
+    )
 
 
 # in each shape
@@ -222,7 +228,7 @@ def test_examples_come_before_the_history() -> None:
         @example("a", returns=1)
         def ask(self, text: str, said: Annotated[list[Message], History]) -> int: ...
 
-    assert shown(Chat, NOTHING, "x", [UserMessage("h"), AiMessage("i")])[:-1] == (
+    assert sent_messages(Chat, NOTHING, "x", [UserMessage("h"), AiMessage("i")])[:-1] == (
         SystemMessage("s"),
         UserMessage("a"),
         AiMessage("1"),
@@ -237,7 +243,7 @@ def test_examples_come_after_a_system_message_of_the_history() -> None:
         @example("a", returns=1)
         def ask(self, text: str, said: Annotated[list[Message], History]) -> int: ...
 
-    assert shown(Chat, SCHEMA, "x", [SystemMessage("s"), UserMessage("h")]) == (
+    assert sent_messages(Chat, SCHEMA, "x", [SystemMessage("s"), UserMessage("h")]) == (
         SystemMessage("s"),
         UserMessage("a"),
         AiMessage('{"value": 1}'),
@@ -254,9 +260,9 @@ def test_the_instructions_stand_where_the_template_has_them() -> None:
 
     said = "Reply with the value only, in this form: integer"
     messages = (UserMessage(f"[{said}] a"), AiMessage("1"), UserMessage(f"[{said}] x"))
-    assert shown(Placed, NOTHING, "x") == messages
+    assert sent_messages(Placed, NOTHING, "x") == messages
     messages = (UserMessage("[] a"), AiMessage('{"value": 1}'), UserMessage("[] x"))
-    assert shown(Placed, SCHEMA, "x") == messages
+    assert sent_messages(Placed, SCHEMA, "x") == messages
 
 
 def test_the_instructions_may_stand_in_the_system_message_alone() -> None:
@@ -265,7 +271,7 @@ def test_the_instructions_may_stand_in_the_system_message_alone() -> None:
         @example("a", returns=1)
         def ask(self, text: str) -> int: ...
 
-    assert [message.text for message in shown(Placed, NOTHING, "x")] == [
+    assert [message.text for message in sent_messages(Placed, NOTHING, "x")] == [
         "[Reply with the value only, in this form: integer]",
         "a",
         "1",
@@ -285,7 +291,7 @@ def test_a_structured_prompt_is_rendered_in_an_example_as_in_a_call() -> None:
         @example(Wish("soup", ["salt", "water"]), returns=["Boil."])
         def ask(self, wish: Wish) -> list[str]: ...
 
-    assert [message.text for message in shown(Cook, SCHEMA, Wish("salad", ["oil"]))] == [
+    assert [message.text for message in sent_messages(Cook, SCHEMA, Wish("salad", ["oil"]))] == [
         "Create a recipe of a soup with salt, water",
         '{"value": ["Boil."]}',
         "Create a recipe of a salad with oil",
@@ -299,7 +305,7 @@ def test_arguments_of_an_example_are_those_of_a_call() -> None:
         @example(n=2, first="a", returns=1)
         def ask(self, n: int, first: str, *more: str, unit: str = "g", **extra: int) -> int: ...
 
-    texts = [message.text for message in shown(Cook, SCHEMA, 1, "x")]
+    texts = [message.text for message in sent_messages(Cook, SCHEMA, 1, "x")]
     assert (texts[0], texts[2]) == ('2 x a, b, c, kg, {"size": 3}', "2 x a, , g, {}")
 
 
@@ -309,7 +315,7 @@ def test_the_values_of_an_example_are_never_rendered() -> None:
         @example("{{text}} {{format_instructions}}", returns="{{text}}")
         def ask(self, text: str) -> str: ...
 
-    assert shown(Echo, SCHEMA, "x")[:2] == (
+    assert sent_messages(Echo, SCHEMA, "x")[:2] == (
         UserMessage("say {{text}} {{format_instructions}}"),
         AiMessage("{{text}}"),
     )
@@ -328,7 +334,7 @@ def test_parameters_with_a_role_are_left_out() -> None:
             how: ChatOptions,
         ) -> int: ...
 
-    messages = shown(Chat, SCHEMA, "talk", "Ann", "x", "key", ChatOptions())
+    messages = sent_messages(Chat, SCHEMA, "talk", "Ann", "x", "key", ChatOptions())
     assert messages == (UserMessage("a"), AiMessage('{"value": 1}'), UserMessage("x", "Ann"))
 
 
@@ -339,7 +345,7 @@ class Greeter(Protocol):
 
 
 def test_an_example_passes_a_role_that_the_prompt_shows_by_name() -> None:
-    messages = shown(Greeter, SCHEMA, "Ann", "x")
+    messages = sent_messages(Greeter, SCHEMA, "Ann", "x")
     assert [message.text for message in messages] == ["Bob says: a", '{"value": 1}', "Ann says: x"]
 
 
@@ -359,7 +365,7 @@ def test_a_message_of_the_user_may_be_an_argument() -> None:
         @example(UserMessage("a"), returns=1)
         def ask(self, message: UserMessage) -> int: ...
 
-    assert shown(Chat, SCHEMA, UserMessage("x"))[:2] == (UserMessage("a"), AiMessage('{"value": 1}'))
+    assert sent_messages(Chat, SCHEMA, UserMessage("x"))[:2] == (UserMessage("a"), AiMessage('{"value": 1}'))
 
 
 def test_the_other_decorators_may_stand_on_any_side_of_it() -> None:
@@ -391,7 +397,7 @@ def test_local_types_are_resolved_if_the_only_decorator_is_an_example() -> None:
         @example("a", returns=Local(1))
         def ask(self, text: str) -> Local: ...
 
-    assert shown(Maker, SCHEMA, "x")[1] == AiMessage('{"n": 1}')
+    assert sent_messages(Maker, SCHEMA, "x")[1] == AiMessage('{"n": 1}')
 
 
 # in a call

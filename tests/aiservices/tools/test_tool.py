@@ -40,8 +40,8 @@ TOOLS = Capabilities(tools=True)
 
 
 def one(source: Any, namespace: dict[str, Any] | None = None) -> Tool:
-    (found,) = tools_of(source, namespace)
-    return found
+    (made_tool,) = tools_of(source, namespace)
+    return made_tool
 
 
 def parameters(source: Any) -> dict[str, Any]:
@@ -313,9 +313,9 @@ def test_a_docstring_describes_the_tool_and_its_parameters(
     function: Callable[..., Any], description: str, told: dict[str, str]
 ) -> None:
     made = one(function)
-    found = {name: said.get("description") for name, said in parameters(function).items()}
+    made_tool = {name: said.get("description") for name, said in parameters(function).items()}
     assert made.description == description
-    assert {name: said for name, said in found.items() if said} == {
+    assert {name: said for name, said in made_tool.items() if said} == {
         **told,
         **({"unit": "not this."} if function is google else {}),
     }
@@ -402,9 +402,9 @@ class BigShop(Shop):
 
 def test_the_decorated_methods_of_an_object_are_tools() -> None:
     shop = Shop()
-    made = {found.name: found for found in tools_of(shop)}
+    made = {made_tool.name: made_tool for made_tool in tools_of(shop)}
     assert list(made) == ["kind", "shop_name", "price", "sell", "weight"]
-    assert {name: found.description for name, found in made.items()} == {
+    assert {name: made_tool.description for name, made_tool in made.items()} == {
         "kind": "Tells its kind.",
         "shop_name": "Tells its name.",
         "price": "Tells a price.",
@@ -418,7 +418,7 @@ def test_the_decorated_methods_of_an_object_are_tools() -> None:
 
 
 def test_inherited_methods_are_tools_too() -> None:
-    assert [found.name for found in tools_of(BigShop())] == [
+    assert [made_tool.name for made_tool in tools_of(BigShop())] == [
         "close",
         "kind",
         "shop_name",
@@ -430,7 +430,7 @@ def test_inherited_methods_are_tools_too() -> None:
 
 def test_a_method_of_an_object_is_a_tool_by_itself() -> None:
     shop = Shop()
-    assert [found.name for found in tools_of(shop.sell)] == ["sell"]
+    assert [made_tool.name for made_tool in tools_of(shop.sell)] == ["sell"]
     assert parameters(shop.sell) == {"what": {"type": "string"}}
 
 
@@ -443,7 +443,7 @@ def test_a_method_of_an_object_can_be_given_another_name() -> None:
         "sold",
         ["tea"],
     )
-    assert [found.name for found in tools_of(shop.sell)] == ["sell"]
+    assert [made_tool.name for made_tool in tools_of(shop.sell)] == ["sell"]
 
 
 class Caller:
@@ -600,7 +600,9 @@ def test_an_async_method_of_another_service_is_an_async_tool() -> None:
 
 
 def test_a_whole_service_has_the_tools_that_it_declares() -> None:
-    assert [found.name for found in tools_of(create(Summaries, ScriptedChatModel([])))] == ["summarize"]
+    assert [made_tool.name for made_tool in tools_of(create(Summaries, ScriptedChatModel([])))] == [
+        "summarize"
+    ]
 
 
 # what the model never sees

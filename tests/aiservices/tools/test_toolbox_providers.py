@@ -200,7 +200,7 @@ class Makes:
         return [self.make()]
 
 
-def told_in_two_calls(make: Callable[[], Any], capabilities: Capabilities) -> list[ToolSpecification]:
+def offered_in_two_calls(make: Callable[[], Any], capabilities: Capabilities) -> list[ToolSpecification]:
     model = strict_provider("1", "2", capabilities=capabilities)
     service = text_service(model, Makes(make))
     service.ask("x")
@@ -217,7 +217,7 @@ def told_in_two_calls(make: Callable[[], Any], capabilities: Capabilities) -> li
 def test_a_tool_that_is_provided_again_is_parsed_once(
     make: Callable[[], Any], capabilities: Capabilities
 ) -> None:
-    first, second = told_in_two_calls(make, capabilities)
+    first, second = offered_in_two_calls(make, capabilities)
     assert first is second
 
 
@@ -240,7 +240,7 @@ def test_a_changed_description_is_used_in_the_next_call() -> None:
         find.__doc__ = f"Finds one of {next(numbers)} books."
         return find
 
-    first, second = told_in_two_calls(make, TOOLS)
+    first, second = offered_in_two_calls(make, TOOLS)
     assert (first.description, second.description) == ("Finds one of 1 books.", "Finds one of 2 books.")
 
 
@@ -253,7 +253,7 @@ def test_functions_with_the_same_name_are_described_separately() -> None:
         find.__annotations__["key"] = next(types)
         return find
 
-    first, second = told_in_two_calls(make, TOOLS)
+    first, second = offered_in_two_calls(make, TOOLS)
     assert [one.parameters["properties"]["key"]["type"] for one in (first, second)] == ["integer", "string"]
 
 
@@ -274,6 +274,6 @@ def test_the_objects_of_a_tool_call_are_released(kind: str) -> None:
 
         return held.find if kind == "method" else find
 
-    told_in_two_calls(make, STRICT)
+    offered_in_two_calls(make, STRICT)
     gc.collect()
     assert [one() for one in seen] == [None, None]
