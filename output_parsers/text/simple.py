@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from typing_extensions import TypeForm
 
@@ -27,9 +28,30 @@ from ..result.reading import Cursor, Leniency, Reading, ValidationFailure, descr
 
 T_co = TypeVar("T_co", covariant=True)
 
+# Possessive quantifiers (``*+``) keep the time of these expressions linear in the length of the text.
 _REASONING = re.compile(r"\s*+<(think|thinking)>", re.IGNORECASE)
 _BLOCK_ENDS = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking")}
 _STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
+
+
+class TextReply(Protocol):
+    """An object with the text of a reply, such as ``aiservices.ChatReply`` and ``aiservices.AiMessage``."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        ...
+
+
+def reply_text(reply: str | TextReply, parser: object) -> str:
+    """Return the text of a reply for a parser. Raises TypeError for an object without a text."""
+    text = reply if isinstance(reply, str) else getattr(reply, "text", None)
+    if not isinstance(text, str):
+        raise TypeError(
+            f"{type(parser).__name__} got {type(reply).__name__}; "
+            "pass a str, or a reply whose attribute text is a str"
+        )
+    return text
 
 
 class TextParser(ABC, Generic[T_co]):
@@ -44,8 +66,12 @@ class TextParser(ABC, Generic[T_co]):
     def format_instructions(self) -> str:
         """Return prompt instructions that describe the format; "" if any text is accepted."""
 
-    def parse(self, text: str) -> T_co:
-        """Parse a reply and return its value. Raises only OutputParsingError, if the reply does not fit."""
+    def parse(self, text: str | TextReply) -> T_co:
+        """Parse a text, or the text of a reply, and return its value.
+
+        Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
+        """
+        text = reply_text(text, self)
         try:
             return self._read(text)
         except ValidationFailure as error:
@@ -196,6 +222,7 @@ class DatetimeOutputParser(TextParser[datetime]):
 
     def _read(self, text: str) -> datetime:
         answer = strip_reasoning(text, Cursor()).without_wrapping().text.strip(_DECORATION)
+        # The full stop is removed only in the second attempt, because the format may end with one.
         for candidate in (answer, answer.removesuffix(".").rstrip(_DECORATION)):
             if len(candidate) <= _MAX_LENGTH:
                 try:
@@ -252,6 +279,7 @@ def _json_items(text: str) -> list[str] | None:
     if not text.startswith("["):
         return None
     try:
+        # Text after the array means that the reply is CSV whose first item begins with a bracket.
         if read_tolerant(text).end < len(text):
             return None
     except JsonSyntaxError:
@@ -350,6 +378,7 @@ def _list_items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
     """Return the items of a list in which each item begins with a marker, such as ``1.`` or ``-``."""
     rest = strip_reasoning(text, Cursor()).text
     items = _item_lines(rest, marker)
+    # A reply that says that there are no items is a valid answer, so it is the empty list.
     if not items and not _NOTHING.fullmatch(rest):
         raise failure(f"expected {kind}; the reply has no items")
     for index, item in enumerate(items):
@@ -364,6 +393,7 @@ def _item_lines(text: str, marker: re.Pattern[str]) -> list[list[str]]:
     announced: str | None = None  # the possible first item, in the line before the list
     in_item = False
     for line in text.replace("\r\n", "\n").split("\n"):
+        # "* * *" is a horizontal rule of Markdown and not an item.
         match = None if _RULE.match(line) else marker.match(line)
         content = line.strip()
         if match:
@@ -400,13 +430,16 @@ class _TypeBasedParser(Generic[T]):
         """Return prompt instructions that describe the type; "" if any text is accepted."""
         return self._parser.format_instructions()
 
-    def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
-        """Parse a reply and return its value. Raises only OutputParsingError, if the reply does not fit."""
-        return self._parser.parse(text, leniency)
+    def parse(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> T:
+        """Parse a text, or the text of a reply, and return its value.
 
-    def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Parse a reply and return its value together with the coercions that were necessary."""
-        return self._parser.read(text, leniency)
+        Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
+        """
+        return self._parser.parse(reply_text(text, self), leniency)
+
+    def read(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
+        """Parse a text, or the text of a reply, and return its value with the necessary coercions."""
+        return self._parser.read(reply_text(text, self), leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:
         object.__setattr__(self, "_parser", parser_for(output_type))
@@ -520,18 +553,37 @@ class DictParser(TextParser[dict[str, Any]]):
     keys_to_content: Keys = True
     keys_to_metadata: Keys = False
 
-    @overload
+    @overload  # type: ignore[override]  # a response is returned for a response, as in AgentScope
     def parse(self, text: str) -> dict[str, Any]: ...
     @overload
     def parse(self, text: TextResponse) -> TextResponse: ...
-    def parse(self, text: str | TextResponse) -> dict[str, Any] | TextResponse:
-        """Parse a text to a dict. For a TextResponse, return a copy of it with ``parsed`` set.
+    @overload
+    def parse(self, text: TextReply) -> Any: ...
+    def parse(  # pyright: ignore[reportIncompatibleMethodOverride]  # a response is returned for a response
+        self, text: str | TextReply
+    ) -> object:
+        """Parse a text to a dict. For a reply, return a response with the dict in ``parsed``.
 
-        Raises only OutputParsingError, if the text does not fit.
+        An object that has ``parsed``, such as a TextResponse or AgentScope's ModelResponse, is copied. For
+        another reply, such as ``aiservices.ChatReply``, the response is a new TextResponse.
+
+        Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
         """
+        parsed = super().parse(text)
+        if isinstance(text, str):
+            return parsed
+        if not hasattr(text, "parsed"):
+            return TextResponse(text.text, parsed)
         if isinstance(text, TextResponse):
-            return replace(text, parsed=super().parse(text.text))
-        return super().parse(text)
+            return replace(text, parsed=parsed)
+        response: Any = copy(text)
+        response.parsed = parsed
+        return response
+
+    @property
+    def format_instruction(self) -> str:
+        """The prompt instructions, under the name that AgentScope has for ``format_instructions()``."""
+        return self.format_instructions()
 
     def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
         """Return the part of a dict for the memory of an agent. Raises ValueError if a key is missing."""

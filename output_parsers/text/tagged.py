@@ -51,7 +51,7 @@ class RegexTaggedContentParser(DictParser):
     """
 
     tagged_content_pattern: str = TAGGED_CONTENT
-    format_instruction: str = ""
+    format_instruction: str = ""  # pyright: ignore[reportIncompatibleMethodOverride]  # a field of this parser
     try_parse_json: bool = True
     required_keys: Sequence[str] = ()
 

@@ -6,6 +6,7 @@ that a model without tool support wrote as text.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
@@ -13,6 +14,7 @@ from typing import (
     Any,
     Generic,
     Literal,
+    NamedTuple,
     NotRequired,
     Protocol,
     TypeAlias,
@@ -31,6 +33,7 @@ from ..result.errors import OutputParsingError, Problem
 from ..result.reading import Coercion, Leniency, Reading, ValidationFailure, describe_value
 from ..streaming.reader import PartialReader
 from ..types.target import Target
+from .simple import TextReply, reply_text
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -52,6 +55,43 @@ class ToolCallLike(Protocol):
     def arguments(self) -> str:
         """The arguments of the tool call as JSON text, exactly as the model wrote them."""
         ...
+
+
+class SdkToolCall(Protocol):
+    """A tool call of the OpenAI SDK, which has the name and the arguments in ``function``."""
+
+    @property
+    def id(self) -> str | None:
+        """The id of the call, which its result refers to."""
+        ...
+
+    @property
+    def function(self) -> object:
+        """The object with the name and the arguments."""
+        ...
+
+
+class MessageWithCalls(Protocol):
+    """A message of a model, such as ``aiservices.AiMessage``."""
+
+    @property
+    def tool_calls(self) -> Sequence[object] | None:
+        """The tool calls."""
+        ...
+
+
+class ReplyWithCalls(Protocol):
+    """A reply of a model, such as ``aiservices.ChatReply``."""
+
+    @property
+    def message(self) -> MessageWithCalls:
+        """The message with the tool calls."""
+        ...
+
+
+ToolCallsInput: TypeAlias = (
+    Iterable[ToolCallLike | SdkToolCall | Mapping[str, Any]] | MessageWithCalls | ReplyWithCalls
+)
 
 
 @dataclass(frozen=True)
@@ -117,11 +157,16 @@ class ToolCallsParser(ABC, Generic[R_co]):
         """Return prompt instructions for a model without tool support to write tool calls as text."""
         return self._written.format_instructions()
 
-    def parse(self, text: str) -> R_co:
+    def parse(self, text: str | TextReply) -> R_co:
         """Parse tool calls that a model wrote as text: one object with name and arguments, or an array.
 
-        Raises only OutputParsingError, if the text does not fit.
+        Of a reply with tool calls, these are parsed, and of another reply its text.
+
+        Raises OutputParsingError if the calls do not fit, and TypeError for an object without a text.
         """
+        if not isinstance(text, str) and _calls_of_message(text):
+            return self.parse_calls(cast(MessageWithCalls, text))
+        text = reply_text(text, self)
         try:
             one_or_more = self._written_or_one.parse(text)
         except OutputParsingError as error:
@@ -153,23 +198,26 @@ class ToolCallsParser(ABC, Generic[R_co]):
         message = f"unknown tool; the tools are: {', '.join(self._parsers)}"
         return Problem(f"$[{index}].name", message, describe_value(name))
 
-    def parse_calls(self, calls: Iterable[ToolCallLike], *, partial: bool = False) -> R_co:
+    def parse_calls(self, calls: ToolCallsInput, *, partial: bool = False) -> R_co:
         """Parse the tool calls that a model made through its API.
+
+        ``calls`` are the tool calls of this library, of the OpenAI SDK (Chat Completions or Responses), or of
+        LangChain, as objects or dicts. A message or a reply with such calls may be passed instead.
 
         With ``partial`` a call may be incomplete, because the model is still writing it. Plain arguments are
         then returned as far as they are certain: strings grow, and other values appear when they are
         complete. A call that becomes a value of a type is omitted until it is complete.
 
-        Raises only OutputParsingError, if a call does not fit. The text of the error contains the
-        calls; the path of a problem is ``$[index].name`` or ``$[index].arguments…``.
+        Raises OutputParsingError if a call does not fit. The text of the error contains the calls; the path
+        of a problem is ``$[index].name`` or ``$[index].arguments…``. Raises TypeError for other objects.
         """
         return self.read_calls(calls, partial=partial).value
 
     def read_calls(
-        self, calls: Iterable[ToolCallLike], *, partial: bool = False, leniency: Leniency = Leniency.SAFE
+        self, calls: ToolCallsInput, *, partial: bool = False, leniency: Leniency = Leniency.SAFE
     ) -> Reading[R_co]:
         """Parse tool calls like ``parse_calls``, and return the value with the necessary coercions."""
-        every = list(calls)
+        every = tool_calls_of(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[object] = []
         coercions: list[Coercion] = []
@@ -195,7 +243,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
             raise OutputParsingError(text, problems) from failures[0]
         return Reading(self._result(values), tuple(coercions))
 
-    def _read_call(self, call: ToolCallLike, index: int, leniency: Leniency) -> Reading[object]:
+    def _read_call(self, call: PlainToolCall, index: int, leniency: Leniency) -> Reading[object]:
         parser = self._parsers.get(call.name, self._others)
         if parser is None:
             raise ValidationFailure(self._unknown_tool(call.name, index))
@@ -218,6 +266,64 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def _result(self, values: list[object]) -> R_co:
         first = values[0] if values else None
         return cast(R_co, first if self.first_tool_only else values)
+
+
+class PlainToolCall(NamedTuple):
+    """A tool call of any library.
+
+    Attributes:
+        id: The id of the call, if there is one.
+        name: The name of the tool.
+        arguments: The JSON text of the arguments.
+    """
+
+    id: str | None
+    name: str
+    arguments: str
+
+
+_CALL_FORMS = "pass tool calls of aiservices, of the OpenAI SDK or of LangChain, or a message that has them"
+
+
+def tool_calls_of(calls: ToolCallsInput) -> list[PlainToolCall]:
+    """Return tool calls of any library in one form.
+
+    Raises TypeError for objects that are not tool calls.
+    """
+    of_message = _calls_of_message(calls)
+    items: Any = calls if of_message is None else of_message
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise TypeError(f"got {type(items).__name__}; {_CALL_FORMS}")
+    return [_plain_call(call, index) for index, call in enumerate(items)]
+
+
+def _calls_of_message(message: object) -> Sequence[object] | None:
+    """Return the tool calls of a message or a reply; None for another object."""
+    inner = _member(message, "message") or message
+    if isinstance(inner, Mapping):
+        is_message = "tool_calls" in inner or "role" in inner
+    else:
+        is_message = hasattr(inner, "tool_calls")
+    return (_member(inner, "tool_calls") or ()) if is_message else None
+
+
+def _plain_call(call: object, index: int) -> PlainToolCall:
+    # Chat Completions has the name and the arguments in a function. LangChain calls the arguments args, and
+    # Anthropic input. The Responses API has a second id, of the item, which is not the one of the call.
+    function = _member(call, "function") or call
+    id, name = _member(call, "call_id") or _member(call, "id"), _member(function, "name")
+    arguments = [value for key in _ARGUMENTS if (value := _member(function, key)) is not None]
+    if not isinstance(name, str) or not isinstance(id, (str, type(None))) or len(arguments) > 1:
+        raise TypeError(f"call {index + 1} is {type(call).__name__} without a name or an id; {_CALL_FORMS}")
+    text = arguments[0] if arguments else ""
+    return PlainToolCall(id, name, text if isinstance(text, str) else json.dumps(text, ensure_ascii=False))
+
+
+_ARGUMENTS = ("arguments", "args", "input")
+
+
+def _member(owner: object, key: str) -> Any:
+    return owner.get(key) if isinstance(owner, Mapping) else getattr(owner, key, None)
 
 
 def call_type(name: object, arguments: object) -> type:

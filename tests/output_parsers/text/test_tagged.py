@@ -76,7 +76,7 @@ def test_a_reply_without_the_attribute_parsed_gives_a_response(
 
 
 def test_a_response_of_another_library_is_copied_with_the_parsed_dict() -> None:
-    response = types.SimpleNamespace(text=FENCED, parsed=None, raw=1)
+    response: Any = types.SimpleNamespace(text=FENCED, parsed=None, raw=1)
     assert JSON_DICT.parse(response) == types.SimpleNamespace(text=FENCED, parsed=PARSED, raw=1)
     assert response.parsed is None
 

@@ -9,8 +9,11 @@ from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from openai.types.chat import ChatCompletionMessageFunctionToolCall
+from openai.types.responses import ResponseFunctionToolCall
 from pydantic import BaseModel, ConfigDict, Field
 
+from aiservices import AiMessage, ChatReply, ToolCall
 from output_parsers import Coercion, Leniency, OutputParser, OutputParsingError, UnsupportedTypeError
 from output_parsers.tool_calls import (
     JsonOutputKeyToolsParser,
@@ -290,8 +293,75 @@ def test_the_instructions_tell_a_model_without_tools_how_to_write_a_call() -> No
     assert parser.schema["type"] == "array"
 
 
-def test_the_tool_calls_of_a_service_can_be_parsed() -> None:
-    from aiservices.models.messages import ToolCall
+RAW = {"id": "c1", "type": "function", "function": {"name": "A", "arguments": '{"x": 1}'}}
+OTHER_FORMS: dict[str, Any] = {
+    "Chat Completions, dict": RAW,
+    "Chat Completions, object": ChatCompletionMessageFunctionToolCall.model_validate(RAW),
+    "Responses, dict": {
+        "type": "function_call",
+        "id": "fc_9",
+        "call_id": "c1",
+        "name": "A",
+        "arguments": '{"x": 1}',
+    },
+    "Responses, object": ResponseFunctionToolCall(
+        type="function_call", id="fc_9", call_id="c1", name="A", arguments='{"x": 1}'
+    ),
+    "LangChain": {"name": "A", "args": {"x": 1}, "id": "c1", "type": "tool_call"},
+    "Anthropic": {"type": "tool_use", "id": "c1", "name": "A", "input": {"x": 1}},
+    "aiservices": ToolCall("c1", "A", '{"x": 1}'),
+}
 
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_the_tool_calls_of_other_libraries_are_parsed_with_their_ids(form: str) -> None:
+    parser = JsonOutputToolsParser(return_id=True)
+    assert parser.parse_calls([OTHER_FORMS[form]]) == [{"type": "A", "args": {"x": 1}, "id": "c1"}]
+
+
+def test_a_function_call_of_the_legacy_api_has_no_id() -> None:
+    call = {"name": "A", "arguments": '{"x": 1}'}
+    expected = [{"type": "A", "args": {"x": 1}, "id": None}]
+    assert JsonOutputToolsParser(return_id=True).parse_calls([call]) == expected
+
+
+MESSAGE = AiMessage("", (ToolCall("c1", "A", '{"x": 1}'),))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [MESSAGE, ChatReply(MESSAGE), {"role": "assistant", "content": None, "tool_calls": [RAW]}],
+)
+def test_the_calls_of_a_message_are_parsed(message: Any) -> None:
+    parser = JsonOutputKeyToolsParser("A")
+    assert parser.parse_calls(message) == [{"x": 1}]
+
+
+def test_a_message_with_calls_and_one_with_text_are_parsed() -> None:
+    parser = JsonOutputKeyToolsParser("A")
+    assert parser.parse(MESSAGE) == [{"x": 1}]
+    assert parser.parse(ChatReply(AiMessage('{"name": "A", "arguments": {"x": 2}}'))) == [{"x": 2}]
+    assert parser.parse_calls(AiMessage("no calls")) == []
+
+
+FORMS = "pass tool calls of aiservices, of the OpenAI SDK or of LangChain, or a message that has them"
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ("x", f"got str; {FORMS}"),
+        (RAW, f"got dict; {FORMS}"),
+        ([5], f"call 1 is int without a name or an id; {FORMS}"),
+        ([RAW, {"id": "c", "arguments": "{}"}], f"call 2 is dict without a name or an id; {FORMS}"),
+    ],
+)
+def test_other_objects_are_a_type_error(calls: Any, message: str) -> None:
+    with pytest.raises(TypeError) as error:
+        JsonOutputToolsParser().parse_calls(calls)
+    assert str(error.value) == message
+
+
+def test_the_tool_calls_of_a_service_can_be_parsed() -> None:
     call: ToolCallLike = ToolCall("call_2", WEATHER.name, WEATHER.arguments)
     assert TYPED.parse_calls([call]) == [WEATHER_VALUE]
