@@ -6,6 +6,7 @@ The reasoning, fences, tags and text around the answer are left out.
 from __future__ import annotations
 
 import re
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -40,7 +41,12 @@ _TAG = lazy_regex(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
-_CLOSER_AFTER = lazy_regex(r"[\s,]*+\]")
+_KEY_BEFORE = lazy_regex(r"""["'”’]\s{0,20}:\s{0,20}\Z""")
+# Signs that a value is a part of larger JSON when they touch it, as the digits do in "[10, 20, 3]0, -4]".
+_TOUCHES_BEFORE = lazy_regex(r"""[0-9"\]}]\Z""")
+_TOUCHES_AFTER = lazy_regex(r'[\w"]')
+# The brackets of text, without those in code. The first alternative matches the braces of LaTeX.
+_BRACKETS_OF_TEXT = lazy_regex(r"\\[a-zA-Z]++\{|[\[\]{}]|(?<!`)`(?!`)[^`\n]*+`(?!`)")
 # Words directly before or after JSON that say that it is not the answer.
 _DENIED_BEFORE = lazy_regex(
     r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
@@ -48,9 +54,26 @@ _DENIED_BEFORE = lazy_regex(
 _DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
+_OPENINGS = {"}": "{", "]": "["}
+_EXTRA_BRACES = lazy_regex(r"[\s}]++")
+FRAGMENT_MESSAGE = "the JSON is broken: a value in it can be read, but is only a part of the answer"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _LINE_SEPARATOR = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 _rule_of = attrgetter("rule")
+
+
+class _Span(NamedTuple):
+    """The position of a JSON value, and of the fence or the text between fences that it is in.
+
+    Attributes:
+        start: The index of the first character.
+        end: The index after the last character.
+        region: The index where its fence begins, or where the last fence before it ends.
+    """
+
+    start: int
+    end: int
+    region: int
 
 
 class Candidate(NamedTuple):
@@ -60,11 +83,13 @@ class Candidate(NamedTuple):
         value: The JSON value.
         rules: The rules of the coercions that it took to find the value.
         fenced: True if the value is in a Markdown fence.
+        is_fragment: True if the value seems to be a part of larger, broken JSON.
     """
 
     value: Json
     rules: tuple[str, ...] = ()
     fenced: bool = False
+    is_fragment: bool = False
 
 
 class ReplyText(NamedTuple):
@@ -116,8 +141,8 @@ class ReplyText(NamedTuple):
         """
         text = self.text
         candidates: list[Candidate] = []
-        spans: list[tuple[int, int]] = []
-        position = fences_seen = broken = 0
+        spans: list[_Span] = []
+        position = fences_seen = broken = region = 0
         fenced = False
         while opening := _OPENING.search(text, position):
             start = opening.end() - 1
@@ -142,21 +167,39 @@ class ReplyText(NamedTuple):
                 continue
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
             rules = (*self.rules, TEXT_AROUND_JSON) if surrounded else self.rules
-            for _ in _FENCE_MARK.finditer(text, fences_seen, start):
-                fenced = not fenced
+            for mark in _FENCE_MARK.finditer(text, fences_seen, start):
+                fenced, region = not fenced, mark.end()
             fences_seen = end
             candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced))
-            spans.append((start, end))
+            spans.append(_Span(start, end, region))
+        self._mark_fragments(candidates, spans)
         return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
-    def _with_json_lines(self, candidates: list[Candidate], spans: list[tuple[int, int]]) -> list[Candidate]:
+    def _mark_fragments(self, candidates: list[Candidate], spans: list[_Span]) -> None:
+        """Mark the candidates that seem to be a part of larger, broken JSON.
+
+        Each fence, and the text between two fences, is a region of its own: brackets in it do not matter for
+        the values in other regions.
+        """
+        text = self.text
+        indexes = {span: index for index, span in enumerate(spans)}
+        for _, members in groupby(spans, attrgetter("region")):
+            inside = list(members)
+            fence = _FENCE_MARK.search(text, inside[-1].end)
+            end = fence.start() if fence else len(text)
+            balanced = _has_extra_braces(text, inside, end) or _is_balanced(text, inside, end)
+            previous_end = -1
+            for span in inside:
+                adjacent = span.start == previous_end  # two values, as in [1]{"a": 2}
+                if not balanced or (not adjacent and _touches_json(text, span.start, span.end)):
+                    index = indexes[span]
+                    candidates[index] = candidates[index]._replace(is_fragment=True)
+                previous_end = span.end
+
+    def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
         """Add the list of all JSON values as a candidate if the text is in the JSON Lines format."""
-        if _CLOSER_AFTER.match(self.text, spans[-1][1]):
-            raise ValidationFailure(
-                Problem("$", "the JSON is broken: it closes an array that it does not open")
-            )
-        gaps = zip([end for _, end in spans[:-1]], [start for start, _ in spans[1:]], strict=True)
-        if all(_LINE_SEPARATOR.fullmatch(self.text, end, start) for end, start in gaps):
+        pairs = pairwise(spans)
+        if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate([candidate.value for candidate in candidates], (*self.rules, _JSON_LINES_RULE))
             return [lines] if len(candidates) > _MAX_CANDIDATES else [*candidates, lines]
         if len(candidates) > _MAX_CANDIDATES:
@@ -219,7 +262,7 @@ def find_single_json(text: str) -> str:
         return ""
     # JSON alone in a fence has no words directly before or after it; all other JSON needs the checks.
     if text[start - 1 : start] != "\n" or not text.startswith("\n```", end):
-        if text[start - 1 : start] == '"' or text[end : end + 1] == '"' or _is_denied(text, start, end):
+        if _touches_json(text, start, end) or _is_denied(text, start, end):
             return ""
         if not (_strip(text[:start]) or _strip(text[end:])):
             return ""
@@ -227,13 +270,44 @@ def find_single_json(text: str) -> str:
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
-    """Return True if the words beside a JSON value say that it is not the answer.
-
-    Text after the value that continues it with another field counts too.
-    """
+    """Return True if the words beside a JSON value say that it is not the answer."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
-    after = _DENIED_AFTER.match(text, end) or _FIELD_AFTER.match(text, end)
+    return before is not None or _DENIED_AFTER.match(text, end) is not None
+
+
+def _touches_json(text: str, start: int, end: int) -> bool:
+    """Return True if the text directly before or after a JSON value seems to belong to larger JSON."""
+    nearby = max(0, start - 50)
+    before = _TOUCHES_BEFORE.search(text, nearby, start) or _KEY_BEFORE.search(text, nearby, start)
+    after = _TOUCHES_AFTER.match(text, end) or _FIELD_AFTER.match(text, end)
     return before is not None or after is not None
+
+
+def _has_extra_braces(text: str, spans: list[_Span], end: int) -> bool:
+    """Return True if the only mistake in a region is that it closes its object more than once."""
+    first = spans[0]
+    alone = len(spans) == 1 and text[first.start] == "{" and not text[first.region : first.start].strip()
+    return alone and bool(_EXTRA_BRACES.fullmatch(text, first.end, end))
+
+
+def _is_balanced(text: str, spans: list[_Span], region_end: int) -> bool:
+    """Return True if no value in a region is inside brackets of the text, and these brackets are paired.
+
+    Values in the braces of LaTeX, as in ``\\boxed{[1, 2]}``, are accepted.
+    """
+    open_brackets: list[str] = []
+    position = spans[0].region
+    for start, end in [*((span.start, span.end) for span in spans), (region_end, region_end)]:
+        for token in _BRACKETS_OF_TEXT.finditer(text, position, start):
+            bracket = token[0][-1]
+            if bracket in "{[":
+                open_brackets.append(token[0])
+            elif bracket != "`" and not (open_brackets and open_brackets.pop()[-1] == _OPENINGS[bracket]):
+                return False
+        if start < end and any(len(bracket) == 1 for bracket in open_brackets):
+            return False
+        position = end
+    return not open_brackets
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:

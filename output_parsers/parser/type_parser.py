@@ -5,7 +5,7 @@ It also writes a value as a text that is read back as the same value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +27,14 @@ from ..types.node import CustomNode, JsonSchema, Node, OutputParser, schema_of, 
 from ..types.records import EnvelopeNode
 from ..types.scalars import TextNode
 from ..types.target import Target
-from .extract import TEXT_AROUND_JSON, Candidate, ReplyText, find_single_json, strip_reasoning
+from .extract import (
+    FRAGMENT_MESSAGE,
+    TEXT_AROUND_JSON,
+    Candidate,
+    ReplyText,
+    find_single_json,
+    strip_reasoning,
+)
 from .fast_path import NOT_EXACT, compile_fast_reader
 
 T = TypeVar("T")
@@ -235,7 +242,7 @@ class TypeParser(Generic[T]):
         A value in a Markdown fence wins over values outside the fence.
         """
         candidates = reply.find_candidates()
-        if len(candidates) == 1:
+        if len(candidates) == 1 and not candidates[0].is_fragment:
             return self._read_candidate(candidates[0], cursor)
         if not candidates:
             if reply.looks_like_json:
@@ -245,7 +252,7 @@ class TypeParser(Generic[T]):
         if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
             try:
                 value = self._read_only(fenced, cursor)
-            except _DifferentAnswers:
+            except (_DifferentAnswers, _Fragment):
                 raise
             except ValidationFailure:
                 candidates = [candidate for candidate in candidates if not candidate.fenced]
@@ -256,7 +263,7 @@ class TypeParser(Generic[T]):
                 return value
         return self._read_only(candidates, cursor)
 
-    def _read_only(self, candidates: Iterable[Candidate], cursor: Cursor) -> T:
+    def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
         """Read several JSON values from a reply, and return the only distinct one that fits the type.
 
         Equal values count as one. Raises ValidationFailure if values that differ fit the type. If no
@@ -272,11 +279,15 @@ class TypeParser(Generic[T]):
                 if nearest is None or len(failure.problems) < len(nearest.problems):
                     nearest = failure
             else:
+                if candidate.is_fragment:
+                    raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
                 fits.append((value, cursor.coercions[before:]))
             # The next candidate must not see what this one recorded.
             del cursor.coercions[before:]
         if not fits:
             assert nearest is not None, "there is at least one candidate"
+            if any(candidate.is_fragment for candidate in candidates):
+                raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
             raise nearest
         value, coercions = fits[0]
         for other, _ in fits[1:]:
@@ -330,6 +341,10 @@ def _difference_message(value: object, again: object) -> str:
 
 def _never_exact(text: str) -> Any:
     return NOT_EXACT
+
+
+class _Fragment(ValidationFailure):
+    """A value that fits the type is a part of larger, broken JSON."""
 
 
 class _DifferentAnswers(ValidationFailure):
