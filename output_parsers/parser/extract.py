@@ -42,9 +42,18 @@ _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
 _KEY_BEFORE = lazy_regex(r"""["'”’]\s{0,20}:\s{0,20}\Z""")
-# Signs that a value is a part of larger JSON when they touch it, as the digits do in "[10, 20, 3]0, -4]".
-_TOUCHES_BEFORE = lazy_regex(r"""[0-9"\]}]\Z""")
-_TOUCHES_AFTER = lazy_regex(r'[\w"]')
+_WORD_BEFORE = lazy_regex(r"[\w.+-]{1,40}\Z")
+_WORD_AFTER = lazy_regex(r"[\w.+-]{1,40}")
+_LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\s{0,40}\Z")
+_NUMBER_AFTER = lazy_regex(r"[\s\]}]{1,40}-?[0-9][0-9.]*+[ \t]*+(?:[,\]}\n]|\Z)")
+_NUMBER_BEFORE = lazy_regex(r"(?:\A|[\s,\[])-?[0-9][0-9.]*+,\Z")
+_JSON_WORD = lazy_regex(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
+# Text that only JSON contains: a key, or nothing but values and separators.
+_KEY = lazy_regex(r"""["'”’]\s{0,20}:""")
+_STRING_OR_LITERAL = lazy_regex(r'"[^"\n]*+"|\b(?:true|false|null)\b')
+_PROSE_WORD = lazy_regex(r"[^\W\d_]{3}")
+_SCALAR = lazy_regex(r'[0-9]|"[^"\n]*+"|\b(?:true|false|null)\b')
+_NEARBY = 200  # characters before or after a bracket that are searched for JSON
 # The brackets of text, without those in code. The first alternative matches the braces of LaTeX.
 _BRACKETS_OF_TEXT = lazy_regex(r"\\[a-zA-Z]++\{|[\[\]{}]|(?<!`)`(?!`)[^`\n]*+`(?!`)")
 # Words directly before or after JSON that say that it is not the answer.
@@ -55,7 +64,6 @@ _DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
 _OPENINGS = {"}": "{", "]": "["}
-_EXTRA_BRACES = lazy_regex(r"[\s}]++")
 FRAGMENT_MESSAGE = "the JSON is broken: a value in it can be read, but is only a part of the answer"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _LINE_SEPARATOR = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
@@ -186,15 +194,11 @@ class ReplyText(NamedTuple):
         for _, members in groupby(spans, attrgetter("region")):
             inside = list(members)
             fence = _FENCE_MARK.search(text, inside[-1].end)
-            end = fence.start() if fence else len(text)
-            balanced = _has_extra_braces(text, inside, end) or _is_balanced(text, inside, end)
-            previous_end = -1
+            all_are_parts = _has_json_outside(text, inside, fence.start() if fence else len(text))
             for span in inside:
-                adjacent = span.start == previous_end  # two values, as in [1]{"a": 2}
-                if not balanced or (not adjacent and _touches_json(text, span.start, span.end)):
+                if all_are_parts or _touches_json(text, span.start, span.end):
                     index = indexes[span]
                     candidates[index] = candidates[index]._replace(is_fragment=True)
-                previous_end = span.end
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
         """Add the list of all JSON values as a candidate if the text is in the JSON Lines format."""
@@ -276,38 +280,64 @@ def _is_denied(text: str, start: int, end: int) -> bool:
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text directly before or after a JSON value seems to belong to larger JSON."""
-    nearby = max(0, start - 50)
-    before = _TOUCHES_BEFORE.search(text, nearby, start) or _KEY_BEFORE.search(text, nearby, start)
-    after = _TOUCHES_AFTER.match(text, end) or _FIELD_AFTER.match(text, end)
-    return before is not None or after is not None
+    """Return True if the text directly before or after a JSON value seems to belong to larger JSON.
 
-
-def _has_extra_braces(text: str, spans: list[_Span], end: int) -> bool:
-    """Return True if the only mistake in a region is that it closes its object more than once."""
-    first = spans[0]
-    alone = len(spans) == 1 and text[first.start] == "{" and not text[first.region : first.start].strip()
-    return alone and bool(_EXTRA_BRACES.fullmatch(text, first.end, end))
-
-
-def _is_balanced(text: str, spans: list[_Span], region_end: int) -> bool:
-    """Return True if no value in a region is inside brackets of the text, and these brackets are paired.
-
-    Values in the braces of LaTeX, as in ``\\boxed{[1, 2]}``, are accepted.
+    That is a key or a number before it, a field or a number after it, or half of a number or literal, as in
+    ``[10, 20, 3]0``.
     """
-    open_brackets: list[str] = []
-    position = spans[0].region
-    for start, end in [*((span.start, span.end) for span in spans), (region_end, region_end)]:
+    if _KEY_BEFORE.search(text, max(0, start - 50), start) or _FIELD_AFTER.match(text, end):
+        return True
+    before = _WORD_BEFORE.search(text, max(0, start - 40), start)
+    after = _WORD_AFTER.match(text, end)
+    first = _WORD_AFTER.match(text, start + 1)
+    last = _LAST_WORD.search(text, max(start + 1, end - 80), end - 1)
+    if not text[start + 1 : end - 1].strip():  # an empty object or array, whose only item may be outside
+        outside = any(word is not None and _JSON_WORD.fullmatch(word[0]) for word in (before, after))
+        return outside or _NUMBER_AFTER.match(text, end) is not None
+    if text[start] == "[" and _NUMBER_BEFORE.search(text, max(0, start - 40), start):
+        return True
+    if last is not None and _JSON_WORD.fullmatch(last[0].rstrip()) and _NUMBER_AFTER.match(text, end):
+        return True
+    halves = ((before, first), (last, after))
+    return any(one and two and _JSON_WORD.fullmatch(one[0] + two[0]) for one, two in halves)
+
+
+def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
+    """Return True if the text around the values of a region seems to be a part of the same JSON.
+
+    This is so if a bracket in that text is not paired there, or pairs around a value, and the text between
+    the bracket and the value is JSON too: ``{value": 1, "next": `` before a value, or ``, 20, 30]`` after it.
+    """
+    open_brackets: list[int] = []
+    previous_end = position = spans[0].region
+    is_empty = False  # the value before the gap is an empty object or array
+    for number, (start, end) in enumerate([*(span[:2] for span in spans), (region_end, region_end)]):
         for token in _BRACKETS_OF_TEXT.finditer(text, position, start):
-            bracket = token[0][-1]
+            index, bracket = token.end() - 1, token[0][-1]
             if bracket in "{[":
-                open_brackets.append(token[0])
-            elif bracket != "`" and not (open_brackets and open_brackets.pop()[-1] == _OPENINGS[bracket]):
-                return False
-        if start < end and any(len(bracket) == 1 for bracket in open_brackets):
-            return False
-        position = end
-    return not open_brackets
+                open_brackets.append(index)
+            elif bracket in "}]":
+                opening = open_brackets.pop() if open_brackets else -1
+                if opening >= previous_end and text[opening] == _OPENINGS[bracket]:
+                    continue  # a pair of brackets in the text
+                between = text[max(previous_end, index - _NEARBY) : index]
+                closes_list = not between.strip(" \t\r\n,") and (is_empty or number > 1)
+                if closes_list or _is_json(between):
+                    return True
+        if start < end and open_brackets:
+            between = text[max(open_brackets[-1] + 1, start - _NEARBY) : start]
+            if _is_json(between):
+                return True
+        previous_end = position = end
+        is_empty = not text[start + 1 : end - 1].strip() if end - start < _NEARBY else False
+    return False
+
+
+def _is_json(text: str) -> bool:
+    """Return True if a piece of text seems to be a part of JSON with at least one key or value."""
+    if _KEY.search(text):
+        return True
+    return bool(_SCALAR.search(text)) and not _PROSE_WORD.search(_STRING_OR_LITERAL.sub("", text))
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
