@@ -1,16 +1,15 @@
-"""Requests to models: messages, options, answer format and tools.
-
-It also converts the input of ``structured()`` to messages.
-"""
+"""Requests to models: messages, options, answer format and tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from .errors import DefinitionProblem
-from .messages import AiMessage, Message, SystemMessage, UserMessage
+from .errors import DefinitionError, DefinitionProblem
+from .message_input import MessageInput, to_messages
+from .messages import Message
 
 if TYPE_CHECKING:
     from output_parsers.parser.type_parser import TypeParser
@@ -144,10 +143,16 @@ class Tooling:
     _: KW_ONLY
     parallel_calls: bool = True
 
+    def __post_init__(self) -> None:
+        for number, tool in enumerate(self.tools, 1):
+            if not isinstance(tool, ToolSpecification):
+                message = f"tool {number} is {type(tool).__name__}; pass a ToolSpecification"
+                raise DefinitionError([DefinitionProblem("Tooling", message)])
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request to a model.
+    """A request to a model. ``ChatRequest.of`` creates it from texts and dicts.
 
     Attributes:
         messages: The conversation; the model answers its last message.
@@ -172,74 +177,105 @@ class ChatRequest:
         """Return a copy of the request with messages added at the end."""
         return replace(self, messages=self.messages + messages)
 
+    def __post_init__(self) -> None:
+        # An object of another type would be left out of the request, or fail in the middle of a call.
+        if not isinstance(self.response_format, (JsonSchemaFormat, JsonObjectFormat, NoneType)):
+            message = f"response_format is {type(self.response_format).__name__}; pass {_FORMATS}"
+        elif not isinstance(self.tooling, (Tooling, NoneType)):
+            message = f"tooling is {type(self.tooling).__name__}; pass a Tooling"
+        else:
+            return
+        message += ", or use ChatRequest.of, which also reads dicts"
+        raise DefinitionError([DefinitionProblem("ChatRequest", message)])
+
     @staticmethod
-    def of(messages: str | Sequence[Message], **settings: Any) -> ChatRequest:
-        """Create a request from messages or from the text of a user message.
+    def of(
+        messages: MessageInput,
+        *,
+        options: ChatOptions = ChatOptions(),
+        response_format: ResponseFormat | Mapping[str, Any] | None = None,
+        tooling: Tooling | Sequence[ToolSpecification | Mapping[str, Any]] | None = None,
+        deadline: float | None = None,
+        parser: TypeParser[Any] | None = None,
+    ) -> ChatRequest:
+        """Create a request from the forms that users have: texts, and the dicts of OpenAI's API.
 
-        ``settings`` are the other fields of the request.
+        Args:
+            messages: The text of a user message, or a list of messages, of pairs of role and text, and of the
+                message dicts of OpenAI and LangChain.
+            options: The options.
+            response_format: The format of the answer, also as the dict that OpenAI's API takes.
+            tooling: The tools, also as a list of specifications and of the dicts of OpenAI or Anthropic.
+            deadline: When the answer must be complete, in the time of ``time.monotonic()``.
+            parser: The parser that will read the answer.
+
+        Raises DefinitionError with all problems of the messages, the tools and the format, such as an invalid
+        JSON Schema.
         """
-        if isinstance(messages, str):
-            messages = (UserMessage(messages),)
-        return ChatRequest(tuple(messages), **settings)
+        problems: list[DefinitionProblem] = []
+        request_messages = to_messages(messages, "ChatRequest", problems)
+        tools = answer_format = None
+        try:
+            tools = None if tooling is None else _to_tooling(tooling)
+        except (ValueError, TypeError) as error:
+            problems.append(DefinitionProblem("ChatRequest, tooling", str(error)))
+        try:
+            answer_format = None if response_format is None else _to_response_format(response_format)
+        except (ValueError, TypeError) as error:
+            problems.append(DefinitionProblem("ChatRequest, response_format", str(error)))
+        if problems:
+            raise DefinitionError(problems)
+        return ChatRequest(request_messages, options, answer_format, tools, deadline, parser)
 
 
-# What a caller of structured() may pass: a text is a user message; a pair or a dict has a role and a text.
-MessageInput: TypeAlias = str | Message | Sequence[Message | tuple[str, str] | Mapping[str, Any]]
-
-_ROLES: dict[str, type[SystemMessage | UserMessage | AiMessage]] = {
-    # "developer" is the name in newer APIs of OpenAI, "human" and "ai" are the names in LangChain.
-    "system": SystemMessage,
-    "developer": SystemMessage,
-    "user": UserMessage,
-    "human": UserMessage,
-    "assistant": AiMessage,
-    "ai": AiMessage,
-}
-_MESSAGE_FORMS = "a message, a pair of role and text, or a dict with role and content"
+_FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
-def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """Convert the input of ``structured()`` to messages, and add a problem for each invalid item."""
-    if isinstance(value, str):
-        return (UserMessage(value),)
-    if isinstance(value, Message):
-        return (value,)
-    # Bytes and mappings can be iterated over, but their items are not messages.
-    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
-        expected = f"pass a text, a message, or a list in which each item is {_MESSAGE_FORMS}"
-        problems.append(DefinitionProblem(location, f"the input is {type(value).__name__}; {expected}"))
-        return ()
-    messages = []
-    for number, item in enumerate(value, 1):
-        message = _to_message(item, f"{location}, message {number}", problems)
-        if message is not None:
-            messages.append(message)
-    if not messages and not problems:
-        problems.append(DefinitionProblem(location, "the input is empty; pass at least one message"))
-    return tuple(messages)
+def _to_tooling(tooling: object) -> Tooling:
+    """Convert a list of tools to Tooling. Raises ValueError if one of them is not a tool."""
+    if isinstance(tooling, Tooling):
+        return tooling
+    if not isinstance(tooling, (list, tuple)):
+        raise ValueError(f"it is {type(tooling).__name__}; pass a Tooling or a list of tools")
+    return Tooling(tuple(_to_tool(tool, number) for number, tool in enumerate(tooling, 1)))
 
 
-def _to_message(item: object, location: str, problems: list[DefinitionProblem]) -> Message | None:
-    """Convert one item of a list to a message. Add problems and return None if it is not a message."""
-    if isinstance(item, Message):
-        return item
-    role: object
-    text: object
-    if isinstance(item, Mapping):
-        role, text = item.get("role"), item.get("content")
-    elif isinstance(item, (tuple, list)) and len(item) == 2:
-        role, text = item
-    else:
-        problems.append(
-            DefinitionProblem(location, f"it is {type(item).__name__}; it must be {_MESSAGE_FORMS}")
-        )
+def _to_tool(tool: object, number: int) -> ToolSpecification:
+    if isinstance(tool, ToolSpecification):
+        return tool
+    if not isinstance(tool, Mapping):
+        raise ValueError(f"tool {number} is {type(tool).__name__}; pass a ToolSpecification or a dict")
+    from output_parsers.json_schema.parser import check_schema, named_schema
+
+    try:
+        name, description, parameters, strict = named_schema(tool)
+        if not name:
+            raise ValueError("it has no name")
+        check_schema(parameters, name)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"tool {number}: {error}") from error
+    return ToolSpecification(name, description or "", parameters, strict=bool(strict))
+
+
+def _to_response_format(response_format: object) -> ResponseFormat | None:
+    """Convert the response format of OpenAI's API. Raises ValueError for another object."""
+    if isinstance(response_format, JsonObjectFormat):
+        return response_format
+    from output_parsers.json_schema.parser import check_schema, named_schema
+
+    if isinstance(response_format, JsonSchemaFormat):
+        check_schema(response_format.schema, response_format.name)
+        return response_format
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
+    if kind == "text":
         return None
-    cls = _ROLES.get(role) if isinstance(role, str) else None
-    if cls is None:
-        problems.append(
-            DefinitionProblem(location, f"the role {role!r} is unknown; use one of: {', '.join(_ROLES)}")
+    if kind == "json_object":
+        return JsonObjectFormat()
+    if not isinstance(response_format, Mapping) or kind != "json_schema":
+        kind = type(response_format).__name__ if kind is None else f"a dict of the type {kind!r}"
+        raise ValueError(
+            f"it is {kind}; pass {_FORMATS}, or a dict of the type 'json_schema', 'json_object' or 'text'"
         )
-    if not isinstance(text, str):
-        problems.append(DefinitionProblem(location, f"its content is {type(text).__name__}; it must be text"))
-        return None
-    return None if cls is None else cls(text)
+    name, _, schema, strict = named_schema(response_format)
+    check_schema(schema, name)
+    return JsonSchemaFormat(name, schema, strict=bool(strict))

@@ -124,6 +124,16 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
 
+def check_schema(schema: Mapping[str, object], name: str) -> None:
+    """Raise InvalidSchemaError if a JSON Schema is invalid; ``name`` is for the message."""
+    if not isinstance(schema, Mapping):
+        raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
+    try:
+        SchemaCheck(_plain(schema), name)
+    except RecursionError as error:
+        raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
+
+
 class NamedSchema(NamedTuple):
     """A JSON Schema with a name and a description, as in the definition of a function or tool.
 
