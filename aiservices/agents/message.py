@@ -22,8 +22,9 @@ from ..engine.effects import Flow
 from ..engine.pipeline import Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..models.errors import Attempt, ToolError
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ToolError
 from ..models.media import Media
+from ..models.message_input import list_to_messages
 from ..models.messages import AiMessage, Message, ToolCall, UserMessage, message_from_dict, message_to_dict
 from ..tools.tool import ToolRun
 
@@ -82,14 +83,18 @@ class Msg(Generic[T_co]):
         return Msg(name, content, None, "user")
 
 
-# A text of the user, a message with media, or the messages since the agent spoke last.
-AgentInput: TypeAlias = str | UserMessage | Msg[Any] | Sequence[Msg[Any] | UserMessage]
+# A text of the user, a message with media, or the messages since the agent spoke last. A dict has a role and
+# a content, as in the APIs of OpenAI and LangChain.
+AgentInput: TypeAlias = (
+    str | UserMessage | Msg[Any] | Mapping[str, Any] | Sequence[Msg[Any] | UserMessage | Mapping[str, Any]]
+)
 
 
 def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
     """Convert the input of an agent to messages for its model.
 
-    The agent's own messages become AI messages, all others user messages. Raises TypeError for other objects.
+    The agent's own messages become AI messages, all others user messages. Raises TypeError for other objects,
+    and for dicts of system messages and of tool calls.
     """
     if isinstance(messages, str):
         return (UserMessage(messages),)
@@ -100,11 +105,31 @@ def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
 def _to_chat_message(agent: str, message: object) -> Message:
     if isinstance(message, UserMessage):
         return message
+    if isinstance(message, Mapping):
+        return _dict_to_chat_message(agent, message)
     if not isinstance(message, Msg):
-        kind = type(message).__name__
-        raise TypeError(f"{agent} got {kind}; pass a str, a UserMessage, a Msg, or a list of the last two")
+        raise TypeError(
+            f"{agent} got {type(message).__name__}; pass a str, a UserMessage, a Msg, a dict with role and "
+            "content, or a list of these messages"
+        )
     is_own = message.name == agent and message.role == "assistant"
     return AiMessage(message.content) if is_own else UserMessage(message.content, message.name)
+
+
+def _dict_to_chat_message(agent: str, fields: Mapping[str, Any]) -> Message:
+    problems: list[DefinitionProblem] = []
+    messages = list_to_messages((fields,), agent, problems)
+    if problems:
+        raise DefinitionError(problems)
+    message, speaker = messages[0], fields.get("name") or agent
+    if isinstance(message, AiMessage) and not message.tool_calls:
+        return message if speaker == agent else UserMessage(message.text, speaker)
+    if not isinstance(message, UserMessage):
+        raise TypeError(
+            f"{agent} got a system message or the message of a tool; pass what users and other agents said. "
+            "The agent has its own system_message and tools"
+        )
+    return message
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:

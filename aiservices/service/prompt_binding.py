@@ -25,8 +25,9 @@ from ..interface.templates import (
     record_prompt,
     render_argument,
 )
-from ..models.errors import DefinitionProblem
-from ..models.messages import AiMessage, Message, SystemMessage, UserMessage
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.message_input import list_to_messages
+from ..models.messages import Message, SystemMessage, UserMessage
 
 SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
 _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that templates may show
@@ -125,15 +126,15 @@ class PromptPlan(NamedTuple):
             system = (SystemMessage(text),)
         if Role.HISTORY not in self.role_names:
             return system
-        history = tuple(arguments[self.role_names[Role.HISTORY]] or ())
-        for message in history:
-            if not isinstance(message, (UserMessage, AiMessage, SystemMessage)):
-                kind = type(message).__name__
-                raise TypeError(f"{self.qualname}: the history contains {kind}; it takes messages")
-            if isinstance(message, SystemMessage) and system:
-                raise ValueError(
-                    f"{self.qualname}: the history has a system message, and so has the method; remove one"
-                )
+        name = self.role_names[Role.HISTORY]
+        problems: list[DefinitionProblem] = []
+        history = list_to_messages(arguments[name] or (), f"{self.qualname}, {name}", problems)
+        if problems:
+            raise DefinitionError(problems)
+        if system and any(isinstance(message, SystemMessage) for message in history):
+            raise ValueError(
+                f"{self.qualname}: the history has a system message, and so has the method; remove one"
+            )
         return (*system, *history)
 
     def _with_media(

@@ -10,7 +10,8 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, NotRequired, get_origin, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
 from output_parsers.parser.registry import DEFAULT_REGISTRY, ParserFactory, ParserRegistry
 from output_parsers.result.errors import UnsupportedTypeError
@@ -21,6 +22,7 @@ from ...interface.decorators import declaration_of
 from ...interface.parameters import Parameter, Role, RoleError, method_parameters, summary_of
 from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
+from ...models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
 from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
 from .codec import (
     JsonCodec,
@@ -329,6 +331,10 @@ def _argument(
         message = f"the parameter **{name} accepts any name; declare each parameter instead"
         problems.append(DefinitionProblem(qualname, message))
         return None
+    if parameter.role is Role.HISTORY and not _leaf_types(declared) <= _MESSAGE_TYPES:
+        message = f"a remote caller could send system messages in {name}; declare it as list[Message]"
+        problems.append(DefinitionProblem(qualname, message))
+        return None
     variadic = declaration.kind is declaration.VAR_POSITIONAL
     tp = json_type(declared)
     if variadic:
@@ -340,3 +346,13 @@ def _argument(
         return None
     required = declaration.default is declaration.empty and not variadic
     return Argument(name, type_name(declared), parameter.role, codec, required, variadic), tp
+
+
+# The codec of the messages refuses system messages. Dicts would become messages later, in the service.
+_MESSAGE_TYPES = {SystemMessage, UserMessage, AiMessage, ToolMessage, NoneType, ...}
+
+
+def _leaf_types(hint: Any) -> set[Any]:
+    """Return the types in a type hint that have no type arguments."""
+    arguments = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
+    return set().union(*map(_leaf_types, arguments)) if arguments else {hint}

@@ -612,6 +612,42 @@ def test_a_user_message_can_contain_an_image() -> None:
     assert model.requests[1].messages[1:] == (UserMessage("Look:", "Bob"), seen)
 
 
+def test_message_dicts_are_messages_of_users_and_agents() -> None:
+    friday, model = agent("Hi.")
+    friday.reply(
+        [
+            {"role": "user", "content": [{"type": "text", "text": "a"}], "name": "Ann"},
+            {"role": "assistant", "content": "b"},
+            {"role": "assistant", "content": "c", "name": "Friday"},
+            {"role": "assistant", "content": "d", "name": "Bob"},
+        ]
+    )
+    assert model.requests[0].messages[1:] == (
+        UserMessage("a", "Ann"),
+        AiMessage("b"),
+        AiMessage("c"),
+        UserMessage("d", "Bob"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (
+            {"role": "system", "content": "s"},
+            "Friday got a system message or the message of a tool; pass what users and other agents said. "
+            "The agent has its own system_message and tools",
+        ),
+        ({"role": "user"}, "Friday, message 1: its content is NoneType; it must be text or a list of parts"),
+    ],
+)
+def test_another_message_dict_is_an_error(message: Any, error: str) -> None:
+    friday, _ = agent()
+    with pytest.raises(TypeError) as caught:
+        friday.reply(message)
+    assert str(caught.value) == error
+
+
 @pytest.mark.parametrize("heard", [7, ["text"], None])
 def test_a_wrong_message_type_is_an_error(heard: Any) -> None:
     friday, _ = agent()
@@ -619,5 +655,6 @@ def test_a_wrong_message_type_is_an_error(heard: Any) -> None:
     with pytest.raises(TypeError) as caught:
         friday.reply(heard)
     assert str(caught.value) == (
-        f"Friday got {kind}; pass a str, a UserMessage, a Msg, or a list of the last two"
+        f"Friday got {kind}; pass a str, a UserMessage, a Msg, a dict with role and content, "
+        "or a list of these messages"
     )

@@ -35,7 +35,9 @@ from aiservices import (
     Strategy,
     SystemMessage,
     Target,
+    ToolCall,
     ToolContext,
+    ToolMessage,
     Usage,
     UserMessage,
     UserName,
@@ -463,7 +465,32 @@ def test_a_history_of_something_else_is_reported() -> None:
 
     with pytest.raises(TypeError) as caught:
         create(Chat, ScriptedChatModel([])).chat("hi", ["I am Ann"])
-    assert str(caught.value) == "Chat.chat: the history contains str; it takes messages"
+    assert str(caught.value) == (
+        "Chat.chat, before, message 1: it is str; it must be a message, a pair of role and text, "
+        "or a dict with role and content"
+    )
+
+
+def test_a_history_may_be_message_dicts() -> None:
+    class Chat(Protocol):
+        def chat(self, text: str, before: Annotated[list[dict[str, Any]], History]) -> str: ...
+
+    model = ScriptedChatModel(["Ann"])
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    before = [
+        {"role": "user", "content": [{"type": "text", "text": "I am Ann"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+        {"role": "assistant", "content": "Hello"},
+    ]
+    create(Chat, model).chat("Who am I?", before)
+    assert messages(model) == (
+        UserMessage("I am Ann"),
+        AiMessage("", (ToolCall("c", "look", "{}"),)),
+        ToolMessage("c", "look", "done"),
+        AiMessage("Hello"),
+        UserMessage("Who am I?"),
+    )
 
 
 def test_the_name_of_the_user_goes_with_the_message() -> None:

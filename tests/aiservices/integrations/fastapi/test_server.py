@@ -310,6 +310,17 @@ def test_a_system_message_of_a_caller_is_rejected() -> None:
     assert http.post("/recall", json={"message": "hi", "before": before}).status_code == 200
 
 
+def test_a_history_of_dicts_is_not_published_because_callers_could_send_system_messages() -> None:
+    class Dicts(Protocol):
+        def recall(self, message: str, before: Annotated[list[dict[str, Any]], History]) -> str: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        app(create(Dicts, ScriptedChatModel(["x"])))
+    assert str(caught.value) == (
+        "Dicts.recall: a remote caller could send system messages in before; declare it as list[Message]"
+    )
+
+
 def test_the_openapi_document_has_all_types() -> None:
     document = app(desk()).openapi()
     good = document["paths"]["/good"]["post"]
