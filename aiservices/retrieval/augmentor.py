@@ -216,23 +216,27 @@ class Excerpts(str):
 
     Attributes:
         contents: The contents, best first.
+        metadata: The names of metadata that the text has beside the ids.
     """
 
     contents: tuple[Content, ...]
+    metadata: tuple[str, ...]
 
-    def __new__(cls, contents: Sequence[Content]) -> Excerpts:
-        excerpts = super().__new__(cls, format_contents(contents) or _NOTHING_FOUND)
-        excerpts.contents = tuple(contents)
+    def __new__(cls, contents: Sequence[Content], metadata: Sequence[str] = ()) -> Excerpts:
+        excerpts = super().__new__(cls, format_contents(contents, metadata) or _NOTHING_FOUND)
+        excerpts.contents, excerpts.metadata = tuple(contents), tuple(metadata)
         return excerpts
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickle would otherwise call __new__ with the text
-        return Excerpts, (self.contents,)
+        return Excerpts, (self.contents, self.metadata)
 
 
 def retriever_tool(
     retriever: Retriever,
     name: str = "search",
     description: str = "Finds passages of text. Each stands below its id in brackets; cite it by that id.",
+    *,
+    metadata: Sequence[str] = (),
 ) -> Tool:
     """Return a tool with which a model can search a retriever.
 
@@ -242,14 +246,16 @@ def retriever_tool(
         retriever: The retriever.
         name: The name of the tool for the model.
         description: Tells the model what the tool does.
+        metadata: The names of metadata that the model sees beside the id of a content, such as a page.
     """
 
     def search(query: _QueryText) -> Excerpts:
-        return Excerpts(check_contents(retriever.retrieve(Query(query)), _qualname(retriever)))
+        contents: Any = retriever.retrieve(Query(query))
+        return Excerpts(check_contents(contents, _qualname(retriever)), metadata)
 
     async def asearch(query: _QueryText) -> Excerpts:
         contents: Any = retriever.retrieve(Query(query))
-        return Excerpts(check_contents(await contents, _qualname(retriever)))
+        return Excerpts(check_contents(await contents, _qualname(retriever)), metadata)
 
     asynchronous = inspect.iscoroutinefunction(retriever.retrieve)
     [retrieval_tool] = tools_of(tool(name=name, description=description)(asearch if asynchronous else search))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
@@ -91,25 +91,56 @@ class DocumentLike(Protocol):
     def metadata(self) -> Mapping[str, Any]: ...
 
 
-def contents_of(pieces: Iterable[str | DocumentLike | Content], name: str = "chunk") -> list[Content]:
+def contents_of(
+    pieces: Iterable[str | DocumentLike | Content], name: str = "chunk", *, id: str | None = None
+) -> list[Content]:
     """Convert texts or documents to contents.
 
-    A document keeps its ``id`` if that is a text. A piece without an id gets the id ``{name}-{number}``,
-    counted from 1. Raises TypeError for a single text, because its pieces would be its characters.
+    Args:
+        pieces: The texts or documents.
+        name: A piece without an id gets the id ``{name}-{number}``, counted from 1.
+        id: The name of the metadata that have the id of each document, such as a page number. By default a
+            document keeps its ``id`` if that is a text.
+
+    Raises TypeError for a single text, because its pieces would be its characters, and ValueError if two
+    pieces with different texts have the same id, or if a piece does not have the metadata ``id``.
     """
     if isinstance(pieces, str):
         raise TypeError("contents_of takes a list of texts, not one text; use split to cut a long text")
-    return [_content(piece, f"{name}-{number}") for number, piece in enumerate(pieces, 1)]
+    contents: list[Content] = []
+    numbers: dict[str, int] = {}  # the pieces by their ids
+    for number, piece in enumerate(pieces, 1):
+        content = _content(piece, f"{name}-{number}", id, number)
+        contents.append(content)
+        first = numbers.setdefault(content.id, number)
+        if content.text != contents[first - 1].text:
+            raise ValueError(
+                f"the pieces {first} and {number} have the same id {content.id!r} and different texts; "
+                "a search would return only one of them"
+            )
+    return contents
 
 
-def _content(piece: str | DocumentLike | Content, default_id: str) -> Content:
-    if isinstance(piece, Content):
-        return piece if piece.id else Content(piece.text, default_id, piece.metadata, piece.score)
+def _content(
+    piece: str | DocumentLike | Content, default_id: str, id_name: str | None, number: int
+) -> Content:
     if isinstance(piece, str):
-        return Content(piece, default_id)
-    document_id = getattr(piece, "id", None)
-    content_id = document_id if isinstance(document_id, str) and document_id else default_id
-    return Content(piece.page_content, content_id, dict(piece.metadata))
+        content = Content(piece)
+    elif isinstance(piece, Content):
+        content = piece
+    else:
+        document_id = getattr(piece, "id", None)
+        own_id = document_id if isinstance(document_id, str) else ""
+        content = Content(piece.page_content, own_id, dict(piece.metadata))
+    if id_name is None:
+        return content if content.id else replace(content, id=default_id)
+    value = content.metadata.get(id_name)
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or value == "":
+        found = f"{id_name} is {value!r}" if id_name in content.metadata else f"there is no {id_name}"
+        raise ValueError(
+            f"piece {number} has no id in its metadata: {found}; it must be a text or an integer"
+        )
+    return replace(content, id=str(value))
 
 
 def split(

@@ -73,6 +73,16 @@ def test_the_model_gets_ids_and_texts_and_can_cite_them() -> None:
     assert contents_by_id(result.tool_runs) == {"ferry-1": NINE, "ferry-2": TEN}
 
 
+def test_the_tool_shows_metadata_beside_the_ids() -> None:
+    shelf, model = (
+        Shelf(Content("At nine.", "3", {"page": 7, "secret": 1})),
+        ScriptedChatModel([CALLED, ANSWERED]),
+    )
+    tools = [retriever_tool(shelf, "timetable", metadata=["page"])]
+    create(Guide, model, tools=tools).answer("When does it leave?")
+    assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", "[3; page: 7]\nAt nine.")
+
+
 def test_the_tool_has_a_name_and_a_description() -> None:
     model = ScriptedChatModel([ANSWERED])
     create(Guide, model, tools=[retriever_tool(Shelf(), "timetable", "Finds lines.")]).answer("When?")
@@ -110,9 +120,10 @@ def test_a_blocking_retriever_serves_async_methods_too() -> None:
 
 
 def test_excerpts_can_be_copied_and_pickled() -> None:
-    found = Excerpts([NINE, TEN])
+    found = Excerpts([NINE, Content("x", "x-1", {"page": 7})], ["page"])
     for again in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
-        assert (again, again.contents, type(again)) == (found, (NINE, TEN), Excerpts)
+        assert (again, again.contents, type(again)) == (found, found.contents, Excerpts)
+        assert again.metadata == ("page",)
 
 
 def test_contents_have_a_hash_whatever_their_metadata() -> None:

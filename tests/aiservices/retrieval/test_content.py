@@ -45,6 +45,42 @@ def test_contents_of_converts_texts_and_documents() -> None:
     ]
 
 
+def test_the_id_of_a_document_may_be_in_its_metadata() -> None:
+    documents = [Document("zero", {"page": 0}, id="x"), Content("one", "y", {"page": 1})]
+    assert contents_of(documents, id="page") == [
+        Content("zero", "0", {"page": 0}),
+        Content("one", "1", {"page": 1}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("piece", "found"),
+    [
+        ("text", "there is no page"),
+        (Document("x", {"chapter": 1}), "there is no page"),
+        (Document("x", {"page": None}), "page is None"),
+        (Document("x", {"page": ""}), "page is ''"),
+        (Document("x", {"page": 1.5}), "page is 1.5"),
+    ],
+)
+def test_a_piece_without_the_id_in_its_metadata_is_an_error(piece: Any, found: str) -> None:
+    with pytest.raises(ValueError, match="no id") as caught:
+        contents_of([Document("zero", {"page": 0}), piece], id="page")
+    assert str(caught.value) == (
+        f"piece 2 has no id in its metadata: {found}; it must be a text or an integer"
+    )
+
+
+def test_different_texts_with_one_id_are_an_error() -> None:
+    documents = [Document("a", {"page": 1}), Document("b", {"page": 2}), Document("c", {"page": 1})]
+    with pytest.raises(ValueError, match="same id") as caught:
+        contents_of(documents, id="page")
+    assert str(caught.value) == (
+        "the pieces 1 and 3 have the same id '1' and different texts; a search would return only one of them"
+    )
+    assert len(contents_of([*documents[:2], Document("a", {"page": 1})], id="page")) == 3
+
+
 def test_contents_high_in_several_rankings_come_first() -> None:
     fused = ReciprocalRankFusion().fuse([[A, B, C], [B, C], [B]])
     assert ids(fused) == ["b", "c", "a"]
