@@ -32,6 +32,10 @@ from .strings import (
     read_bare_value,
 )
 
+_COMMA_IN_STRING = lazy_regex(r',(?:\n.?)?"\Z')
+_COMMA_BEFORE_QUOTE = lazy_regex(r',.{0,3}"\Z', re.DOTALL)
+_COMMA_IN_KEY = lazy_regex(r'"[^"\n,]{0,80},[^"\n]{0,80}"[ \t]*:')
+_EMPTY_BEFORE = ("[]", "{}")
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 _CONTAINER_NAMES = {"}": "object", "]": "array", ")": "tuple"}
 
@@ -66,6 +70,7 @@ class _Frame:
         is_empty: True as long as the container has no value.
         after_comma: True if a comma was read since the last value.
         comma_start: The index of that comma.
+        is_comma_free: True if items on lines of their own were read without a comma between them.
     """
 
     closer: str
@@ -77,6 +82,7 @@ class _Frame:
     is_empty: bool = True
     after_comma: bool = False
     comma_start: int = 0
+    is_comma_free: bool = False
 
     def add(self, value: Json) -> None:
         self.is_empty = self.after_comma = False
@@ -197,6 +203,8 @@ class Scanner:
         """
         text = self.text
         while text.startswith(",", position) and not frame.is_empty:
+            if frame.is_comma_free:
+                raise JsonSyntaxError("commas are missing between some of the items", position)
             if frame.after_comma:
                 if frame.closer != "}":
                     raise JsonSyntaxError("a value is missing between two commas", position)
@@ -239,9 +247,27 @@ class Scanner:
             certain = (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
         else:
             certain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
+        if frame.closer == "]" and (text[position] not in '"[{' or text[self.value_end - 1] not in '"]}'):
+            # "1\n0" may be one number, unless all items are on lines of their own, without any comma
+            certain = certain and frame.comma_start <= 0 and self._is_one_item_per_line(position)
+            frame.is_comma_free = True
+        if position == self.value_end and text[position - 2 : position] in _EMPTY_BEFORE:
+            certain = False  # a bracket may be doubled, or a comma in the next key
+        in_string = _COMMA_BEFORE_QUOTE if position == self.value_end else _COMMA_IN_STRING
+        if in_string.search(text, max(0, self.value_end - 5), self.value_end):
+            certain = False  # the comma may have slipped into the string
+        if frame.closer == "}" and _COMMA_IN_KEY.match(text, position):
+            certain = False  # or into the key
         if not certain:
             raise JsonSyntaxError(f"a comma or {frame.closer} is missing", position)
         self.repairs.setdefault("missing comma", position)
+
+    def _is_one_item_per_line(self, position: int) -> bool:
+        """Return True if the items before and at ``position`` are alone on lines with the same indent."""
+        before, _, indent = self.text[max(0, position - 200) : position].rpartition("\n")
+        line = before.rpartition("\n")[2]
+        has_indent = line.startswith(indent) and not indent.strip() and not line[len(indent) :][:1].isspace()
+        return has_indent and "," not in line
 
     def _read_key(self, frame: _Frame, position: int) -> int:
         """Read a key and its separator; return the index where the value of the key begins."""

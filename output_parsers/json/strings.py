@@ -375,6 +375,10 @@ _UNQUOTED_RUN = {
     closer: lazy_regex(rf'[^,{{}}\[\]"\r\n{"" if closer != ")" else ")"}]*+') for closer in "}])"
 }
 _BARE_COMMENT = lazy_regex(r"[ \t](?://|/\*|#\s|#\Z)")
+_BROKEN_NUMBER = lazy_regex(
+    r"[+-]?0[0-9]+(?:\.[0-9]*)?|[+-]?[0-9.]+['`\"\\xe ][0-9]*|[xe]\s*[0-9]+"
+    r"|[0-9.]+(?:[/\\]|\s[xe])|[/\\]\s*[0-9.]+|[0-9]*\.\.[0-9]*|[^\w\s]+"
+)
 _EXACT_LITERALS = {"true": True, "false": False, "null": None}
 _OTHER_LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
@@ -473,7 +477,26 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
     number = _UNUSUAL_NUMBER.fullmatch(words)
     if number and (number["hex"] or number["part"] not in (None, ".") or number["whole"]):
         return BareValue(_parse_unusual_number(number, position), after, "number form")
+    if after < len(text) and _is_broken_literal(words):  # at the end of the text they may be cut off
+        raise JsonSyntaxError(f"{words} may be a misspelt number, true, false or null", position)
     return BareValue(words, after, UNQUOTED_RULE)
+
+
+def _is_broken_literal(words: str) -> bool:
+    """Return True if words without quotes may be a number, true, false or null with a mistake in it."""
+    if _BROKEN_NUMBER.fullmatch(words):
+        return True
+    letters = "".join(filter(str.isalnum, words.casefold()))
+    return len(letters) > 1 and any(_is_similar(letters, literal) for literal in _EXACT_LITERALS)
+
+
+def _is_similar(word: str, literal: str) -> bool:
+    """Return True if letters of a word are exchanged, or at most two are missing or added."""
+    short, long = sorted((word, literal), key=len)
+    if len(long) > len(short) + 2:
+        return False
+    rest = iter(long)
+    return sorted(word) == sorted(literal) or (len(short) < len(long) and all(char in rest for char in short))
 
 
 def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:

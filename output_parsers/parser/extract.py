@@ -41,13 +41,25 @@ _TAG = lazy_regex(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
+_CLOSER_AFTER = lazy_regex(r"\s*+[\]}]")
+# A value inside a string that is one of several strings.
+_STRING_BEFORE = lazy_regex(r'[,\[:]\s{0,20}"\Z')
+_STRING_AFTER = lazy_regex(r'"\s*+[,\]}]')
 _KEY_BEFORE = lazy_regex(r"""["'”’]\s{0,20}:\s{0,20}\Z""")
 _WORD_BEFORE = lazy_regex(r"[\w.+-]{1,40}\Z")
 _WORD_AFTER = lazy_regex(r"[\w.+-]{1,40}")
 _LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\s{0,40}\Z")
-_NUMBER_AFTER = lazy_regex(r"[\s\]}]{1,40}-?[0-9][0-9.]*+[ \t]*+(?:[,\]}\n]|\Z)")
+_NUMBER_AFTER = lazy_regex(
+    r"[\s\]}]{0,40}(?:-?[0-9][0-9.]*+|-|\.[0-9]++)[ \t]*+(?:[,\]}\n`]|\Z)|\s{0,3}\.[0-9]"
+)
+# A key, or two items: text in broken brackets that is JSON, and not a placeholder such as {name}.
+_KEYS_OR_ITEMS = lazy_regex(
+    r"""["'\w]\s{0,20}:\s{0,20}["\[{\d}-]|\d\s{0,20},\s{0,20}-?\d|"\s{0,20},\s{0,20}\""""
+)
+_DIGIT_AFTER = lazy_regex(r"[\s\]}]{0,40}-?[0-9]")
+_LETTER = lazy_regex(r"[^\W\d_]")
 _NUMBER_BEFORE = lazy_regex(r"(?:\A|[\s,\[])-?[0-9][0-9.]*+,\Z")
-_JSON_WORD = lazy_regex(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
+_JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null")
 # Text that only JSON contains: a key, or nothing but values and separators.
 _KEY = lazy_regex(r"""["'”’]\s{0,20}:""")
 _STRING_OR_LITERAL = lazy_regex(r'"[^"\n]*+"|\b(?:true|false|null)\b')
@@ -77,11 +89,13 @@ class _Span(NamedTuple):
         start: The index of the first character.
         end: The index after the last character.
         region: The index where its fence begins, or where the last fence before it ends.
+        follows_broken: True if broken JSON comes before it, without words between.
     """
 
     start: int
     end: int
     region: int
+    follows_broken: bool = False
 
 
 class Candidate(NamedTuple):
@@ -92,12 +106,14 @@ class Candidate(NamedTuple):
         rules: The rules of the coercions that it took to find the value.
         fenced: True if the value is in a Markdown fence.
         is_fragment: True if the value seems to be a part of larger, broken JSON.
+        has_extra_closer: True if closing brackets without opening ones follow the value.
     """
 
     value: Json
     rules: tuple[str, ...] = ()
     fenced: bool = False
     is_fragment: bool = False
+    has_extra_closer: bool = False
 
 
 class ReplyText(NamedTuple):
@@ -150,7 +166,7 @@ class ReplyText(NamedTuple):
         text = self.text
         candidates: list[Candidate] = []
         spans: list[_Span] = []
-        position = fences_seen = broken = region = 0
+        position = fences_seen = broken = region = broken_end = 0
         fenced = False
         while opening := _OPENING.search(text, position):
             start = opening.end() - 1
@@ -165,6 +181,8 @@ class ReplyText(NamedTuple):
                 if after is None or broken > _MAX_BROKEN_VALUES:
                     state = "cut off" if error.truncated else "broken"
                     raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
+                if text[start] != "(" and _KEYS_OR_ITEMS.search(text, start, after):
+                    broken_end = after
                 position = after
                 continue
             position = end
@@ -176,10 +194,13 @@ class ReplyText(NamedTuple):
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
             rules = (*self.rules, TEXT_AROUND_JSON) if surrounded else self.rules
             for mark in _FENCE_MARK.finditer(text, fences_seen, start):
-                fenced, region = not fenced, mark.end()
+                # two fences that are joined close and open at once
+                fenced, region = fenced != (len(mark[0]) < 6), mark.end()
             fences_seen = end
             candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced))
-            spans.append(_Span(start, end, region))
+            follows_broken = broken_end > 0 and not _LETTER.search(text, broken_end, start)
+            spans.append(_Span(start, end, region, follows_broken))
+            broken_end = 0
         self._mark_fragments(candidates, spans)
         return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
@@ -196,15 +217,23 @@ class ReplyText(NamedTuple):
             fence = _FENCE_MARK.search(text, inside[-1].end)
             all_are_parts = _has_json_outside(text, inside, fence.start() if fence else len(text))
             for span in inside:
-                if all_are_parts or _touches_json(text, span.start, span.end):
-                    index = indexes[span]
-                    candidates[index] = candidates[index]._replace(is_fragment=True)
+                index = indexes[span]
+                candidates[index] = candidates[index]._replace(
+                    is_fragment=all_are_parts
+                    or span.follows_broken
+                    or _touches_json(text, span.start, span.end),
+                    has_extra_closer=_CLOSER_AFTER.match(text, span.end) is not None,
+                )
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
         """Add the list of all JSON values as a candidate if the text is in the JSON Lines format."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
-            lines = Candidate([candidate.value for candidate in candidates], (*self.rules, _JSON_LINES_RULE))
+            lines = Candidate(
+                [candidate.value for candidate in candidates],
+                (*self.rules, _JSON_LINES_RULE),
+                is_fragment=any(candidate.is_fragment for candidate in candidates),
+            )
             return [lines] if len(candidates) > _MAX_CANDIDATES else [*candidates, lines]
         if len(candidates) > _MAX_CANDIDATES:
             raise ValidationFailure(Problem("$", f"the reply holds {len(candidates)} JSON values"))
@@ -287,6 +316,10 @@ def _touches_json(text: str, start: int, end: int) -> bool:
     """
     if _KEY_BEFORE.search(text, max(0, start - 50), start) or _FIELD_AFTER.match(text, end):
         return True
+    if _STRING_BEFORE.search(text, max(0, start - 30), start) or (
+        text[start - 1 : start] == '"' and _STRING_AFTER.match(text, end)
+    ):
+        return True
     before = _WORD_BEFORE.search(text, max(0, start - 40), start)
     after = _WORD_AFTER.match(text, end)
     first = _WORD_AFTER.match(text, start + 1)
@@ -298,8 +331,15 @@ def _touches_json(text: str, start: int, end: int) -> bool:
         return True
     if last is not None and _JSON_WORD.fullmatch(last[0].rstrip()) and _NUMBER_AFTER.match(text, end):
         return True
+    if text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}").endswith(",") and _DIGIT_AFTER.match(
+        text, end
+    ):
+        return True
     halves = ((before, first), (last, after))
-    return any(one and two and _JSON_WORD.fullmatch(one[0] + two[0]) for one, two in halves)
+    return any(
+        one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0].rstrip() + two[0])
+        for one, two in halves
+    )
 
 
 def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:

@@ -24,7 +24,7 @@ from ..result.reading import (
 from ..types.choices import ChoiceNode
 from ..types.constraints import ConstrainedNode
 from ..types.node import CustomNode, JsonSchema, Node, OutputParser, schema_of, with_description
-from ..types.records import EnvelopeNode
+from ..types.records import UNKNOWN_KEY_RULE, EnvelopeNode
 from ..types.scalars import TextNode
 from ..types.target import Target
 from .extract import (
@@ -234,7 +234,11 @@ class TypeParser(Generic[T]):
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
             cursor.record_dropped(rule)
-        return self._read_node.read(candidate.value, cursor)
+        value = self._read_node.read(candidate.value, cursor)
+        if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
+            # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
+            raise cursor.failure("the JSON is broken: it closes more brackets than it opens", candidate.value)
+        return value
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
         """Read the JSON values in a reply, and return the only one that fits the type.

@@ -36,7 +36,7 @@ from typing_extensions import is_typeddict
 
 from ..json.reader import parse_json_string
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
-from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, dump_json
+from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, describe_value, dump_json
 from .node import Definitions, JsonSchema, Node, with_description
 from .pydantic import problems_of, to_python
 from .scalars import AnyNode
@@ -96,6 +96,12 @@ def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
     return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
 
 
+_SIGNS = ("-", "+")
+UNKNOWN_KEY_RULE = "unknown key left out"
+# The keys, normalized, under which models write a whole answer: {"result": {…}}.
+_ENVELOPE_KEYS = frozenset("answer data json object output record response result value".split())
+_MAX_LISTED_KEYS = 8  # in an error message
+_SIMILARITY = 0.65  # of two keys; two mistakes in a word of five letters give 0.6 to 0.75
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
 
 
@@ -588,9 +594,28 @@ class ObjectNode(Node[object]):
         data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
+        if len(data) == 1 and self.spec.extra != "allow" and not self.spec.sees_whole_object:
+            data, cursor = self._open_envelope(data, cursor)
         if self.spec.sees_whole_object and self.spec.adapter is not None:
             return self._read_whole_object(self.spec.adapter, data, cursor)
         return self._read_fields(data, cursor)
+
+    def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[dict[str, Json], Cursor]:
+        """Return the object inside an object whose only key is ``result`` or the like.
+
+        Any other object is returned unchanged.
+        """
+        ((key, inner),) = data.items()
+        is_envelope = (
+            isinstance(inner, dict)
+            and normalize_key(key) in _ENVELOPE_KEYS
+            and self.field_for_key(key)[0] is None
+            and any(inner_key in self._by_key for inner_key in inner)
+        )
+        if not is_envelope or not isinstance(inner, dict):
+            return data, cursor
+        cursor.child(key).record_dropped("object in an envelope")
+        return inner, cursor.child(key)
 
     def _read_whole_object(self, adapter: TypeAdapter[Any], data: dict[str, Json], cursor: Cursor) -> object:
         """Read a JSON object whose class has a validator that needs the unchanged JSON.
@@ -666,6 +691,8 @@ class ObjectNode(Node[object]):
         exact_matches = set(matches)
         for key, value in others:
             field = self._by_normalized_key.get(normalize_key(key))
+            if key.endswith(_SIGNS):  # the sign may belong to the value, as in {"y -": 2}
+                field = None
             if field is not None and field.name not in exact_matches:
                 if field.name in matches:
                     problems.append(
@@ -678,9 +705,31 @@ class ObjectNode(Node[object]):
                 extra[key] = AnyNode().read(value, cursor.child(key))
             elif self.spec.extra == "forbid":
                 problems.append(Problem(cursor.child(key).path, f"{self.name} has no field of this name"))
+            elif value is not None and (similar := self._similar_field(key, matches)):
+                message = f"{self.name} has no field of this name; did you mean {similar!r}?"
+                problems.append(Problem(cursor.child(key).path, message))
             else:
-                cursor.child(key).record_dropped("unknown key left out")
+                cursor.child(key).record_dropped(UNKNOWN_KEY_RULE)
+        if data and self._optional_keys and not (matches or extra or problems):
+            message = f"the object has none of the keys of {self.name} ({self._optional_keys})"
+            problems.append(Problem(cursor.path, message, describe_value(data)))
         return matches, extra, problems
+
+    @cached_property
+    def _optional_keys(self) -> str:
+        """The first keys of a record whose fields all have defaults; "" if a field is required."""
+        if any(field.required for field in self.spec.fields):
+            return ""
+        return ", ".join(field.keys[0] for field in self.spec.fields[:_MAX_LISTED_KEYS])
+
+    def _similar_field(self, key: str, matches: Collection[str]) -> str | None:
+        """Return the key of a field without a value that an unknown key may be meant for."""
+        if self._by_normalized_key.get(normalize_key(key), key) is None:  # it is like the keys of two fields
+            return None
+        for field in self.spec.fields:
+            if field.name not in matches and any(_is_similar(key, name) for name in field.keys):
+                return field.keys[0]
+        return None
 
     def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> object:
         """Create a record from the values of its fields.
@@ -786,6 +835,22 @@ class ObjectNode(Node[object]):
     @cached_property
     def _nodes_with_parts(self) -> list[tuple[str, Node[object]]]:
         return [(name, node) for name, node in self.nodes.items() if node.parts]
+
+
+def _is_similar(key: str, name: str) -> bool:
+    """Return True if a key may be the name of a field with one or two typing mistakes."""
+    one, other = normalize_key(key), normalize_key(name)
+    if abs(len(one) - len(other)) > 2:
+        return False
+    if min(len(one), len(other)) <= 2:
+        short, long = sorted((one, other), key=len)
+        rest = iter(long)
+        return all(char in rest for char in short)
+    if sorted(one) == sorted(other):
+        return True
+    from difflib import SequenceMatcher  # few replies have unknown keys
+
+    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _SIMILARITY
 
 
 def normalize_key(key: str) -> str:

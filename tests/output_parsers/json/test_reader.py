@@ -70,7 +70,7 @@ READINGS: list[tuple[str, Any, list[str]]] = [
     ("{a: New York, b: it's}", {"a": "New York", "b": "it's"}, ["unquoted key", "unquoted string"]),
     ("[red, k-2.1, #fff, 50%]", ["red", "k-2.1", "#fff", "50%"], ["unquoted string"]),
     ("[https://a.b/c?d=1#e, 12:30]", ["https://a.b/c?d=1#e", "12:30"], ["unquoted string"]),
-    ("[2024-01-01, 1.2.3, 1/2, 007]", ["2024-01-01", "1.2.3", "1/2", "007"], ["unquoted string"]),
+    ("[2024-01-01, 1.2.3, 1/2]", ["2024-01-01", "1.2.3", "1/2"], ["unquoted string"]),
     ("[word // comment\n]", ["word"], ["unquoted string", "comment"]),
     ("[True, FALSE, None, Null]", [True, False, None, None], ["literal spelling"]),
     ('["NaN", -Infinity of it, nano]', ["NaN", "-Infinity of it", "nano"], ["unquoted string"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import json
 import math
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from datetime import date, datetime
@@ -829,3 +830,72 @@ class Cloud:
 
 def test_a_key_that_could_mean_two_fields_is_read_as_neither() -> None:
     assert problem(Cloud, '{"FOG": 1, "fóg": 2}') == "$.fog: the required field 'fog' is missing"
+
+
+@dataclass
+class Defaults:
+    name: str = ""
+    limit: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class OptionalKeys(TypedDict, total=False):
+    a: int
+    b: str
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "message"),
+    [
+        (
+            Defaults,
+            '{"nme": "Bob", "limit": 50}',
+            "$.nme: Defaults has no field of this name; did you mean 'name'?",
+        ),
+        (Defaults, '{"naem": "Bob"}', "$.naem: Defaults has no field of this name; did you mean 'name'?"),
+        (
+            Defaults,
+            '{"lim": 5, "name": "x"}',
+            "$.lim: Defaults has no field of this name; did you mean 'limit'?",
+        ),
+        (
+            Defaults,
+            '{"error": "I cannot do that"}',
+            "$: the object has none of the keys of Defaults (name, limit, extra), found an object with error",
+        ),
+        (
+            OptionalKeys,
+            '{"error": "no"}',
+            "$: the object has none of the keys of OptionalKeys (a, b), found an object with error",
+        ),
+        (
+            Defaults,
+            '{"wrong": {"name": "x"}}',
+            "$: the object has none of the keys of Defaults (name, limit, extra), found an object with wrong",
+        ),
+    ],
+)
+def test_a_key_that_may_be_misspelt_is_a_problem(tp: Any, text: str, message: str) -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        read(tp, text)
+    assert "; ".join(map(str, caught.value.problems)) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{}", Defaults()),
+        ('{"name": "x", "comment": "unrelated"}', Defaults("x")),
+        ('{"name": "x", "limi": null}', Defaults("x")),
+        ('{"name": "x", "limit": 1, "limits": 2}', Defaults("x", 1)),
+    ],
+)
+def test_an_unknown_key_that_no_field_lacks_is_left_out(text: str, value: Defaults) -> None:
+    assert read(Defaults, text).value == value
+
+
+@pytest.mark.parametrize("key", ["result", "Answer", "data"])
+def test_an_object_in_an_envelope_is_read(key: str) -> None:
+    reading = read(Defaults, json.dumps({key: {"name": "x", "limit": 3}}))
+    assert reading.value == Defaults("x", 3)
+    assert [str(step) for step in reading.coercions] == [f"$.{key}: object in an envelope"]

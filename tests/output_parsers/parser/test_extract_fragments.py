@@ -1,0 +1,87 @@
+"""A value from inside broken JSON is not the answer; noise beside whole JSON does not matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from output_parsers import OutputParsingError, read
+from output_parsers.parser.extract import FRAGMENT_MESSAGE
+
+
+class Node(BaseModel):
+    value: int
+    next: Node | None = None
+
+
+@dataclass
+class Address:
+    street: str
+    city: str
+
+
+@dataclass
+class Employee:
+    name: str
+    address: Address
+
+
+ADDRESS = '{"street": "Oak 5", "city": "Rome"}'
+
+
+@pytest.mark.parametrize(
+    ("tp", "text"),
+    [
+        (Node, '{value": 1, "next": {"value": 2, "next": null}}'),
+        (Node, '{"value"}0: 1, "next": {"value": 2, "next": null}}'),
+        (Node, '{"value": 1, "next": }{"value": 2, "next": null}}'),
+        (Node, '```json\n{\n1 "value": 1,\n "next": {"value": 2}\n}\n```'),
+        (Node, '"next": {"value": 2, "next": null}\n}'),
+        (Employee | Address, f'{{"name": "Ann"], "address": {ADDRESS}}}'),
+        (Employee | Address, f'{{"name": "Ann", "address"1]: {ADDRESS}}}'),
+        (list[int], "[10], 20, 30]"),
+        (list[int], "[10, 20, 3]0, -4]"),
+        (list[int], "[10, 20, 3]0"),
+        (list[int], "[10, 20, 3]\n0\n"),
+        (list[int], "[10, 20, ]30"),
+        (list[int], "1[0, 20]"),
+        (list[int], "1,[2, 3]"),
+        (list[int], "[]8]"),
+        (list[int], "8[]"),
+        (list[list[int]], "[]]"),
+        (list[list[int]], "1, 2], [3, 4]]"),
+        (dict[str, int], '{"ab": 10, "ef": 3}0}'),
+        (dict[str, Any], '{"ok": tru}e, "xs": [1]}'),
+        (dict[str, int], '{"a": 1}, "b": 2}'),
+    ],
+)
+def test_a_part_of_broken_json_is_an_error(tp: Any, text: str) -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        read(tp, text)
+    assert [str(problem) for problem in caught.value.problems] == [f"$: {FRAGMENT_MESSAGE}"]
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "value"),
+    [
+        (Address, f"{ADDRESS}}}", Address("Oak 5", "Rome")),
+        (Address, f"The brace }} is noise. Here it is: {ADDRESS}", Address("Oak 5", "Rome")),
+        (Address, f"Pair {{a}} and [b]. {ADDRESS} See [1].", Address("Oak 5", "Rome")),
+        (Address, f"`items[0]` is\n```json\n{ADDRESS}\n```", Address("Oak 5", "Rome")),
+        (Address, f"```python\nx[2] = {{4}}]\n```\n```json\n{ADDRESS}\n```", Address("Oak 5", "Rome")),
+        (list[int], "The answer is \\boxed{[1, 2]}.", [1, 2]),
+        (list[int], "Here you are: [1, 2]. Enjoy!", [1, 2]),
+        (list[str], '["a"]\n2. Next point', ["a"]),
+    ],
+)
+def test_text_that_is_not_json_beside_the_answer_does_not_matter(tp: Any, text: str, value: object) -> None:
+    assert read(tp, text).value == value
+
+
+def test_extra_closing_brackets_are_an_error_if_keys_are_unknown() -> None:
+    # the line with the key and the brace of an inner object may be missing
+    with pytest.raises(OutputParsingError, match=r"\$: the JSON is broken: it closes more brackets than it"):
+        read(Address, '{"street": "Oak 5", "city": "Rome", "name": "Ann"}}')
