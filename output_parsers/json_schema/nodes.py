@@ -128,7 +128,6 @@ class SchemaCheck:
         self._specification: Any = specification_with(dialect, default=DRAFT202012)
         resource = self._specification.create_resource(schema)
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
-        _check_keywords(schema, "#", name)
         self._resolve_references(schema, "#", registry.resolver(resource.id() or ""))
         # jsonschema accepts 3.0 as an integer; the exact validator does not
         whole: Any = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
@@ -220,15 +219,25 @@ class SchemaCheck:
         return list(problems.values())
 
 
+def check_keywords(schema: Mapping[str, object], name: str) -> None:
+    """Raise InvalidSchemaError if a JSON Schema has a misspelt keyword, which JSON Schema ignores.
+
+    This is for schemas that the user wrote. Schemas of others are read as JSON Schema demands.
+    """
+    try:
+        _check_keywords(schema, "#", name)
+    except RecursionError as error:
+        raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
+
+
 def _check_keywords(part: object, pointer: str, name: str) -> None:
-    """Raise InvalidSchemaError if a schema has a misspelt keyword, which JSON Schema would ignore."""
-    if not isinstance(part, dict):
+    if not isinstance(part, Mapping):
         return
-    unknown = [key for key in part if isinstance(key, str) and key not in _KEYWORDS]
+    # any key may be an annotation; one that begins with "_" or "x-" is certainly no misspelling
+    unknown = [key for key in part if key not in _KEYWORDS and re.match(r"\$|(?!x-)[A-Za-z]", str(key))]
     for key in unknown:
-        nearest = get_close_matches(key.lower(), _KEYWORDS_BY_LOWER_CASE, 1, 0.8)
-        keyword = _KEYWORDS_BY_LOWER_CASE[nearest[0]] if nearest else None
-        if keyword in ASSERTIONS and keyword not in part:
+        keyword = _similar_keyword(key, part[key])
+        if keyword is not None and keyword not in part:
             reason = f"{shorten(key)!r} is not a keyword of JSON Schema; did you mean {keyword!r}?"
             raise InvalidSchemaError(name, pointer, reason)
     # below the root, a schema with annotations of other systems only is a usual way to allow any JSON
@@ -237,15 +246,35 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
         reason = f"it has no keyword of JSON Schema such as 'type' or 'properties', only {keys}"
         raise InvalidSchemaError(name, pointer, reason)
     for key, value in part.items():
-        if key in MAPS and isinstance(value, dict):
-            for child, inside in value.items():
-                _check_keywords(
-                    inside, f"{pointer}/{_escape_pointer(key)}/{_escape_pointer(str(child))}", name
-                )
+        inside = f"{pointer}/{_escape_pointer(str(key))}"
+        if key in MAPS and isinstance(value, Mapping):
+            for child, schema in value.items():
+                _check_keywords(schema, f"{inside}/{_escape_pointer(str(child))}", name)
         elif key in ASSERTIONS - DATA - {"dependentRequired"}:
-            for index, item in enumerate(value if isinstance(value, list) else ()):
-                _check_keywords(item, f"{pointer}/{_escape_pointer(key)}/{index}", name)
-            _check_keywords(value, f"{pointer}/{_escape_pointer(key)}", name)
+            for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
+                _check_keywords(item, f"{inside}/{index}", name)
+            _check_keywords(value, inside, name)
+
+
+def _similar_keyword(key: str, value: object) -> str | None:
+    """Return the keyword of which an unknown key is a misspelling, or None.
+
+    It is one only if its value fits the keyword: ``{"note": "x"}`` does not mean ``not``.
+    """
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import Draft202012Validator
+
+    nearest = get_close_matches(key.lower(), _KEYWORDS_BY_LOWER_CASE, 1, 0.8)
+    keyword = _KEYWORDS_BY_LOWER_CASE[nearest[0]] if nearest else None
+    if keyword not in ASSERTIONS - {"const"}:  # every value fits const
+        return None
+    if keyword.endswith("ref") and not (isinstance(value, str) and value.startswith("#")):
+        return None
+    try:
+        Draft202012Validator.check_schema({keyword: value})
+    except SchemaError:
+        return None
+    return keyword
 
 
 def _has_whole_float(value: object) -> bool:

@@ -22,6 +22,7 @@ from .nodes import (
     SchemaCheck,
     SchemaTree,
     any_adapter,
+    check_keywords,
     plain_json,
     valid_or_aligned,
 )
@@ -167,14 +168,17 @@ def named_schema(definition: Mapping[str, Any]) -> NamedSchema:
       be under the key ``"json_schema"`` of a dict with this type.
     - Any other dict is a JSON Schema, whose name is its title.
 
-    Raises ValueError for a definition without a name or a schema, and for an empty dict.
+    Raises ValueError for a definition without a name or a schema, and for an empty dict. Raises
+    InvalidSchemaError for a misspelt keyword, which JSON Schema would ignore.
     """
     if not definition:
         raise ValueError("the dict is empty; pass a JSON Schema, or Any for any JSON")
     kind = definition.get("type")
     if not _is_definition(definition, kind):
         title = definition.get("title")
-        return NamedSchema(title if isinstance(title, str) else "", _description(definition), definition)
+        title = title if isinstance(title, str) else ""
+        check_keywords(definition, title or "value")
+        return NamedSchema(title, _description(definition), definition)
     inner = definition.get(kind, definition) if kind in ("function", "json_schema") else definition
     members: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
     keys = [key for key in _SCHEMA_KEYS if members.get(key) is not None]
@@ -189,6 +193,7 @@ def named_schema(definition: Mapping[str, Any]) -> NamedSchema:
     schema = members[key] if keys else _NO_PARAMETERS if key == "parameters" else None
     if not isinstance(schema, Mapping):
         raise ValueError(f'the "{key}" of the {noun} {name!r} must be a JSON Schema')
+    check_keywords(schema, name)
     return NamedSchema(name, _description(members), schema, strict if isinstance(strict, bool) else None)
 
 

@@ -541,6 +541,11 @@ def test_an_invalid_definition_is_reported(definition: dict[str, Any], message: 
             "did you mean 'type'?",
         ),
         (
+            {"type": "array", "items": {"ref": "#"}},
+            "the JSON Schema 'value' is invalid at #/items: 'ref' is not a keyword of JSON Schema; "
+            "did you mean '$ref'?",
+        ),
+        (
             {"title": "Person", "fields": {"a": {"type": "string"}}},
             "the JSON Schema 'Person' is invalid at #: it has no keyword of JSON Schema such as 'type' or "
             "'properties', only 'fields'",
@@ -549,7 +554,7 @@ def test_an_invalid_definition_is_reported(definition: dict[str, Any], message: 
 )
 def test_a_misspelt_schema_is_invalid(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSchemaError, match=f"^{re.escape(message)}$"):
-        schema_parser(schema)
+        named_schema(schema)
 
 
 def test_annotations_and_properties_of_any_name_are_not_misspelt_keywords() -> None:
@@ -560,8 +565,14 @@ def test_annotations_and_properties_of_any_name_are_not_misspelt_keywords() -> N
         "default": {"typ": 1},
         "nullable": True,
         "readonly": True,
+        "note": "a text is not a schema for not",
+        "ref": "a/table",
+        "cost": 5,
+        "maxlength": "long",
+        "_format": "date",
+        "x-type": "string",
     }
-    assert schema_parser(schema).parse('{"propertys": "a", "typ": 1}') == {"propertys": "a", "typ": 1}
+    assert named_schema(schema).schema == schema
 
 
 OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
