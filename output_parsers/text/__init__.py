@@ -12,6 +12,7 @@ from .simple import (
     PydanticOutputParser,
     RegexOutputParser,
     StrOutputParser,
+    TextReply,
     TextResponse,
 )
 from .tagged import MarkdownJsonDictParser, MultiTaggedContentParser, RegexTaggedContentParser, TaggedContent
@@ -31,6 +32,7 @@ __all__ = [
     "RegexTaggedContentParser",
     "StrOutputParser",
     "TaggedContent",
+    "TextReply",
     "TextResponse",
     "XmlOutputParser",
 ]
