@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..json.reader import read_exact, read_tolerant
 from ..json.result import JsonSyntaxError
-from ..result.errors import Problem
+from ..result.errors import Problem, shorten
 from ..result.lazy_regex import lazy_regex
 from ..result.reading import Cursor, Json, ValidationFailure
 
@@ -75,7 +75,25 @@ _DENIED_BEFORE = lazy_regex(
 _DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
+# Words anywhere before or after the only JSON in a reply that say that it is not the answer: a refusal, a
+# condition or a quotation before it, or a denial after it. A denial before it may be about an earlier answer.
+_REFUSED = lazy_regex(
+    r"\bI (?:can(?:not|['’]t)|could(?:n['’]t| not)|won['’]t|will not|(?:am|was) (?:not able|unable) to)"
+    r" (?:say|answer|tell|help|assist|comply|do (?:that|this|so|it)|fulfill?|complete|process|parse)\b",
+    re.IGNORECASE,
+)
+_HYPOTHETICAL = lazy_regex(
+    r"(?:\bif\b[^.\n]{0,80}\bwould\b|\bformat (?:would|should|could) be|\byou asked me\b)[^.\n]{0,40}\Z",
+    re.IGNORECASE,
+)
+_DENIED_LATER = lazy_regex(
+    r"\b(?:that|this|it|(?:the|my|this|that) (?:answer|json|output|result|response|value|above))"
+    r" (?:is|was)(?:n['’]t| not)?"
+    r" (?:wrong|incorrect|invalid|incomplete|correct|right|valid|true|the answer)\b",
+    re.IGNORECASE,
+)
 _OPENINGS = {"}": "{", "]": "["}
+_POSITIVE = (" correct", " right", " valid", " true", " the answer")
 FRAGMENT_MESSAGE = "the JSON is broken: a value in it can be read, but is only a part of the answer"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _LINE_SEPARATOR = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
@@ -201,6 +219,10 @@ class ReplyText(NamedTuple):
             follows_broken = broken_end > 0 and not _LETTER.search(text, broken_end, start)
             spans.append(_Span(start, end, region, follows_broken))
             broken_end = 0
+        if len(spans) == 1 and _is_refused(text, spans[0].start, spans[0].end):
+            raise ValidationFailure(
+                Problem("$", "the text around the JSON says that it is not the answer", shorten(text))
+            )
         self._mark_fragments(candidates, spans)
         return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
@@ -299,6 +321,8 @@ def find_single_json(text: str) -> str:
             return ""
         if not (_strip(text[:start]) or _strip(text[end:])):
             return ""
+    if _is_refused(text, start, end):
+        return ""
     return text[start:end]
 
 
@@ -306,6 +330,18 @@ def _is_denied(text: str, start: int, end: int) -> bool:
     """Return True if the words beside a JSON value say that it is not the answer."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     return before is not None or _DENIED_AFTER.match(text, end) is not None
+
+
+def _is_refused(text: str, start: int, end: int) -> bool:
+    """Return True if the prose around the only JSON value says that it is not the answer."""
+    if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
+        return True
+    later = _DENIED_LATER.search(text, end)
+    # "that is correct" confirms, "that is not correct" and "that is wrong" deny
+    is_denied = later is not None and (
+        ("not" in later[0] or "n't" in later[0] or "n’t" in later[0]) == later[0].lower().endswith(_POSITIVE)
+    )
+    return is_denied or _HYPOTHETICAL.search(text, max(0, start - 150), start) is not None
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:

@@ -1,4 +1,4 @@
-"""A value from inside broken JSON is not the answer; noise beside whole JSON does not matter."""
+"""A value from inside broken JSON, or one that the reply denies, is not the answer."""
 
 from __future__ import annotations
 
@@ -85,3 +85,37 @@ def test_extra_closing_brackets_are_an_error_if_keys_are_unknown() -> None:
     # the line with the key and the brace of an inner object may be missing
     with pytest.raises(OutputParsingError, match=r"\$: the JSON is broken: it closes more brackets than it"):
         read(Address, '{"street": "Oak 5", "city": "Rome", "name": "Ann"}}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}\nThat answer is wrong.",
+        "{}\n\nThis is not correct.",
+        "{}. It isn't the answer.",
+        "I cannot say {} because I do not know.",
+        "I can't answer. The format would be {}",
+        "If the text were longer I would say {}.",
+        'You asked me to parse "{}" but it is incomplete.',
+        "```json\n{}\n```\nThe JSON is invalid.",
+    ],
+)
+def test_json_that_the_text_around_it_denies_is_an_error(text: str) -> None:
+    with pytest.raises(
+        OutputParsingError, match=r"\$: the text around the JSON says that it is not the answer"
+    ):
+        read(Address, text.replace("{}", ADDRESS))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The previous answer was wrong. Corrected: {}",
+        "I could not find a middle name.\n{}",
+        "{}\nThis is correct.",
+        "Based on the text, the answer would be {}",
+        "{}\nIf this is not enough, ask again.",
+    ],
+)
+def test_json_that_the_text_around_it_explains_is_read(text: str) -> None:
+    assert read(Address, text.replace("{}", ADDRESS)).value == Address("Oak 5", "Rome")
