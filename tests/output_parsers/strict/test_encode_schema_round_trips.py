@@ -242,13 +242,22 @@ def json_texts(description: str) -> st.SearchStrategy[str]:
 
 
 def has_repeated_key(encoded: Any) -> bool:
-    """Return True if a list of key-value pairs anywhere in a value has the same key twice."""
+    """Return True if the same key is written twice: in a list of key-value pairs, or there and beside it."""
     if isinstance(encoded, dict):
-        return any(map(has_repeated_key, encoded.values()))
+        lists = [item for name, item in encoded.items() if name.startswith(("additional_", "matching_"))]
+        pairs = [key for item in lists for key in keys_of_pairs(item)]
+        twice = len(pairs) > len(set(pairs)) or not encoded.keys().isdisjoint(pairs)
+        return twice or any(map(has_repeated_key, encoded.values()))
     if not isinstance(encoded, list):
         return False
-    keys = [item["key"] for item in encoded if isinstance(item, dict) and item.keys() == {"key", "value"}]
-    return len(keys) > len(set(map(str, keys))) or any(map(has_repeated_key, encoded))
+    keys = keys_of_pairs(encoded)
+    return len(keys) > len(set(keys)) or any(map(has_repeated_key, encoded))
+
+
+def keys_of_pairs(encoded: Any) -> list[str]:
+    """Return the keys of a list of key-value pairs, as text."""
+    items = encoded if isinstance(encoded, list) else []
+    return [str(item["key"]) for item in items if isinstance(item, dict) and item.keys() == {"key", "value"}]
 
 
 @THOROUGH
