@@ -6,6 +6,7 @@ which a model returns the text and the value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, wraps
@@ -38,8 +39,7 @@ from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
-from ..models.requests import ChatOptions, ChatRequest
-from ..models.strategy import Strategy
+from ..models.requests import ChatOptions, ChatRequest, Strategy
 from ..service.methods import interceptor_order_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
@@ -115,7 +115,9 @@ class ReActAgent:
         self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
         retries = () if retry is None else (retry,)
         # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
-        self._pipeline = Pipeline((*ordered, *retries, self._report_round_limit, self._hooks))
+        self._pipeline = Pipeline(
+            (*ordered, *retries, self._report_round_limit, self._hooks, _text_of_untyped_response)
+        )
         self._plans: dict[object, CallPlan] = {}
 
     @overload
@@ -338,6 +340,37 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
     if not isinstance(answer.value, GeneratedResponse):
         return answer
     return replace(answer, messages=(*answer.messages[:-1], AiMessage(answer.value.response)))
+
+
+def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+    """An interceptor that reads a call of ``generate_response`` with a text alone as that text.
+
+    AgentScope offers the tool in each reply, so a model may know it from there, or from an earlier reply with
+    an output type.
+    """
+    if invocation.plan.output_format.strategy is not Strategy.TEXT:
+        return (yield from proceed(invocation))
+
+    def perform(effect: Effect) -> Flow[Any]:
+        reply = yield effect
+        return _with_response_as_text(reply) if isinstance(effect, CallModel) else reply
+
+    return (yield from map_effects(proceed(invocation), perform))
+
+
+def _with_response_as_text(reply: ChatReply) -> ChatReply:
+    """Return the reply with the text of a call of ``generate_response`` that has no other argument."""
+    calls = reply.message.tool_calls
+    if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
+        return reply
+    try:
+        arguments = json.loads(calls[0].arguments)
+    except ValueError:
+        return reply
+    if not isinstance(arguments, dict) or arguments.keys() != {_RESPONSE}:
+        return reply
+    response = arguments[_RESPONSE]
+    return replace(reply, message=AiMessage(response)) if isinstance(response, str) else reply
 
 
 # --- Hooks --------------------------------------------------------------------------------------------------

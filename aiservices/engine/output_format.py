@@ -34,10 +34,10 @@ from ..models.requests import (
     JsonObjectFormat,
     JsonSchemaFormat,
     ResponseFormat,
+    Strategy,
     Tooling,
     ToolSpecification,
 )
-from ..models.strategy import Strategy
 
 _LONGEST_DESCRIPTION = 1024  # characters that providers accept for a tool; the schema has the full text
 
@@ -227,10 +227,33 @@ def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFo
 
 
 def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[object]]:
-    if isinstance(parser, TypeParser):
-        read = parser.read
-        return lambda reply: read(reply.message.text)
-    return lambda reply: Reading(parser.parse(reply.message.text))
+    """Return a function that reads the answer from the text of a reply.
+
+    If a reply calls tools that were not offered, text beside the calls is read only if it cannot be a mere
+    announcement ("Let me look that up."). That is recorded as a coercion.
+    """
+    reads_json = isinstance(parser, TypeParser) and not parser.node.any_text
+    read_text = parser.read if isinstance(parser, TypeParser) else lambda text: Reading(parser.parse(text))
+
+    def read(reply: ChatReply) -> Reading[object]:
+        text, calls = reply.message.text, reply.message.tool_calls
+        if not calls:
+            return read_text(text)
+        if not (reads_json and text.strip()):
+            raise _unexpected_call_error(reply)
+        return _with_coercion(read_text(text), f"text beside a call of {_names_of(calls)}")
+
+    return read
+
+
+def _unexpected_call_error(reply: ChatReply) -> OutputParsingError:
+    names = _names_of(reply.message.tool_calls)
+    message = f"expected the answer as text; the model called {names}, which was not offered"
+    return OutputParsingError(reply.message.text, [Problem("$", message)])
+
+
+def _names_of(calls: Sequence[ToolCall]) -> str:
+    return ", ".join(dict.fromkeys(call.name for call in calls))
 
 
 def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[object]]:

@@ -96,14 +96,15 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
     """Return messages with the last answer of the model, followed by ``text``, which says what is wrong."""
-    reply = invocation.state.attempts[-1].reply
-    if reply is None or not (reply.text or reply.message.tool_calls):
+    reply, output_format = invocation.state.attempts[-1].reply, invocation.state.output_format
+    if reply is None:
         return (UserMessage(text),)
-    calls = reply.message.tool_calls
-    if not calls:
-        return AiMessage(reply.text), UserMessage(text)
-    # Providers require a result for each tool call, so each gets the text.
-    return reply.message, *(ToolMessage(call.id, call.name, text) for call in calls)
+    # Calls of tools that were not offered are left out, because some providers reject them in a conversation.
+    if reply.message.tool_calls and output_format is not None and output_format.tooling is not None:
+        # Providers require a result for each tool call, so each gets the text.
+        results = [ToolMessage(call.id, call.name, text) for call in reply.message.tool_calls]
+        return (reply.message, *results)
+    return (AiMessage(reply.text), UserMessage(text)) if reply.text else (UserMessage(text),)
 
 
 def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:

@@ -18,7 +18,7 @@ from ..models.messages import (
     message_from_dict,
     message_to_dict,
 )
-from ..models.requests import ChatRequest
+from ..models.requests import ChatRequest, Strategy
 
 # A user message, rounds of tool calls with their results, and the answer. Memory keeps or drops an exchange
 # as a whole: providers reject a tool result without its call, and an answer without its question.
@@ -98,7 +98,8 @@ def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
     last = messages[-1]
     question: tuple[Message, ...] = () if user_message is None else (user_message,)
     if isinstance(last, AiMessage) and last.tool_calls:
-        return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments))
+        by_tool = answer.strategy is Strategy.OUTPUT_TOOL or not last.text
+        return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments if by_tool else last.text))
     if isinstance(last, ToolMessage):
         return (*question, *messages, AiMessage(last.text))
     return (*question, *messages)

@@ -449,6 +449,7 @@ class EncodedNode(Node[T]):
         self.encoding = encoding
         self.kind = inner.kind
         self.prose = inner.prose
+        self.any_text = inner.any_text
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:

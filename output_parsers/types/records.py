@@ -908,6 +908,7 @@ class EnvelopeNode(Node[T]):
         self.kind = f"an object with {field!r}"
         self.exact = inner.exact
         self.prose = inner.prose
+        self.any_text = inner.any_text
 
     @property
     def parts(self) -> tuple[Node[object], ...]:

@@ -80,6 +80,43 @@ def test_plain_text_ends_a_reply_without_output_type() -> None:
     assert model.requests == [ChatRequest((SystemMessage("You are Friday."), UserMessage("Hi")))]
 
 
+@pytest.mark.parametrize("tools", [[], [capital]])
+def test_a_call_of_generate_response_with_a_text_alone_ends_a_reply_without_output_type(
+    tools: list[Any],
+) -> None:
+    friday, model = agent(finishes(response="ok"), tools=tools, memory=ChatMemory())
+    reply = friday.reply("Hi")
+    assert reply == Msg("Friday", "ok", None)
+    assert reply.trace == (Round(AiMessage("ok")),)
+    friday, model = agent(finishes(response="ok"), "Fine.", tools=tools, memory=ChatMemory())
+    friday.reply("Hi")
+    friday.reply("Go on.")
+    assert model.requests[1].messages[1:] == (UserMessage("Hi"), AiMessage("ok"), UserMessage("Go on."))
+
+
+def test_a_call_of_generate_response_with_a_value_is_answered_again_without_output_type() -> None:
+    friday, model = agent(finishes(response="ok", age=3), "Hello.")
+    assert friday.reply("Hi") == Msg("Friday", "Hello.", None)
+    assert model.requests[1].messages[1:] == (
+        UserMessage("Hi"),
+        UserMessage(
+            "That answer cannot be read:\n"
+            "- $: expected the answer as text; the model called generate_response, which was not offered\n"
+            "Answer again in full, with these problems put right."
+        ),
+    )
+
+
+@pytest.mark.parametrize("arguments", ['{"response": "o', '["response"]', '{"response": 1}'])
+def test_a_call_of_generate_response_that_cannot_be_read_is_an_error(arguments: str) -> None:
+    friday, _ = agent(ChatReply(AiMessage("", (ToolCall("c1", "generate_response", arguments),))), retry=None)
+    with pytest.raises(ServiceOutputError) as caught:
+        friday.reply("Hi")
+    assert [str(problem) for problem in caught.value.problems] == [
+        "$: expected the answer as text; the model called generate_response, which was not offered"
+    ]
+
+
 def test_a_reply_has_a_text_and_a_typed_value() -> None:
     friday, _ = agent(finishes(response="Ann is thirty.", name="Ann", age=30, mood="sad"))
     reply = friday.reply("Who is Ann?", Person)

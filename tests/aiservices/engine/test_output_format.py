@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from aiservices import AiMessage, Capabilities, ChatReply, JsonObjectFormat, JsonSchemaFormat, Strategy
+from aiservices import (
+    AiMessage,
+    Capabilities,
+    ChatReply,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Strategy,
+    ToolCall,
+)
 from aiservices.engine.output_format import OutputFormat, reply_format
 from aiservices.engine.strategy_selection import StrategyError, select_strategies
-from output_parsers import OutputParser, OutputParsingError, Problem, Reading, parser_for
+from output_parsers import Coercion, OutputParser, OutputParsingError, Problem, Reading, parser_for
 
 NOTHING = Capabilities()
 MODE = Capabilities(json_mode=True)
@@ -329,3 +337,30 @@ def test_a_method_of_the_reply_itself_has_no_instructions() -> None:
         "",
         AiMessage("x"),
     )
+
+
+def reply_with_call(text: str) -> ChatReply:
+    return ChatReply(AiMessage(text, (ToolCall("c1", "search", "{}"), ToolCall("c2", "search", "{}"))))
+
+
+@pytest.mark.parametrize("text", ["", "Let me look that up."])
+@pytest.mark.parametrize("form", [str, str | None])
+def test_a_call_of_a_tool_that_was_not_offered_is_not_an_answer_in_text(form: Any, text: str) -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        output_format(form, STRICT).read(reply_with_call(text))
+    assert caught.value.problems == (
+        Problem("$", "expected the answer as text; the model called search, which was not offered"),
+    )
+
+
+@pytest.mark.parametrize("capabilities", [NOTHING, MODE, STRICT, GRAMMAR])
+def test_a_call_of_a_tool_that_was_not_offered_is_not_an_answer_in_json(capabilities: Capabilities) -> None:
+    chosen = output_format(Person, capabilities)
+    with pytest.raises(OutputParsingError) as caught:
+        chosen.read(reply_with_call(" "))
+    assert caught.value.problems == (
+        Problem("$", "expected the answer as text; the model called search, which was not offered"),
+    )
+    reading = chosen.read(reply_with_call('{"name": "Ann", "age": 3}'))
+    assert reading.value == Person("Ann", 3)
+    assert reading.coercions == (Coercion("$", "text beside a call of search", "", ""),)

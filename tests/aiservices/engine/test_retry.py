@@ -181,6 +181,23 @@ def test_a_call_of_a_tool_is_answered_as_tools_are() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"), [("", ()), ("Let me look.", (AiMessage("Let me look."),))], ids=["alone", "with text"]
+)
+def test_a_call_of_a_tool_that_was_not_offered_is_not_shown(text: str, shown: tuple[AiMessage, ...]) -> None:
+    class Chat(Protocol):
+        def reply(self, text: str) -> str: ...
+
+    model = scripted(ChatReply(AiMessage(text, (ToolCall("c1", "search", "{}"),))), "Hello!")
+    assert create(Chat, model, budget=AT_ONCE).reply("x") == "Hello!"
+    problem = UserMessage(
+        "That answer cannot be read:\n"
+        "- $: expected the answer as text; the model called search, which was not offered\n"
+        "Answer again in full, with these problems put right."
+    )
+    assert model.requests[1].messages == (UserMessage("x"), *shown, problem)
+
+
 def test_every_call_of_an_answer_is_answered() -> None:
     calls = (ToolCall("c1", "Person", ANN), ToolCall("c2", "search", "{}"))
     model = scripted(ChatReply(AiMessage("", calls)), calling(ANN), capabilities=TOOLS)

@@ -54,6 +54,16 @@ def test_tool_calls_and_results_are_stored_with_the_answer() -> None:
     assert model.requests[2].messages == (*EXCHANGE, UserMessage("y"))
 
 
+def test_text_beside_a_call_of_a_tool_that_was_not_offered_is_stored_as_the_answer() -> None:
+    class Numbers(Protocol):
+        def number(self, text: str) -> int: ...
+
+    memory = ChatMemory()
+    model = ScriptedChatModel([ChatReply(AiMessage("42", (ToolCall("c1", "search", '{"query": 1}'),)))])
+    assert create(Numbers, model, interceptors=[memory]).number("x") == 42
+    assert memory.messages() == (UserMessage("x"), AiMessage("42"))
+
+
 def test_a_tool_result_that_is_the_answer_is_stored_as_the_answer() -> None:
     @tool(return_behavior=ReturnBehavior.IMMEDIATE)
     def weather(city: str) -> str:
