@@ -22,7 +22,8 @@ _NAMES = {
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
     ".interface.decorators": (
-        "History MemoryId ToolContext UserName example options structured_prompt system_message user_message"
+        "History MemoryId ToolContext UserName example options structured_prompt system_message "
+        "user_message"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (
@@ -40,10 +41,9 @@ _NAMES = {
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.requests": (
-        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
+        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification Strategy"
     ),
     ".models.scripted": "ScriptedChatModel",
-    ".models.strategy": "Strategy",
     ".service.create": "create",
     ".service.methods": "resume",
     ".service.preview": "Preview preview",

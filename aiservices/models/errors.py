@@ -34,7 +34,7 @@ from output_parsers.result.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
     from .messages import ChatReply, ToolCall, Usage
-    from .strategy import Strategy
+    from .requests import Strategy
 
 
 class AiServiceError(Exception):

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ..engine.plan import RequestHook
     from ..engine.retry import Retry
     from ..models.base import ChatModel
-    from ..models.requests import ChatOptions
-    from ..models.strategy import Strategy
+    from ..models.requests import ChatOptions, Strategy
     from ..tools.tool import ToolErrors, ToolSource
     from ..tools.toolbox import ToolLimits
 

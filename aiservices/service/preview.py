@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, ParamSpec
 from ..engine.budget import Budget
 from ..engine.output_format import OutputFormat
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
-from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
-from ..models.strategy import Strategy
+from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, Strategy, ToolSpecification
 from .methods import plan_of
 
 P = ParamSpec("P")

@@ -39,7 +39,7 @@ from ...models.messages import (
     Usage,
     UserMessage,
 )
-from ...models.strategy import Strategy
+from ...models.requests import Strategy
 from ...tools.tool import ToolRun
 
 T = TypeVar("T")
