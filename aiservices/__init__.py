@@ -22,8 +22,7 @@ _NAMES = {
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
     ".interface.decorators": (
-        "History MemoryId ToolContext UserName example options structured_prompt system_message "
-        "user_message"
+        "History MemoryId ToolContext UserName example options structured_prompt system_message user_message"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (
@@ -41,9 +40,10 @@ _NAMES = {
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.requests": (
-        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification Strategy"
+        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
     ),
     ".models.scripted": "ScriptedChatModel",
+    ".models.strategy": "Strategy",
     ".service.create": "create",
     ".service.methods": "resume",
     ".service.preview": "Preview preview",

@@ -112,11 +112,11 @@ from .models.requests import (
     ChatRequest as ChatRequest,
     JsonObjectFormat as JsonObjectFormat,
     JsonSchemaFormat as JsonSchemaFormat,
-    Strategy as Strategy,
     Tooling as Tooling,
     ToolSpecification as ToolSpecification,
 )
 from .models.scripted import ScriptedChatModel as ScriptedChatModel
+from .models.strategy import Strategy as Strategy
 from .service.create import create as create
 from .service.methods import resume as resume
 from .service.preview import (

@@ -17,8 +17,8 @@ from output_parsers.types.target import type_name
 
 from ..models.base import Capabilities
 from ..models.errors import DefinitionError
-from ..models.requests import Strategy
 from ..models.scripted import ScriptedChatModel
+from ..models.strategy import Strategy
 from ..service.compile import MethodPlan, ReturnShape
 from ..service.methods import plan_of
 from .console import count_text, print_table

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..models.errors import ServiceOutputError
 from ..models.messages import ChatReply, ToolCall
-from ..models.requests import Strategy
+from ..models.strategy import Strategy
 from ..tools.tool import ToolRun
 from .output_format import OutputFormat
 from .plan import Invocation

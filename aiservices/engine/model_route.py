@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary
 
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import ModelError
-from ..models.requests import ChatRequest, JsonSchemaFormat, Strategy
+from ..models.requests import ChatRequest, JsonSchemaFormat
+from ..models.strategy import Strategy
 from .budget import Budget
 from .output_format import OutputFormat
 

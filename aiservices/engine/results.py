@@ -9,7 +9,7 @@ from output_parsers.result.reading import Coercion
 
 from ..models.errors import Attempt, usage_of
 from ..models.messages import ChatReply, FinishReason, Message, Usage
-from ..models.requests import Strategy
+from ..models.strategy import Strategy
 from ..tools.tool import ToolRun
 
 T_co = TypeVar("T_co", covariant=True)

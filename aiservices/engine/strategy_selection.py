@@ -9,7 +9,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import OutputParser
 
 from ..models.base import Capabilities
-from ..models.requests import Strategy
+from ..models.strategy import Strategy
 from .model_route import StrategyFallbacks, StrategyOption, only_format
 from .output_format import (
     ObjectSchema,

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ..models.base import ChatModel
-from ..models.requests import ChatOptions, Strategy
+from ..models.requests import ChatOptions
+from ..models.strategy import Strategy
 from .stubs import enclosing_names
 
 F = TypeVar("F", bound=Callable[..., Any])

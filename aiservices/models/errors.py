@@ -34,7 +34,7 @@ from output_parsers.result.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
     from .messages import ChatReply, ToolCall, Usage
-    from .requests import Strategy
+    from .strategy import Strategy
 
 
 class AiServiceError(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from enum import StrEnum
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -280,22 +279,3 @@ def _to_response_format(response_format: object) -> ResponseFormat | None:
     name, _, schema, strict = named_schema(response_format)
     check_schema(schema, name)
     return JsonSchemaFormat(name, schema, strict=bool(strict))
-
-
-class Strategy(StrEnum):
-    """A strategy for requesting a value of a type from a model.
-
-    JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
-    OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
-    GRAMMAR: the schema constrains the tokens that are generated; the prompt contains a short description.
-    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes the value.
-    PROMPT: only the prompt asks for JSON that matches the schema.
-    TEXT: the text of the reply is the value.
-    """
-
-    JSON_SCHEMA = "json_schema"
-    OUTPUT_TOOL = "output_tool"
-    GRAMMAR = "grammar"
-    JSON_MODE = "json_mode"
-    PROMPT = "prompt"
-    TEXT = "text"

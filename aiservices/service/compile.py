@@ -33,7 +33,8 @@ from ..interface.stubs import attributes_without_value, has_own_init, is_stub, m
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply
-from ..models.requests import ChatOptions, ChatRequest, Strategy
+from ..models.requests import ChatOptions, ChatRequest
+from ..models.strategy import Strategy
 from ..tools.tool import ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .prompt_binding import PromptPlan, plan_examples, plan_prompt

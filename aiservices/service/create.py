@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ..engine.plan import RequestHook
     from ..engine.retry import Retry
     from ..models.base import ChatModel
-    from ..models.requests import ChatOptions, Strategy
+    from ..models.requests import ChatOptions
+    from ..models.strategy import Strategy
     from ..tools.tool import ToolErrors, ToolSource
     from ..tools.toolbox import ToolLimits
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, ParamSpec
 from ..engine.budget import Budget
 from ..engine.output_format import OutputFormat
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
-from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, Strategy, ToolSpecification
+from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
+from ..models.strategy import Strategy
 from .methods import plan_of
 
 P = ParamSpec("P")

@@ -26,7 +26,8 @@ from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
 from ..models.message_input import MessageInput, to_messages
 from ..models.messages import ChatReply
-from ..models.requests import ChatOptions, ChatRequest, Strategy
+from ..models.requests import ChatOptions, ChatRequest
+from ..models.strategy import Strategy
 from .methods import start_stream
 
 T = TypeVar("T")

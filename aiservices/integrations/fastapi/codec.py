@@ -39,7 +39,7 @@ from ...models.messages import (
     Usage,
     UserMessage,
 )
-from ...models.requests import Strategy
+from ...models.strategy import Strategy
 from ...tools.tool import ToolRun
 
 T = TypeVar("T")

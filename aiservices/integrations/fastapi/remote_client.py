@@ -47,7 +47,7 @@ from ...models.errors import (
 )
 from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta
-from ...models.requests import Strategy
+from ...models.strategy import Strategy
 from ...service.compile import ReturnShape
 from .codec import JsonObject, attempts_from_json, read_result
 from .contract import Contract, Method, contract_of
