@@ -24,8 +24,8 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ToolError
 from ..models.media import Media
-from ..models.message_input import list_to_messages
 from ..models.messages import AiMessage, Message, ToolCall, UserMessage, message_from_dict, message_to_dict
+from ..models.requests import list_to_messages
 from ..tools.tool import ToolRun
 
 T_co = TypeVar("T_co", covariant=True)

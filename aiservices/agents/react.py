@@ -39,7 +39,8 @@ from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
-from ..models.requests import ChatOptions, ChatRequest, Strategy
+from ..models.requests import ChatOptions, ChatRequest
+from ..models.strategy import Strategy
 from ..service.methods import interceptor_order_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox

@@ -34,10 +34,10 @@ from ..models.requests import (
     JsonObjectFormat,
     JsonSchemaFormat,
     ResponseFormat,
-    Strategy,
     Tooling,
     ToolSpecification,
 )
+from ..models.strategy import Strategy
 
 _LONGEST_DESCRIPTION = 1024  # characters that providers accept for a tool; the schema has the full text
 

@@ -18,7 +18,8 @@ from ..models.messages import (
     message_from_dict,
     message_to_dict,
 )
-from ..models.requests import ChatRequest, Strategy
+from ..models.requests import ChatRequest
+from ..models.strategy import Strategy
 
 # A user message, rounds of tool calls with their results, and the answer. Memory keeps or drops an exchange
 # as a whole: providers reject a tool result without its call, and an answer without its question.

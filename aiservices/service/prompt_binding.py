@@ -26,8 +26,8 @@ from ..interface.templates import (
     render_argument,
 )
 from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.message_input import list_to_messages
 from ..models.messages import Message, SystemMessage, UserMessage
+from ..models.requests import list_to_messages
 
 SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
 _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that templates may show

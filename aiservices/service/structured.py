@@ -24,9 +24,8 @@ from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
-from ..models.message_input import MessageInput, to_messages
 from ..models.messages import ChatReply
-from ..models.requests import ChatOptions, ChatRequest
+from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
 from .methods import start_stream
 

@@ -20,7 +20,7 @@ from aiservices import (
     ToolMessage,
     UserMessage,
 )
-from aiservices.models.message_input import list_to_messages, to_messages
+from aiservices.models.requests import list_to_messages, to_messages
 
 PNG = b"\x89PNG\r\n\x1a\n0"
 WAV = b"RIFF0000WAVE"
