@@ -40,60 +40,12 @@ _BRACKETS = lazy_regex(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 _TAG = lazy_regex(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
-_FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
-_CLOSER_AFTER = lazy_regex(r"\s*+[\]}]")
-# A value inside a string that is one of several strings.
-_STRING_BEFORE = lazy_regex(r'[,\[:]\s{0,20}"\Z')
-_STRING_AFTER = lazy_regex(r'"\s*+[,\]}]')
-_KEY_BEFORE = lazy_regex(r"""["'”’]\s{0,20}:\s{0,20}\Z""")
-_WORD_BEFORE = lazy_regex(r"[\w.+-]{1,40}\Z")
-_WORD_AFTER = lazy_regex(r"[\w.+-]{1,40}")
-_LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\s{0,40}\Z")
-_NUMBER_AFTER = lazy_regex(
-    r"[\s\]}]{0,40}(?:-?[0-9][0-9.]*+|-|\.[0-9]++)[ \t]*+(?:[,\]}\n`]|\Z)|\s{0,3}\.[0-9]"
-)
 # A key, or two items: text in broken brackets that is JSON, and not a placeholder such as {name}.
 _KEYS_OR_ITEMS = lazy_regex(
     r"""["'\w]\s{0,20}:\s{0,20}["\[{\d}-]|\d\s{0,20},\s{0,20}-?\d|"\s{0,20},\s{0,20}\""""
 )
-_DIGIT_AFTER = lazy_regex(r"[\s\]}]{0,40}-?[0-9]")
 _LETTER = lazy_regex(r"[^\W\d_]")
-_NUMBER_BEFORE = lazy_regex(r"(?:\A|[\s,\[])-?[0-9][0-9.]*+,\Z")
-_JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null")
-# Text that only JSON contains: a key, or nothing but values and separators.
-_KEY = lazy_regex(r"""["'”’]\s{0,20}:""")
-_STRING_OR_LITERAL = lazy_regex(r'"[^"\n]*+"|\b(?:true|false|null)\b')
-_PROSE_WORD = lazy_regex(r"[^\W\d_]{3}")
-_SCALAR = lazy_regex(r'[0-9]|"[^"\n]*+"|\b(?:true|false|null)\b')
-_NEARBY = 200  # characters before or after a bracket that are searched for JSON
-# The brackets of text, without those in code. The first alternative matches the braces of LaTeX.
-_BRACKETS_OF_TEXT = lazy_regex(r"\\[a-zA-Z]++\{|[\[\]{}]|(?<!`)`(?!`)[^`\n]*+`(?!`)")
-# Words directly before or after JSON that say that it is not the answer.
-_DENIED_BEFORE = lazy_regex(
-    r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
-)
-_DENIED_AFTER = lazy_regex(
-    r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
-)
-# Words anywhere before or after the only JSON in a reply that say that it is not the answer: a refusal, a
-# condition or a quotation before it, or a denial after it. A denial before it may be about an earlier answer.
-_REFUSED = lazy_regex(
-    r"\bI (?:can(?:not|['’]t)|could(?:n['’]t| not)|won['’]t|will not|(?:am|was) (?:not able|unable) to)"
-    r" (?:say|answer|tell|help|assist|comply|do (?:that|this|so|it)|fulfill?|complete|process|parse)\b",
-    re.IGNORECASE,
-)
-_HYPOTHETICAL = lazy_regex(
-    r"(?:\bif\b[^.\n]{0,80}\bwould\b|\bformat (?:would|should|could) be|\byou asked me\b)[^.\n]{0,40}\Z",
-    re.IGNORECASE,
-)
-_DENIED_LATER = lazy_regex(
-    r"\b(?:that|this|it|(?:the|my|this|that) (?:answer|json|output|result|response|value|above))"
-    r" (?:is|was)(?:n['’]t| not)?"
-    r" (?:wrong|incorrect|invalid|incomplete|correct|right|valid|true|the answer)\b",
-    re.IGNORECASE,
-)
-_OPENINGS = {"}": "{", "]": "["}
-_POSITIVE = (" correct", " right", " valid", " true", " the answer")
+_CLOSER_AFTER = lazy_regex(r"\s*+[\]}]")
 FRAGMENT_MESSAGE = "the JSON is broken: a value in it can be read, but is only a part of the answer"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _LINE_SEPARATOR = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
@@ -326,6 +278,33 @@ def find_single_json(text: str) -> str:
     return text[start:end]
 
 
+# Words directly before or after JSON that say that it is not the answer.
+_DENIED_BEFORE = lazy_regex(
+    r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
+)
+_DENIED_AFTER = lazy_regex(
+    r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
+)
+# Words anywhere before or after the only JSON in a reply that say that it is not the answer: a refusal, a
+# condition or a quotation before it, or a denial after it. A denial before it may be about an earlier answer.
+_REFUSED = lazy_regex(
+    r"\bI (?:can(?:not|['’]t)|could(?:n['’]t| not)|won['’]t|will not|(?:am|was) (?:not able|unable) to)"
+    r" (?:say|answer|tell|help|assist|comply|do (?:that|this|so|it)|fulfill?|complete|process|parse)\b",
+    re.IGNORECASE,
+)
+_HYPOTHETICAL = lazy_regex(
+    r"(?:\bif\b[^.\n]{0,80}\bwould\b|\bformat (?:would|should|could) be|\byou asked me\b)[^.\n]{0,40}\Z",
+    re.IGNORECASE,
+)
+_DENIED_LATER = lazy_regex(
+    r"\b(?:that|this|it|(?:the|my|this|that) (?:answer|json|output|result|response|value|above))"
+    r" (?:is|was)(?:n['’]t| not)?"
+    r" (?:wrong|incorrect|invalid|incomplete|correct|right|valid|true|the answer)\b",
+    re.IGNORECASE,
+)
+_POSITIVE = (" correct", " right", " valid", " true", " the answer")
+
+
 def _is_denied(text: str, start: int, end: int) -> bool:
     """Return True if the words beside a JSON value say that it is not the answer."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
@@ -342,6 +321,23 @@ def _is_refused(text: str, start: int, end: int) -> bool:
         ("not" in later[0] or "n't" in later[0] or "n’t" in later[0]) == later[0].lower().endswith(_POSITIVE)
     )
     return is_denied or _HYPOTHETICAL.search(text, max(0, start - 150), start) is not None
+
+
+# What may be directly before or after a part of larger JSON.
+_KEY_BEFORE = lazy_regex(r"""["'”’]\s{0,20}:\s{0,20}\Z""")
+_FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
+# A value inside a string that is one of several strings.
+_STRING_BEFORE = lazy_regex(r'[,\[:]\s{0,20}"\Z')
+_STRING_AFTER = lazy_regex(r'"\s*+[,\]}]')
+_NUMBER_BEFORE = lazy_regex(r"(?:\A|[\s,\[])-?[0-9][0-9.]*+,\Z")
+_NUMBER_AFTER = lazy_regex(
+    r"[\s\]}]{0,40}(?:-?[0-9][0-9.]*+|-|\.[0-9]++)[ \t]*+(?:[,\]}\n`]|\Z)|\s{0,3}\.[0-9]"
+)
+_DIGIT_AFTER = lazy_regex(r"[\s\]}]{0,40}-?[0-9]")
+_WORD_BEFORE = lazy_regex(r"[\w.+-]{1,40}\Z")
+_WORD_AFTER = lazy_regex(r"[\w.+-]{1,40}")
+_LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\s{0,40}\Z")
+_JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null")
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
@@ -376,6 +372,17 @@ def _touches_json(text: str, start: int, end: int) -> bool:
         one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0].rstrip() + two[0])
         for one, two in halves
     )
+
+
+# The brackets of text, without those in code. The first alternative matches the braces of LaTeX.
+_BRACKETS_OF_TEXT = lazy_regex(r"\\[a-zA-Z]++\{|[\[\]{}]|(?<!`)`(?!`)[^`\n]*+`(?!`)")
+_NEARBY = 200  # characters before or after a bracket that are searched for JSON
+# Text that only JSON contains: a key, or nothing but values and separators.
+_KEY = lazy_regex(r"""["'”’]\s{0,20}:""")
+_SCALAR = lazy_regex(r'[0-9]|"[^"\n]*+"|\b(?:true|false|null)\b')
+_STRING_OR_LITERAL = lazy_regex(r'"[^"\n]*+"|\b(?:true|false|null)\b')
+_PROSE_WORD = lazy_regex(r"[^\W\d_]{3}")
+_OPENINGS = {"}": "{", "]": "["}
 
 
 def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
