@@ -204,6 +204,8 @@ def structured_prompt(
         @dataclass
         class CreateRecipe:
             dish: str
+
+    Several structured prompts in a list or in ``*args`` become paragraphs.
     """
     source = _source("structured_prompt", template, from_file)
 

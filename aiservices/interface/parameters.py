@@ -56,11 +56,13 @@ class Parameter(NamedTuple):
         name: The name.
         role: The role; None for data that templates can use.
         types: The classes that the annotation names, the members of unions included.
+        parts: The classes in the annotation, those inside lists and other generic types included.
     """
 
     name: str
     role: Role | None
     types: tuple[Any, ...]
+    parts: tuple[Any, ...]
 
 
 def method_parameters(
@@ -76,7 +78,8 @@ def method_parameters(
             problems.append(f"the parameter {name} has two roles: {both}; keep one of them")
         if Role.MEDIA in roles:
             problems.extend(_media_problems(name, hints[name], signature.parameters[name].kind))
-        parameters.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
+        hint, role = hints.get(name), roles[0] if roles else None
+        parameters.append(Parameter(name, role, _types(hint), tuple(_parts(hint))))
     # Several parameters may be for tools or contain media; all other roles are unique.
     for role in Role:
         holders = [parameter.name for parameter in parameters if parameter.role is role]

@@ -113,24 +113,13 @@ def field_names(cls: Any) -> list[str]:
     return list(get_type_hints(cls))
 
 
-def render_argument(value: object) -> str:
-    """Convert an argument to prompt text. A structured prompt is rendered by its template."""
-    prompt = None
-    if not isinstance(value, str):
-        prompt = _RECORD_PROMPTS.get(type(value)) or record_prompt(type(value))
-    if prompt is not None:
-        fields = {name: getattr(value, name) for name in field_names(type(value))}
-        return prompt.render(fields, type(value).__name__)
-    return render_value(value)
-
-
 @cache
 def _environment() -> SandboxedEnvironment:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
     environment = SandboxedEnvironment(
-        undefined=StrictUndefined, finalize=render_argument, autoescape=False, keep_trailing_newline=True
+        undefined=StrictUndefined, finalize=render_value, autoescape=False, keep_trailing_newline=True
     )
     del environment.globals["lipsum"]  # random filler text is not useful in a prompt
     return environment
@@ -193,9 +182,10 @@ def render_value(value: object) -> str:
 
     - Text unchanged; None as ``none``; booleans as ``true`` and ``false``.
     - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
-    - Lists, tuples and sets of such values separated by commas; sets sorted.
-    - Records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as text by
-      these rules.
+    - Structured prompts by their template; lists of them as paragraphs.
+    - Lists, tuples and sets of other such values separated by commas; sets sorted.
+    - Other records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as
+      text by these rules.
     - Everything else by ``str``.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
@@ -208,11 +198,23 @@ def render_value(value: object) -> str:
         return value.value if isinstance(value.value, str) else value.name
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
+    prompt = _prompt_of(value)
+    if prompt is not None:
+        fields = {name: getattr(value, name) for name in field_names(type(value))}
+        return prompt.render(fields, type(value).__name__)
     if _is_record(value):
         return _to_json(value)
     if isinstance(value, _LISTS):
         return _render_list(value)
     return str(value)
+
+
+def _prompt_of(value: object) -> Prompt | None:
+    """Return the template of a structured prompt; None for other values."""
+    cls = type(value)
+    if structured_prompt_of(cls) is None:
+        return None
+    return _RECORD_PROMPTS.get(cls) or record_prompt(cls)
 
 
 def _is_record(value: object) -> bool:
@@ -244,11 +246,13 @@ def _record_fields(value: Any) -> Mapping[Any, Any] | None:
 
 def _render_list(values: Iterable[object]) -> str:
     items = list(values)
-    if any(_is_record(item) or isinstance(item, _LISTS) for item in items):
+    is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))
+    if not is_prompt_list and any(_is_record(item) or isinstance(item, _LISTS) for item in items):
         return _to_json(items)
     texts = [render_value(item) for item in items]
-    # A set has no order; sorted, the same set gives the same prompt in each process.
-    return ", ".join(sorted(texts) if isinstance(values, (set, frozenset)) else texts)
+    if isinstance(values, (set, frozenset)):
+        texts.sort()  # a set has no order; sorted, the same set gives the same prompt in each process
+    return ("\n\n" if is_prompt_list else ", ").join(texts)
 
 
 def _to_json(value: object) -> str:
@@ -259,6 +263,8 @@ def _to_plain(value: object) -> Any:
     """Convert a value to plain JSON data. What JSON cannot express becomes text."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value
+    if _prompt_of(value) is not None:
+        return render_value(value)
     fields = None if isinstance(value, type) else _record_fields(value)
     if fields is not None:
         return {render_value(name): _to_plain(part) for name, part in fields.items()}

@@ -23,7 +23,7 @@ from ..interface.templates import (
     compile_prompt,
     field_names,
     record_prompt,
-    render_argument,
+    render_value,
 )
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Message, SystemMessage, UserMessage
@@ -99,7 +99,7 @@ class PromptPlan(NamedTuple):
         if self.message_parameter is None:
             return ""
         argument = values[self.message_parameter]
-        return argument.text if isinstance(argument, UserMessage) else render_argument(argument)
+        return argument.text if isinstance(argument, UserMessage) else render_value(argument)
 
     def rendered_examples(self) -> tuple[FewShotExample, ...]:
         """Return the few-shot examples with rendered prompts.
@@ -373,7 +373,7 @@ def _check_parameters(
         if parameter.name == FORMAT_INSTRUCTIONS:
             message = f"a parameter cannot be called {FORMAT_INSTRUCTIONS}; rename it"
             problems.append(DefinitionProblem(qualname, message))
-        for cls in parameter.types:
+        for cls in dict.fromkeys(parameter.parts):
             if isinstance(cls, type):
                 _check_structured_prompt(cls, qualname, problems)
 

@@ -423,6 +423,35 @@ def test_structured_prompts_can_be_looped_over() -> None:
     )
 
 
+SOUP = CreateRecipe("soup", ["tea"])
+SOUP_TEXT = "Create a recipe of a soup that can be prepared using only tea"
+
+
+def test_structured_prompts_in_a_list_are_paragraphs() -> None:
+    class P(Protocol):
+        def ask(self, prompts: list[CreateRecipe]) -> str: ...
+
+    class Q(Protocol):
+        @user_message("Do: {{prompts}}")
+        def ask(self, *prompts: str | CreateRecipe) -> str: ...
+
+    assert (sent(P, [SOUP]), sent(P, [SOUP, SOUP])) == ([SOUP_TEXT], [f"{SOUP_TEXT}\n\n{SOUP_TEXT}"])
+    assert sent(Q, "Hurry.", SOUP) == [f"Do: Hurry.\n\n{SOUP_TEXT}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"first": SOUP}, f'{{"first": "{SOUP_TEXT}"}}'),
+        ([[SOUP]], f'[["{SOUP_TEXT}"]]'),
+        ({SOUP_TEXT}, SOUP_TEXT),
+        ((), ""),
+    ],
+)
+def test_structured_prompts_inside_json_are_texts(value: object, text: str) -> None:
+    assert rendered("{{value}}", value=value) == text
+
+
 def test_one_parameter_takes_text_or_a_structured_prompt() -> None:
     class P(Protocol):
         def ask(self, prompt: str | CreateRecipe) -> str: ...

@@ -612,6 +612,21 @@ def test_a_structured_prompt_with_an_unknown_field_is_reported() -> None:
     )
 
 
+def test_a_structured_prompt_inside_a_list_is_checked() -> None:
+    @structured_prompt("A recipe of {{dsh}}")
+    @dataclass
+    class Recipe:
+        dish: str
+
+    class Cook(Protocol):
+        def cook(self, recipes: list[Recipe | str]) -> str: ...
+
+    assert problems(Cook) == (
+        "Cook.cook, structured prompt Recipe: its template uses {{dsh}}, but its fields are: "
+        "dish; did you mean dish?"
+    )
+
+
 def test_a_structured_prompt_with_bad_syntax_is_reported() -> None:
     @structured_prompt("A recipe of {{dish")
     @dataclass
