@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from itertools import zip_longest
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, cast, get_args
 
 from pydantic_core import to_jsonable_python
+from typing_extensions import TypeVar
 
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.types.target import type_name
@@ -24,11 +25,20 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ToolError
 from ..models.media import Media
-from ..models.messages import AiMessage, Message, ToolCall, UserMessage, message_from_dict, message_to_dict
+from ..models.messages import (
+    AiMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    UserMessage,
+    message_from_dict,
+    message_to_dict,
+)
 from ..models.requests import list_to_messages
 from ..tools.tool import ToolRun
 
-T_co = TypeVar("T_co", covariant=True)
+T_co = TypeVar("T_co", covariant=True, default=None)
+MsgRole: TypeAlias = Literal["user", "assistant", "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +72,38 @@ class Round:
 class Msg(Generic[T_co]):
     """A message from an agent or a user, modelled on AgentScope's Msg.
 
+    Raises ValueError for an unknown role, and TypeError for content that is not text.
+
     Attributes:
         name: The name of the agent or user.
         content: The text.
+        role: "user", "assistant" or "system". The text of a system message is added to the system message
+            of the agent that receives it.
         metadata: The typed value of an agent's reply, or None.
-        role: "user" or "assistant".
         trace: The rounds in which an agent came to its reply. Not compared: messages with the same content
             are equal.
     """
 
     name: str
     content: str
-    metadata: T_co
-    role: Literal["user", "assistant"] = "assistant"
+    role: MsgRole = "assistant"
+    _: KW_ONLY
+    metadata: T_co = field(default=cast(Any, None))  # the default of the type variable
     trace: tuple[Round, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(MsgRole):
+            raise ValueError(f"the role of a Msg is {self.role!r}; it must be user, assistant or system")
+        if not isinstance(self.content, str):
+            raise TypeError(
+                f"the content of a Msg is {type(self.content).__name__}; it must be a str. "
+                "Pass images and other media in a UserMessage"
+            )
 
     @staticmethod
     def of_user(content: str, name: str = "user") -> Msg[None]:
         """Return a message of a user."""
-        return Msg(name, content, None, "user")
+        return Msg(name, content, "user")
 
 
 # A text of the user, a message with media, or the messages since the agent spoke last. A dict has a role and
@@ -93,8 +116,8 @@ AgentInput: TypeAlias = (
 def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
     """Convert the input of an agent to messages for its model.
 
-    The agent's own messages become AI messages, all others user messages. Raises TypeError for other objects,
-    and for dicts of system messages and of tool calls.
+    The agent's own messages become AI messages, those with the role "system" system messages, and all others
+    user messages. Raises TypeError for other objects, and for dicts of tool calls and their results.
     """
     if isinstance(messages, str):
         return (UserMessage(messages),)
@@ -112,6 +135,8 @@ def _to_chat_message(agent: str, message: object) -> Message:
             f"{agent} got {type(message).__name__}; pass a str, a UserMessage, a Msg, a dict with role and "
             "content, or a list of these messages"
         )
+    if message.role == "system":
+        return SystemMessage(message.content)
     is_own = message.name == agent and message.role == "assistant"
     return AiMessage(message.content) if is_own else UserMessage(message.content, message.name)
 
@@ -124,12 +149,24 @@ def _dict_to_chat_message(agent: str, fields: Mapping[str, Any]) -> Message:
     message, speaker = messages[0], fields.get("name") or agent
     if isinstance(message, AiMessage) and not message.tool_calls:
         return message if speaker == agent else UserMessage(message.text, speaker)
-    if not isinstance(message, UserMessage):
+    if not isinstance(message, (UserMessage, SystemMessage)):
         raise TypeError(
-            f"{agent} got a system message or the message of a tool; pass what users and other agents said. "
-            "The agent has its own system_message and tools"
+            f"{agent} got a message with a tool call or its result; pass the messages of users and other "
+            "agents. The agent has its own tools"
         )
     return message
+
+
+def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the system message of an agent, with the texts of all others added, and then the other messages.
+
+    Many providers accept only one system message, and only as the first message.
+    """
+    texts = [message.text for message in messages if isinstance(message, SystemMessage)]
+    if not texts:
+        return (system_message, *messages)
+    others = (message for message in messages if not isinstance(message, SystemMessage))
+    return (SystemMessage("\n\n".join(filter(None, [system_message.text, *texts]))), *others)
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:

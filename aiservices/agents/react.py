@@ -53,6 +53,7 @@ from .message import (
     save_trace,
     to_chat_messages,
     trace_of,
+    with_system_texts,
 )
 
 T = TypeVar("T")
@@ -251,10 +252,10 @@ class ReActAgent:
         return models, toolbox if self.max_rounds > 1 else None  # the only round is for the answer
 
     def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
-        messages = to_chat_messages(self.name, msg)
+        system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
         if self._has_memory:
-            messages = merge_messages(self.name, messages)
-        request = ChatRequest((self._system_message, *messages), self._options)
+            messages = [*merge_messages(self.name, messages)]
+        request = ChatRequest((system, *messages), self._options)
         return plan.invocation(request, CallState(self._budget))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
@@ -298,7 +299,7 @@ class ReActAgent:
     def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
         value = answer.value
         text, metadata = value if isinstance(value, GeneratedResponse) else (str(value), None)
-        return Msg(self.name, text, metadata, trace=trace_of(invocation.state))
+        return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         """An interceptor that rewords the error for too many rounds to name ``max_rounds`` of the agent."""

@@ -144,6 +144,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/agents.md": [
         called("in_stock", article="lamp"),
         called("generate_response", response="Yes, three.", article="lamp", pieces=3),
+        "There are lamps for both of you.",
         "Hello, Tony.",
         "You are Tony.",
     ],

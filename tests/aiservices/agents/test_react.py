@@ -76,7 +76,7 @@ def agent(*replies: ChatReply | str, **settings: Any) -> tuple[ReActAgent, Scrip
 
 def test_plain_text_ends_a_reply_without_output_type() -> None:
     friday, model = agent("Hello.")
-    assert friday.reply("Hi") == Msg("Friday", "Hello.", None)
+    assert friday.reply("Hi") == Msg("Friday", "Hello.")
     assert model.requests == [ChatRequest((SystemMessage("You are Friday."), UserMessage("Hi")))]
 
 
@@ -86,7 +86,7 @@ def test_a_call_of_generate_response_with_a_text_alone_ends_a_reply_without_outp
 ) -> None:
     friday, model = agent(finishes(response="ok"), tools=tools, memory=ChatMemory())
     reply = friday.reply("Hi")
-    assert reply == Msg("Friday", "ok", None)
+    assert reply == Msg("Friday", "ok")
     assert reply.trace == (Round(AiMessage("ok")),)
     friday, model = agent(finishes(response="ok"), "Fine.", tools=tools, memory=ChatMemory())
     friday.reply("Hi")
@@ -96,7 +96,7 @@ def test_a_call_of_generate_response_with_a_text_alone_ends_a_reply_without_outp
 
 def test_a_call_of_generate_response_with_a_value_is_answered_again_without_output_type() -> None:
     friday, model = agent(finishes(response="ok", age=3), "Hello.")
-    assert friday.reply("Hi") == Msg("Friday", "Hello.", None)
+    assert friday.reply("Hi") == Msg("Friday", "Hello.")
     assert model.requests[1].messages[1:] == (
         UserMessage("Hi"),
         UserMessage(
@@ -120,14 +120,14 @@ def test_a_call_of_generate_response_that_cannot_be_read_is_an_error(arguments: 
 def test_a_reply_has_a_text_and_a_typed_value() -> None:
     friday, _ = agent(finishes(response="Ann is thirty.", name="Ann", age=30, mood="sad"))
     reply = friday.reply("Who is Ann?", Person)
-    assert reply == Msg("Friday", "Ann is thirty.", Person(name="Ann", age=30, mood="sad"))
+    assert reply == Msg("Friday", "Ann is thirty.", metadata=Person(name="Ann", age=30, mood="sad"))
 
 
 def test_tools_run_before_generate_response_ends_the_reply() -> None:
     friday, model = agent(
         calls("capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[capital]
     )
-    assert friday.reply("Where?", Point) == Msg("Friday", "Rome.", Point(1, 2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Rome.", metadata=Point(1, 2))
     assert model.requests[1].messages[2:] == (
         calls("capital", country="Italy").message,
         ToolMessage("call_1", "capital", "Rome"),
@@ -187,7 +187,7 @@ def test_a_call_that_breaks_constraints_is_answered_with_its_problems() -> None:
 
 def test_a_missing_response_is_a_problem() -> None:
     friday, model = agent(finishes(x=1), finishes(response="Here.", x=1, y=2))
-    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", metadata=Point(1, 2))
     assert model.requests[1].messages[-1].text.splitlines()[1:3] == [
         "- $.response: the required field 'response' is missing",
         "- $.y: the required field 'y' is missing",
@@ -196,7 +196,7 @@ def test_a_missing_response_is_a_problem() -> None:
 
 def test_plain_text_is_rejected_if_there_is_an_output_type() -> None:
     friday, model = agent("Somewhere.", finishes(response="Here.", x=1, y=2))
-    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", metadata=Point(1, 2))
     assert model.requests[1].messages[-2] == AiMessage("Somewhere.")
 
 
@@ -224,7 +224,7 @@ def test_arguments_that_never_fit_are_an_error_with_all_attempts() -> None:
 
 def test_a_type_without_fields_is_one_parameter() -> None:
     friday, model = agent(finishes(response="Two.", metadata=[1, 2]))
-    assert friday.reply("Which?", list[int]) == Msg("Friday", "Two.", [1, 2])
+    assert friday.reply("Which?", list[int]) == Msg("Friday", "Two.", metadata=[1, 2])
     tooling = model.requests[0].tooling
     assert tooling is not None
     assert tooling.tools[0].parameters["properties"]["metadata"] == {
@@ -237,7 +237,7 @@ def test_each_reply_can_have_another_output_type() -> None:
     friday, _ = agent(finishes(response="a", x=1, y=2), "b", finishes(response="c", name="Ann", age=1))
     assert [friday.reply("?", Point).metadata, friday.reply("?"), friday.reply("?", Person).metadata] == [
         Point(1, 2),
-        Msg("Friday", "b", None),
+        Msg("Friday", "b"),
         Person(name="Ann", age=1),
     ]
 
@@ -245,7 +245,7 @@ def test_each_reply_can_have_another_output_type() -> None:
 def test_a_model_without_tools_is_asked_with_another_strategy() -> None:
     model = ScriptedChatModel(['{"response": "Here.", "x": 1, "y": 2}'], capabilities=Capabilities())
     reply = ReActAgent("Friday", "You are Friday.", model).reply("Where?", Point)
-    assert reply == Msg("Friday", "Here.", Point(1, 2))
+    assert reply == Msg("Friday", "Here.", metadata=Point(1, 2))
     assert model.requests[0].messages[-1].text == (
         "Where?\n\nReply with JSON only, in this form:\n{\n"
         '  "response": string,  // the answer in full, as it is to be read\n'
@@ -255,7 +255,7 @@ def test_a_model_without_tools_is_asked_with_another_strategy() -> None:
 
 def test_another_spelling_of_a_key_is_understood() -> None:
     friday, _ = agent(finishes(Response="Here.", X=1, Y=2))
-    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", metadata=Point(1, 2))
 
 
 def test_areply_can_use_async_tools() -> None:
@@ -263,7 +263,7 @@ def test_areply_can_use_async_tools() -> None:
         calls("slow_capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[slow_capital]
     )
     reply = asyncio.run(friday.areply("Where?", Point))
-    assert reply == Msg("Friday", "Rome.", Point(1, 2))
+    assert reply == Msg("Friday", "Rome.", metadata=Point(1, 2))
     assert [run.text for run in reply.trace[0].runs] == ["Rome"]
 
 
@@ -313,7 +313,7 @@ def test_more_than_max_rounds_is_an_error() -> None:
 
 def test_messages_of_other_agents_have_their_names() -> None:
     friday, model = agent("Fine.")
-    friday.reply([Msg.of_user("Hi", "Ann"), Msg("Friday", "Hello.", None), Msg("Bob", "And I?", 42)])
+    friday.reply([Msg.of_user("Hi", "Ann"), Msg("Friday", "Hello."), Msg("Bob", "And I?", metadata=42)])
     assert model.requests[0].messages[1:] == (
         UserMessage("Hi", "Ann"),
         AiMessage("Hello."),
@@ -338,7 +338,7 @@ def test_a_memory_stores_several_input_messages_as_one() -> None:
     cat = Image.from_url("https://example.org/cat.png")
     friday, model = agent("Tea and coffee.", "Yes.", memory=ChatMemory())
     looks = UserMessage("And this?", contents=(cat,))
-    friday.reply([Msg.of_user("I like tea.", "Ann"), Msg("Friday", "Fine.", None), looks])
+    friday.reply([Msg.of_user("I like tea.", "Ann"), Msg("Friday", "Fine."), looks])
     friday.reply("Sure?")
     said = "Ann: I like tea.\n\nFriday: Fine.\n\nuser: And this?"
     told = model.requests[1].messages
@@ -535,7 +535,7 @@ def test_types_of_every_kind_are_written_and_read(
         AiMessage("", (ToolCall("1", "generate_response", _as_sent(output_type, written, capabilities)),))
     )
     model = ScriptedChatModel([call], capabilities=capabilities)
-    assert ReActAgent("Friday", "", model).reply("?", output_type) == Msg("Friday", "Here.", value)
+    assert ReActAgent("Friday", "", model).reply("?", output_type) == Msg("Friday", "Here.", metadata=value)
 
 
 def _as_sent(output_type: Any, written: str, capabilities: Capabilities) -> str:
@@ -575,7 +575,7 @@ def test_a_provider_that_rejects_tools_is_asked_with_another_strategy() -> None:
     refusal = BadRequestError("tools are not supported", status=400)
     model = ScriptedChatModel([refusal, '{"response": "Here.", "x": 1, "y": 2}'])
     reply = ReActAgent("Friday", "", model).reply("Where?", Point)
-    assert reply == Msg("Friday", "Here.", Point(1, 2))
+    assert reply == Msg("Friday", "Here.", metadata=Point(1, 2))
     assert [one.tooling is None for one in model.requests] == [False, True]
 
 
@@ -586,7 +586,7 @@ def test_a_tool_whose_result_is_the_answer_ends_a_reply_without_output_type() ->
         return "noon"
 
     friday, _ = agent(calls("clock"), calls("clock"), tools=[clock])
-    assert friday.reply("When?") == Msg("Friday", "noon", None)
+    assert friday.reply("When?") == Msg("Friday", "noon")
     with pytest.raises(ToolError) as caught:
         friday.reply("When?", Point)
     assert str(caught.value) == "Friday.reply: the result of clock is not of type Point: 'noon'"
@@ -601,7 +601,7 @@ def test_one_agent_can_reply_to_many_callers_concurrently() -> None:
     async def ask() -> list[Msg[int]]:
         return await asyncio.gather(*[friday.areply(str(number), int) for number in range(5)])
 
-    assert asyncio.run(ask()) == [Msg("Friday", str(number), 2) for number in range(5)]
+    assert asyncio.run(ask()) == [Msg("Friday", str(number), metadata=2) for number in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -644,7 +644,7 @@ def test_a_user_message_can_contain_an_image() -> None:
     friday, model = agent("A cat.", "A dog.")
     seen = UserMessage("What is it?", contents=(Image.from_url("https://example.org/cat.png"),))
     friday.reply(seen)
-    friday.reply([Msg("Bob", "Look:", None), seen])
+    friday.reply([Msg("Bob", "Look:"), seen])
     assert model.requests[0].messages[1:] == (seen,)
     assert model.requests[1].messages[1:] == (UserMessage("Look:", "Bob"), seen)
 
@@ -667,13 +667,49 @@ def test_message_dicts_are_messages_of_users_and_agents() -> None:
     )
 
 
+@pytest.mark.parametrize("memory", [None, ChatMemory()])
+def test_the_texts_of_system_messages_are_added_to_the_system_message(memory: ChatMemory | None) -> None:
+    friday, model = agent("Hi.", memory=memory)
+    friday.reply(
+        [
+            Msg("system", "Be brief.", "system"),
+            Msg("Ann", "Hello.", "user"),
+            {"role": "system", "content": "Be kind."},
+        ]
+    )
+    (system, user) = model.requests[0].messages
+    assert system == SystemMessage("You are Friday.\n\nBe brief.\n\nBe kind.")
+    assert user == UserMessage("Hello.", "Ann")
+
+
+def test_the_third_argument_of_a_message_is_its_role() -> None:
+    assert Msg("user", "介绍下爱因斯坦", "user") == Msg.of_user("介绍下爱因斯坦")
+    assert Msg("Bob", "Hi.") == Msg("Bob", "Hi.", "assistant", metadata=None)
+
+
+def test_an_unknown_role_of_a_message_is_an_error() -> None:
+    role: Any = "robot"
+    with pytest.raises(ValueError, match="role") as caught:
+        Msg("Bob", "Hi.", role)
+    assert str(caught.value) == "the role of a Msg is 'robot'; it must be user, assistant or system"
+
+
+def test_the_content_of_a_message_is_text() -> None:
+    content: Any = [{"type": "text", "text": "Hi."}]
+    with pytest.raises(TypeError) as caught:
+        Msg("Bob", content)
+    assert str(caught.value) == (
+        "the content of a Msg is list; it must be a str. Pass images and other media in a UserMessage"
+    )
+
+
 @pytest.mark.parametrize(
     ("message", "error"),
     [
         (
-            {"role": "system", "content": "s"},
-            "Friday got a system message or the message of a tool; pass what users and other agents said. "
-            "The agent has its own system_message and tools",
+            {"role": "tool", "content": "s", "tool_call_id": "c1", "name": "look"},
+            "Friday got a message with a tool call or its result; pass the messages of users and other "
+            "agents. The agent has its own tools",
         ),
         ({"role": "user"}, "Friday, message 1: its content is NoneType; it must be text or a list of parts"),
     ],

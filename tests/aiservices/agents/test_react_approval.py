@@ -76,7 +76,7 @@ def calls(*named: tuple[str, dict[str, Any]], text: str = "") -> ChatReply:
 LOOK = calls(("look_up", {"order": 17}), text="I look.")
 PAY = calls(("pay_back", {"order": 17, "euros": 40}), text="I pay.")
 DONE = calls(("generate_response", {"response": "Paid.", "order": 17, "euros": 40}))
-ENDED = Msg("Friday", "Paid.", Paid(17, 40.0))
+ENDED = Msg("Friday", "Paid.", metadata=Paid(17, 40.0))
 Goes = Callable[[ReActAgent, SuspendedCall, Mapping[str, bool | str], Any], Msg[Any]]
 
 
@@ -162,7 +162,7 @@ def test_a_reply_may_wait_again_and_again() -> None:
         friday = agent(pay[number], desk=desk)
         error = paused(lambda: friday.resume(state, {error.calls[0].id: True}))  # noqa: B023
     reply = agent("Done.", desk=desk).resume(error.state, {error.calls[0].id: True})
-    assert (reply, desk.paid) == (Msg("Friday", "Done.", None), [1, 2, 3])
+    assert (reply, desk.paid) == (Msg("Friday", "Done."), [1, 2, 3])
     assert [[run.call.arguments for run in one.runs] for one in reply.trace] == [
         ['{"order": 1, "euros": 1}'],
         ['{"order": 2, "euros": 1}'],
