@@ -108,10 +108,8 @@ def _with_messages(messages: tuple[Message, ...]) -> Callable[[ChatRequest], Cha
 def _check_equal(past: tuple[Message, ...]) -> None:
     """Raise AssertionError unless both sides send the same messages."""
 
-    def script() -> ScriptedChatModel:
-        return ScriptedChatModel([ChatReply(AiMessage("", (_CALL,)), FinishReason.TOOL_CALLS), _ANSWER])
-
-    our_model, bare_model = script(), script()
+    tool_call = ChatReply(AiMessage("", (_CALL,)), FinishReason.TOOL_CALLS)
+    our_model, bare_model = ScriptedChatModel([tool_call, _ANSWER]), ScriptedChatModel([_ANSWER, _ANSWER])
     _ours(our_model, past)()
     _bare(bare_model, past)()
     ours, bare = ([request.messages for request in model.requests] for model in (our_model, bare_model))

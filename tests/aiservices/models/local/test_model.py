@@ -151,7 +151,7 @@ class TestConstrainedAnswers:
     def test_an_invalid_schema_is_a_bad_request(self, model: LocalChatModel) -> None:
         wanted = JsonSchemaFormat("answer", {"type": "nonsense"})
         with pytest.raises(BadRequestError) as caught:
-            model.complete(ChatRequest.of("Hi", response_format=wanted))
+            model.complete(ChatRequest((UserMessage("Hi"),), response_format=wanted))  # not checked by ``of``
         assert str(caught.value).startswith("the embedded model smollm2 does not accept the request: ")
         assert "unrecognized type nonsense" in str(caught.value)
 
