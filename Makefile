@@ -9,14 +9,22 @@ install = apt-get install --yes --quiet=2 $(1) >/dev/null 2>&1
 debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && $(install); }; } >/dev/null 2>&1; } \
 	|| echo "$(1) is not installed: the tests that run it are skipped"
 
-.PHONY: demo test check model parts docs bench clean
+.PHONY: demo test test-all check model parts docs bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour $(DEMO_MODEL)
 
 test: check model parts
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term:skip-covered \
-		--cov-fail-under=97
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" --cov \
+		--cov-report=term:skip-covered --cov-fail-under=97
+
+# All tests, also the slow ones, and the property tests again with other random seeds.
+test-all: check model parts
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	@for seed in 1 2 3; do \
+		$(BIN)/python -m pytest --numprocesses auto --dist worksteal --quiet -m hypothesis --hypothesis-seed=$$seed \
+			|| exit 1; \
+	done
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check .

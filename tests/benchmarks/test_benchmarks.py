@@ -135,6 +135,7 @@ def test_parse_stage() -> None:
     assert bool(stage.skipped) == (find_spec("json_repair") is None)
 
 
+@pytest.mark.slow
 def test_scaling() -> None:
     stage = scaling.run(QUICK)
     _well_formed(stage)

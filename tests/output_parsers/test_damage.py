@@ -30,3 +30,12 @@ def test_at_most_one_damaged_text_in_a_thousand_is_read_as_a_wrong_value(summary
 def test_damaged_json_in_chunks_gives_the_same_result_as_at_once(summary: Summary) -> None:
     assert summary.streams >= 300
     assert summary.stream_differences == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_few_of_two_hundred_thousand_damaged_texts_are_read_as_a_wrong_value() -> None:
+    summary = run(200_000, streams=20)
+    assert summary.total(INNER_VALUE) <= 0.0002 * summary.total()
+    assert summary.wrong - summary.total(EXPLAINED) <= 0.001 * summary.total()
+    assert summary.stream_differences == []
