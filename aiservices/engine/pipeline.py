@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import strict_equal
 from output_parsers.types.target import type_name
 
@@ -92,11 +92,13 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     Raises ServiceOutputError if the reply cannot be read.
     """
     state = invocation.state
-    reply, output_format, tool_run = yield from run_tool_loop(invocation)
+    reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
     strategy, reasons, messages = output_format.strategy, output_format.reasons, tuple(state.tool_messages)
-    if tool_run is not None:
-        value = _checked_tool_result(tool_run, invocation)
-        return Answer(value, reply, (), strategy, reasons, messages, tuple(state.tool_runs))
+    if immediate_runs:
+        tool_run = _choose_tool_result(immediate_runs, invocation)
+        # Interceptors find the result that is the answer in the last message.
+        messages = (*(one for one in messages if one != tool_run.message), tool_run.message)
+        return Answer(tool_run.result, reply, (), strategy, reasons, messages, tuple(state.tool_runs))
     try:
         reading = output_format.read(reply)
     except OutputParsingError as error:
@@ -110,20 +112,43 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     )
 
 
-def _checked_tool_result(run: ToolRun, invocation: Invocation) -> Any:
-    """Return the result of a tool as the answer. Raise ToolError if the method has another return type."""
+def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:
+    """Return the tool run whose result is the answer.
+
+    It is the one that has the return type of the method; None is the answer only if all results are None.
+    Raises ToolError if no result has the type, or if several different results have it.
+    """
+    qualname, call = invocation.plan.qualname, runs[-1].call
+    typed = [run for run in runs if _has_return_type(run.result, invocation)]
+    answers = [run for run in typed if run.result is not None] or typed
+    if not answers:
+        expected = type_name(invocation.plan.output_type)
+        results = ", ".join(f"the result of {run.name} is {shorten(repr(run.result), 80)}" for run in runs)
+        raise ToolError(
+            f"{qualname}: a tool must return the answer, of type {expected}; {results}", call=call
+        )
+    answer = answers[-1]
+    if not all(strict_equal(run.result, answer.result) for run in answers):
+        names = " and ".join(dict.fromkeys(run.name for run in answers))
+        raise ToolError(
+            f"{qualname}: the results of {names} differ, and each could be the answer; only one tool that is "
+            "called in a round may be immediate",
+            call=call,
+        )
+    return answer
+
+
+def _has_return_type(result: object, invocation: Invocation) -> bool:
+    """Return True if the result of a tool has the return type of the method."""
     plan = invocation.plan
     parser = plan.output_format.parser
+    if parser is None:  # the method returns the reply of the model itself
+        return isinstance(plan.output_type, type) and isinstance(result, plan.output_type)
     try:
         # A result has the return type if it is equal to what is read after it was written.
-        if parser is None or strict_equal(parser.parse(parser.write(run.result)), run.result):
-            return run.result
+        return strict_equal(parser.parse(parser.write(result)), result)
     except (OutputParsingError, ValueError):
-        pass
-    expected = type_name(plan.output_type)
-    raise ToolError(
-        f"{plan.qualname}: the result of {run.name} is not of type {expected}: {run.result!r}", call=run.call
-    )
+        return False
 
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:

@@ -46,17 +46,17 @@ class ModelResponse(NamedTuple):
 
 
 class ToolLoopResult(NamedTuple):
-    """The outcome of the tool loop: the last reply, or a tool result that is the answer.
+    """The outcome of the tool loop: the last reply, or the tool results of which one is the answer.
 
     Attributes:
         reply: The last reply.
         output_format: How it is read.
-        tool_run: The run of a tool whose result is the answer; None if the reply is the answer.
+        immediate_runs: The runs of tools whose results may be the answer; empty if the reply is the answer.
     """
 
     reply: ChatReply
     output_format: OutputFormat
-    tool_run: ToolRun | None = None
+    immediate_runs: tuple[ToolRun, ...] = ()
 
 
 def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
@@ -99,12 +99,13 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
             # A later request must not contain tool calls without results.
             del messages[message_index:]
             raise
-        tool_run = _immediate_result(runs, toolbox)
-        if tool_run is not None:
+        immediate_runs = _immediate_runs(runs, toolbox)
+        if immediate_runs:
             last_reply = state.attempts[-1].reply if state.attempts else None
             # A resumed call has no attempts, and so no reply.
             reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
-            return ToolLoopResult(reply, state.output_format or invocation.plan.output_format, tool_run)
+            output_format = state.output_format or invocation.plan.output_format
+            return ToolLoopResult(reply, output_format, immediate_runs)
 
 
 def request_model(
@@ -344,13 +345,17 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
     return extended if tools else toolbox
 
 
-def _immediate_result(runs: Sequence[ToolRun], toolbox: Toolbox) -> ToolRun | None:
-    """Return the tool run whose result is the answer; None if the results go back to the model."""
+def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:
+    """Return the tool runs whose results may be the answer; none if all results go back to the model."""
     behaviors = []
     for run in runs:
         if run.error is not None or run.name not in toolbox.tools:
-            return None
+            return ()
         behaviors.append(toolbox.tools[run.name].return_behavior)
+    immediate: list[ToolRun] = []
+    if ReturnBehavior.TO_LLM not in behaviors:
+        pairs = zip(runs, behaviors, strict=True)
+        immediate += [run for run, behavior in pairs if behavior is ReturnBehavior.IMMEDIATE]
     if behaviors[-1] is ReturnBehavior.IMMEDIATE_IF_LAST:
-        return runs[-1]
-    return None if ReturnBehavior.TO_LLM in behaviors else runs[-1]
+        immediate.append(runs[-1])
+    return tuple(immediate)

@@ -589,7 +589,9 @@ def test_a_tool_whose_result_is_the_answer_ends_a_reply_without_output_type() ->
     assert friday.reply("When?") == Msg("Friday", "noon")
     with pytest.raises(ToolError) as caught:
         friday.reply("When?", Point)
-    assert str(caught.value) == "Friday.reply: the result of clock is not of type Point: 'noon'"
+    assert str(caught.value) == (
+        "Friday.reply: a tool must return the answer, of type Point; the result of clock is 'noon'"
+    )
 
 
 def test_one_agent_can_reply_to_many_callers_concurrently() -> None:

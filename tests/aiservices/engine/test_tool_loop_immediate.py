@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from tool_calling import (
@@ -11,6 +11,7 @@ from tool_calling import (
     TOOLS,
     Person,
     PersonService,
+    TextService,
     Unsafe,
     every_call_kind,
     person_service,
@@ -20,10 +21,15 @@ from tool_calling import (
 )
 
 from aiservices import (
+    AiMessage,
     Capabilities,
+    ChatReply,
     Strategy,
+    ToolMessage,
+    UserMessage,
     create,
 )
+from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError
 from aiservices.tools.tool import tool
 
@@ -52,7 +58,6 @@ def test_an_immediate_result_is_the_answer(kind: str) -> None:
     [
         (["now"], True),
         (["last"], True),
-        (["now", "last"], True),
         (["last", "now"], True),
         (["fetch", "now"], False),
         (["now", "fetch"], False),
@@ -78,6 +83,81 @@ def test_when_a_result_is_the_answer(called: list[str], ends: bool) -> None:
     assert [run.name for run in result.tool_runs] == called
 
 
+@every_call_kind
+@pytest.mark.parametrize(
+    "called", [["log", "one", "number"], ["number", "one", "log"], ["one", "one", "same"]]
+)
+def test_the_order_of_immediate_tools_does_not_matter(kind: str, called: list[str]) -> None:
+    tools = [
+        immediate("immediate", "log", None),
+        immediate("immediate", "number", 1),
+        immediate("immediate", "one", "1"),
+        immediate("immediate_if_last", "same", "1"),
+    ]
+    model = strict_provider(tool_calls_reply(*[(name, "{}") for name in called]))
+    assert CALL_KINDS[kind](text_service(model, *tools)) == "1"
+
+
+@every_call_kind
+@pytest.mark.parametrize(
+    ("called", "names"),
+    [
+        (["one", "two"], "one and two"),
+        (["two", "log", "one"], "two and one"),
+        (["one", "last"], "one and last"),
+    ],
+)
+def test_different_results_of_immediate_tools_are_an_error(kind: str, called: list[str], names: str) -> None:
+    tools = [
+        immediate("immediate", "log", None),
+        immediate("immediate", "one", "1"),
+        immediate("immediate", "two", "2"),
+        immediate("immediate_if_last", "last", "3"),
+    ]
+    model = strict_provider(tool_calls_reply(*[(name, "{}") for name in called]))
+    with pytest.raises(ToolError) as caught:
+        CALL_KINDS[kind](text_service(model, *tools))
+    assert str(caught.value).split(": ", 1)[1] == (
+        f"the results of {names} differ, and each could be the answer; only one tool that is called in a round "
+        "may be immediate"
+    )
+
+
+def test_memory_stores_the_result_that_is_the_answer() -> None:
+    memory = ChatMemory()
+    tools = [immediate("immediate", "one", "1"), immediate("immediate", "log", None)]
+    reply = tool_calls_reply(("one", "{}"), ("log", "{}"))
+    service = create(TextService, strict_provider(reply), tools=tools, interceptors=[memory])
+    assert service.ask("x") == "1"
+    assert memory.messages() == (
+        UserMessage("x"),
+        reply.message,
+        ToolMessage("c2", "log", "Done."),
+        ToolMessage("c1", "one", "1"),
+        AiMessage("1"),
+    )
+
+
+def test_none_is_the_answer_if_the_return_type_allows_it() -> None:
+    class Finder(Protocol):
+        def find(self, text: str) -> str | None: ...
+
+    model = strict_provider(tool_calls_reply(("log", "{}")))
+    assert create(Finder, model, tools=[immediate("immediate", "log", None)]).find("x") is None
+
+
+def test_a_method_that_returns_the_reply_takes_no_other_result() -> None:
+    class Replies(Protocol):
+        def ask(self, text: str) -> ChatReply: ...
+
+    model = strict_provider(tool_calls_reply(("now", "{}")))
+    with pytest.raises(ToolError) as caught:
+        create(Replies, model, tools=[immediate("immediate", "now", "x")]).ask("x")
+    assert str(caught.value) == (
+        "Replies.ask: a tool must return the answer, of type ChatReply; the result of now is 'x'"
+    )
+
+
 def test_the_reply_next_to_an_immediate_result_is_the_one_that_called() -> None:
     reply = tool_calls_reply(("now", "{}"), text="I look.")
     result = text_service(strict_provider(reply), immediate("immediate", "now", "x")).told("x")
@@ -93,7 +173,9 @@ def test_an_immediate_result_is_of_the_type_of_the_method() -> None:
     wrong = create(PersonService, model, tools=[immediate("immediate", "now", "Ann")])
     with pytest.raises(ToolError) as caught:
         wrong.find("x")
-    assert str(caught.value) == "PersonService.find: the result of now is not of type Person: 'Ann'"
+    assert str(caught.value) == (
+        "PersonService.find: a tool must return the answer, of type Person; the result of now is 'Ann'"
+    )
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
@@ -108,4 +190,6 @@ def test_an_immediate_tool_that_gives_nothing_has_no_answer() -> None:
         text_service(
             strict_provider(tool_calls_reply(("now", "{}"))), immediate("immediate", "now", None)
         ).ask("x")
-    assert str(caught.value) == "TextService.ask: the result of now is not of type str: None"
+    assert str(caught.value) == (
+        "TextService.ask: a tool must return the answer, of type str; the result of now is None"
+    )
