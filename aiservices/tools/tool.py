@@ -41,8 +41,8 @@ class ReturnBehavior(StrEnum):
             the model.
         IMMEDIATE_IF_LAST: The result is the answer of the method if it is the last call of its round.
 
-    If several results of a round could be the answer, it is the one that has the return type of the method and
-    is not None. Different results of that type raise a ToolError.
+    If several results of a round could be the answer, it is the one that has the return type of the method
+    and is not None. Different results of that type raise a ToolError.
     """
 
     TO_LLM = "to_llm"

@@ -118,8 +118,8 @@ def test_different_results_of_immediate_tools_are_an_error(kind: str, called: li
     with pytest.raises(ToolError) as caught:
         CALL_KINDS[kind](text_service(model, *tools))
     assert str(caught.value).split(": ", 1)[1] == (
-        f"the results of {names} differ, and each could be the answer; only one tool that is called in a round "
-        "may be immediate"
+        f"the results of {names} differ, and each could be the answer; only one tool that is called in a "
+        "round may be immediate"
     )
 
 
