@@ -28,7 +28,7 @@ class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, wh
 
 
 def select_strategies(
-    parser: OutputParser[Any],
+    parser: OutputParser[object],
     capabilities: Capabilities,
     requested: Strategy | None,
     model_name: str,

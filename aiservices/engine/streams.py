@@ -337,7 +337,7 @@ class ItemStream:
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
-        self._reader: ItemReader[Any] | None = None
+        self._reader: ItemReader[object] | None = None
         self._text_of: Callable[[ReplyDelta], str] = str
         self._answers_by_tool = False
         self._item_count = 0
@@ -366,14 +366,14 @@ class ItemStream:
                 yield from items
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
-    def _stop_reading(self, reader: ItemReader[Any], tool_name: str) -> None:
+    def _stop_reading(self, reader: ItemReader[object], tool_name: str) -> None:
         """Ignore the rest of a reply that calls a tool. Raises _ItemError if items were yielded."""
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
             raise self._error(reader.text, [Problem("$", message)], reader)
 
-    def _feed(self, reader: ItemReader[Any], text: str) -> list[Any]:
+    def _feed(self, reader: ItemReader[object], text: str) -> list[object]:
         try:
             return reader.feed(text)
         except OutputParsingError as error:
@@ -381,7 +381,7 @@ class ItemStream:
             item_error.error.__cause__ = error
             raise item_error from error
 
-    def _error(self, text: str, problems: Sequence[Problem], reader: ItemReader[Any]) -> _ItemError:
+    def _error(self, text: str, problems: Sequence[Problem], reader: ItemReader[object]) -> _ItemError:
         qualname, attempts = self._invocation.plan.qualname, self._invocation.state.attempts
         error = ServiceOutputError(qualname, text, problems, attempts)
         error.reply = ChatReply(AiMessage(reader.text), FinishReason.OTHER)

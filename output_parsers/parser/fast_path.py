@@ -33,7 +33,7 @@ _Reader: TypeAlias = Callable[[str], Any]
 _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
-def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None = None) -> _Reader | None:
+def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
     """Return a function that reads exact JSON as a type, and returns NOT_EXACT for any other text.
 
     ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
@@ -59,7 +59,7 @@ def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None 
     return None if validate is None else _reader_with_key_count(validate, node, field)
 
 
-def _reader_with_key_count(validate: Callable[..., Any], node: Node[Any], field: str | None) -> _Reader:
+def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> _Reader:
     """Wrap a validator so that it rejects JSON texts in which a key is unknown or appears twice."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
@@ -118,7 +118,7 @@ class _KeyCountPlan(NamedTuple):
     count_others: Callable[[Any], int] | None = None
 
 
-def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
+def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
     """Return the cheapest plan for computing the number of JSON keys of a value."""
     if node.fixed_keys() is not None:
         return _KeyCountPlan(node.fixed_keys() or 0)

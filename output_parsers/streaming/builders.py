@@ -140,7 +140,7 @@ class MemberSpec(NamedTuple):
         is_hidden: True if the value is shown only with the whole object, because its class may change it.
     """
 
-    node: Node[Any]
+    node: Node[object]
     identity_type: type | None
     read_exact: ReadExact | None
     make_builder: Callable[[str, Cursor], Builder]

@@ -55,7 +55,7 @@ from .builders import (
 from .tokens import StringPrefix, partial_string
 from .views import NO_TAIL, LazyList, LazyObject, Tail
 
-TypeNode: TypeAlias = Node[Any]  # a node of any type
+TypeNode: TypeAlias = Node[object]  # a node of any type
 Check = Callable[[Any, Cursor], object]
 MakeBuilder = Callable[[Cursor], Builder]
 
@@ -320,7 +320,7 @@ class EnvelopeBuilder(Builder):
     The first key decides which of the two it is.
     """
 
-    def __init__(self, factory: BuilderFactory, node: EnvelopeNode[Any], cursor: Cursor) -> None:
+    def __init__(self, factory: BuilderFactory, node: EnvelopeNode[object], cursor: Cursor) -> None:
         self._factory = factory
         self._node = node
         self._cursor = cursor

@@ -27,7 +27,7 @@ class PydanticNode(Node[object]):
 
     prose = True
 
-    def __init__(self, name: str, adapter: TypeAdapter[Any], *, converts: bool = False) -> None:
+    def __init__(self, name: str, adapter: TypeAdapter[object], *, converts: bool = False) -> None:
         self._adapter = adapter
         self._converts = converts
         self._name = name
@@ -68,7 +68,7 @@ class PydanticNode(Node[object]):
 def pydantic_node(target: Target) -> Node[object] | None:
     """Return the parser node for a type that pydantic can validate, or None for other types."""
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(target.annotated)
+        adapter: TypeAdapter[object] = TypeAdapter(target.annotated)
         return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))
     except ImportError as error:  # EmailStr without its package
         raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error
