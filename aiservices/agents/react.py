@@ -35,7 +35,7 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..engine.strategy_selection import StrategyError, select_strategies
-from ..interface.parameters import function_name, is_async, unwrapped
+from ..interface.parameters import function_name, is_async, media_problem, unwrapped
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
@@ -283,6 +283,10 @@ class ReActAgent:
             parser: TypeParser[Any] = (
                 parser_for(str) if output_type is None else generate_response_parser(output_type)
             )
+            problem = media_problem(parser)
+            if problem is not None:
+                message = f"the type {type_name(output_type)}: {problem}"
+                raise DefinitionError([DefinitionProblem(self._qualname, message)])
             routes = tuple(ModelRoute(model, _agent_strategies(parser, model)) for model in self._models)
         except (ResponseFieldError, UnsupportedTypeError, StrategyError) as error:
             raise DefinitionError([DefinitionProblem(self._qualname, str(error))]) from error

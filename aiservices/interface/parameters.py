@@ -11,6 +11,9 @@ from typing import Annotated, Any, NamedTuple, NotRequired, Union, get_origin, g
 
 from pydantic_core import to_json
 
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.types.node import Node, OutputParser
+from output_parsers.types.records import ObjectNode
 from output_parsers.types.target import Description, Target, TypeExpression
 
 from ..models.media import Audio, File, Image
@@ -139,6 +142,30 @@ def _metadata(hint: object) -> tuple[Any, ...]:
 
 def _types(hint: object) -> tuple[Any, ...]:
     return tuple(target.type for target in _members(hint) if target.origin is not Union)
+
+
+def media_problem(parser: OutputParser[Any]) -> str | None:
+    """Return why a model cannot write values of a type, if the type contains media; None if it can."""
+    if not isinstance(parser, TypeParser):
+        return None
+    found = _find_media(parser.node, "", set())
+    if found is None:
+        return None
+    return f"a model writes text, so it cannot write an object of {found}; use str, for example for a URL"
+
+
+def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
+    """Return the first class of media in a type, with its position; None if there are none."""
+    if id(node) in visited:  # the type is recursive
+        return None
+    visited.add(id(node))
+    if not isinstance(node, ObjectNode):
+        parts: Iterable[tuple[str, Node[Any]]] = ((path, part) for part in node.parts)
+    elif node.spec.cls in _MEDIA:
+        return f"{node.name} (in {path})" if path else node.name
+    else:
+        parts = ((f"{node.name}.{name}", part) for name, part in node.nodes.items())
+    return next(filter(None, (_find_media(part, place, visited) for place, part in parts)), None)
 
 
 _INJECTED = (ToolContext, MemoryId, UserName)

@@ -28,7 +28,7 @@ from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..interface.decorators import Declaration, SystemSource, declaration_of
-from ..interface.parameters import Parameter, Role, RoleError, method_parameters
+from ..interface.parameters import Parameter, Role, RoleError, media_problem, method_parameters
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem
@@ -401,13 +401,18 @@ def _find_parser(
 ) -> OutputParser[Any] | None:
     """Return the parser for the return type of a method.
 
-    Returns None if the method returns the reply itself, and adds a problem if no parser supports the type.
+    Returns None if the method returns the reply itself, and adds a problem if no parser supports the type, or
+    if a model cannot write its values.
     """
     output_type: Any = returns.output_type
     if isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return None
     try:
         parser = parsers.parser_for(output_type, namespace=namespace)
+        problem = media_problem(parser)
+        if problem is not None:
+            problems.append(DefinitionProblem(qualname, f"it returns {type_name(output_type)}; {problem}"))
+            return None
         if returns.shape is not ReturnShape.ITEMS:
             return parser
         from output_parsers.streaming import ItemPolicy  # few methods return items

@@ -12,6 +12,7 @@ from typing_extensions import TypeForm
 from output_parsers.parser.registry import parser_for
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
+from output_parsers.types.target import type_name
 
 from ..engine.budget import Budget
 from ..engine.effects import arun, run
@@ -22,6 +23,7 @@ from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
+from ..interface.parameters import media_problem
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
 from ..models.messages import ChatReply
@@ -251,7 +253,12 @@ def _find_parser(
 ) -> OutputParser[Any] | None:
     try:
         if not isinstance(output_type, Mapping):
-            return parser_for(output_type)
+            parser = parser_for(output_type)
+            problem = media_problem(parser)
+            if problem is None:
+                return parser
+            problems.append(DefinitionProblem(qualname, f"the type {type_name(output_type)}: {problem}"))
+            return None
         from output_parsers.json_schema.parser import named_schema, schema_parser
 
         name, description, schema, _ = named_schema(output_type)

@@ -347,6 +347,16 @@ def test_a_memory_stores_several_input_messages_as_one() -> None:
     assert told[1].parts == (said, cat)
 
 
+def test_a_type_with_media_is_a_definition_error() -> None:
+    friday, _ = agent()
+    with pytest.raises(DefinitionError) as caught:
+        friday.reply("Draw.", Image)
+    assert str(caught.value) == (
+        "Friday.reply: the type Image: a model writes text, so it cannot write an object of Image; use str, "
+        "for example for a URL"
+    )
+
+
 def test_a_type_with_a_field_response_is_a_definition_error() -> None:
     class Answer(BaseModel):
         Response: str

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeVar
 
 import pytest
+from pydantic import BaseModel
 
 from aiservices import (
     AiMessage,
     AsyncStream,
+    Audio,
     Capabilities,
     ChatOptions,
     ChatReply,
     DefinitionError,
     History,
+    Image,
     MemoryId,
     Result,
     ScriptedChatModel,
@@ -591,6 +594,36 @@ def test_a_system_message_callable_that_takes_something_else_is_reported() -> No
     assert problems(Judge) == (
         "Judge.good: the function for the system message takes txt, but the parameters "
         "are: text; did you mean text?"
+    )
+
+
+@dataclass
+class Gallery:
+    pictures: list[Image]
+    next: Gallery | None = None
+
+
+class Poster(BaseModel):
+    gallery: Gallery | None
+
+
+def test_a_return_type_with_media_is_reported() -> None:
+    class Draw(Protocol):
+        def draw(self, text: str) -> Image: ...
+
+        def posters(self, text: str) -> Iterator[Poster]: ...
+
+        async def speak(self, text: str) -> Result[dict[str, Audio]]: ...
+
+    advice = "use str, for example for a URL"
+    assert problems(Draw) == (
+        "3 problems:\n"
+        "  - Draw.draw: it returns Image; a model writes text, so it cannot write an object of Image; "
+        f"{advice}\n"
+        "  - Draw.posters: it returns Poster; a model writes text, so it cannot write an object of Image (in "
+        f"Gallery.pictures); {advice}\n"
+        "  - Draw.speak: it returns dict[str, Audio]; a model writes text, so it cannot write an object of "
+        f"Audio; {advice}"
     )
 
 

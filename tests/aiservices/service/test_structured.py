@@ -23,6 +23,7 @@ from aiservices import (
     FallbackChatModel,
     FinishError,
     FinishReason,
+    Image,
     JsonObjectFormat,
     JsonSchemaFormat,
     ModelError,
@@ -362,6 +363,10 @@ def test_problems_are_reported_before_any_request(schema: Any, settings: Any, pr
             "structured: the JSON Schema 'tell_person' is invalid at ",
         ),
         (5, "structured: no parser reads 5; tried: "),
+        (
+            list[Image],
+            "structured: the type list[Image]: a model writes text, so it cannot write an object of Image; ",
+        ),
         (Record("a", 1), "structured: no parser reads Record(name='a', age=1); tried: "),
     ],
 )
