@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ..models.base import ChatModel
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..models.strategy import Strategy
 from .stubs import enclosing_names
@@ -24,6 +25,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__aiservices_declaration__"
 _PROMPT_ATTRIBUTE = "__aiservices_prompt__"
+# The decorators that a method or class can have once, by the field that they set.
+_ONCE = {"user": "user_message", "system": "system_message"}
 # Declarations of classes are not stored as attributes. An attribute would become a member of a Protocol, and
 # isinstance would then require it of the fakes in users' tests.
 _INTERFACES: WeakKeyDictionary[type, Declaration] = WeakKeyDictionary()
@@ -148,7 +151,8 @@ def options(
 ) -> Callable[[Decorated], Decorated]:
     """Set options of the requests for one method, or for all methods of an interface.
 
-    See ``ChatOptions`` for the options that are not listed here.
+    See ``ChatOptions`` for the options that are not listed here. Several ``@options`` of one method are
+    merged; where they set the same option, the upper one applies.
 
     Args:
         model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
@@ -210,6 +214,8 @@ def structured_prompt(
     source = _source("structured_prompt", template, from_file)
 
     def decorate(cls: C) -> C:
+        if _PROMPT_ATTRIBUTE in vars(cls):
+            raise _repeated("structured_prompt", cls)
         setattr(cls, _PROMPT_ATTRIBUTE, source)
         return cls
 
@@ -245,6 +251,13 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
     return TemplateSource(template)
 
 
+def _repeated(decorator: str, decorated: Any) -> DefinitionError:
+    """Return the error for a decorator that a method or class has twice."""
+    name = getattr(decorated, "__qualname__", type(decorated).__name__).rpartition("<locals>.")[2]
+    location = ".".join(name.split(".")[-2:])
+    return DefinitionError([DefinitionProblem(location, f"it has @{decorator} twice; keep one of them")])
+
+
 def _store(declaration: Declaration, decorated: object) -> None:
     if isinstance(decorated, type):
         _INTERFACES[decorated] = declaration
@@ -257,6 +270,11 @@ def _declare(**settings: Any) -> Callable[[Decorated], Decorated]:
 
     def decorate(decorated: Decorated) -> Decorated:
         earlier = declaration_of(decorated)
+        # A class may replace the system message that it inherits.
+        own = _INTERFACES.get(decorated, Declaration()) if isinstance(decorated, type) else earlier
+        for name, decorator in _ONCE.items():
+            if name in settings and getattr(own, name) is not None:
+                raise _repeated(decorator, decorated)
         local_names = enclosing_names(frame, decorated)
         changes = {name: value for name, value in settings.items() if value is not None}
         if "options" in changes:

@@ -11,6 +11,7 @@ import pytest
 
 from aiservices import (
     ChatOptions,
+    DefinitionError,
     ScriptedChatModel,
     Strategy,
     options,
@@ -73,6 +74,52 @@ def test_repeated_options_are_merged_and_the_upper_decorator_wins() -> None:
     def ask(self: object) -> bool: ...
 
     assert declaration_of(ask).options == ChatOptions(temperature=0.0, seed=1, max_tokens=5)
+
+
+def test_a_second_user_message_is_an_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+
+        class Desk(Protocol):
+            @user_message("Answer {{text}}")
+            @system_message("Be brief.")
+            @user_message("Translate {{text}}")
+            def ask(self, text: str) -> str: ...
+
+    assert str(caught.value) == "Desk.ask: it has @user_message twice; keep one of them"
+
+
+def test_a_second_system_message_is_an_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+
+        @system_message("Be brief.")
+        @system_message("Be kind.")
+        class Desk(Protocol): ...
+
+    assert str(caught.value) == "Desk: it has @system_message twice; keep one of them"
+
+
+def test_a_second_structured_prompt_is_an_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+
+        @structured_prompt("Cook {{dish}}.")
+        @structured_prompt("Bake {{dish}}.")
+        @dataclass
+        class Recipe:
+            dish: str
+
+    assert str(caught.value) == "Recipe: it has @structured_prompt twice; keep one of them"
+
+
+def test_a_child_class_replaces_the_structured_prompt_of_its_parent() -> None:
+    @structured_prompt("Cook {{dish}}.")
+    @dataclass
+    class Recipe:
+        dish: str
+
+    @structured_prompt("Bake {{dish}}.")
+    class Cake(Recipe): ...
+
+    assert structured_prompt_of(Cake) == TemplateSource("Bake {{dish}}.")
 
 
 def test_a_decorator_can_be_kept_and_used_again() -> None:
