@@ -96,9 +96,8 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     strategy, reasons, messages = output_format.strategy, output_format.reasons, tuple(state.tool_messages)
     if immediate_runs:
         tool_run = _choose_tool_result(immediate_runs, invocation)
-        # Interceptors find the result that is the answer in the last message.
-        messages = (*(one for one in messages if one != tool_run.message), tool_run.message)
-        return Answer(tool_run.result, reply, (), strategy, reasons, messages, tuple(state.tool_runs))
+        tool_runs = tuple(state.tool_runs)
+        return Answer(tool_run.result, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
     try:
         reading = output_format.read(reply)
     except OutputParsingError as error:

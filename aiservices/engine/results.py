@@ -75,6 +75,7 @@ class Answer:
         messages: The messages that followed the request: tool calls, their results, and the reply.
         tool_runs: The tool calls that were executed.
         sources: The texts that an interceptor added to the prompt.
+        tool_run: The tool call whose result is the value; None if the value was read from the reply.
     """
 
     value: Any
@@ -85,6 +86,7 @@ class Answer:
     messages: tuple[Message, ...] = ()
     tool_runs: tuple[ToolRun, ...] = ()
     sources: tuple[Any, ...] = ()
+    tool_run: ToolRun | None = None
 
     def result(self, attempts: list[Attempt], seconds: float) -> Result[Any]:
         """Convert the answer to a Result with the attempts and the duration of the call."""

@@ -11,7 +11,7 @@ from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import strict_equal
 
 from ..models.errors import ServiceOutputError
-from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolMessage
+from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from .effects import Flow, astream, stream
 from .events import AttemptStarted, ToolFinished, ToolStarted
 from .output_format import OutputFormat
@@ -328,8 +328,7 @@ class TextChunks:
 
     def _was_streamed(self, answer: Answer) -> bool:
         """Return True if the text of the answer was already yielded in chunks."""
-        is_tool_result = bool(answer.messages) and isinstance(answer.messages[-1], ToolMessage)
-        return self._state.text_streamed and not is_tool_result
+        return self._state.text_streamed and answer.tool_run is None
 
 
 class ItemStream:

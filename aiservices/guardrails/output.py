@@ -155,7 +155,7 @@ def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
 def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
     """Return the messages that show the model its rejected answer and tell it what is wrong."""
     messages = answer.messages
-    if messages and isinstance(messages[-1], ToolMessage):
+    if answer.tool_run is not None:
         return (*messages[len(_tool_rounds(messages)) :], UserMessage(feedback))
     calls = answer.reply.message.tool_calls
     if calls and calls[0].arguments == text:
@@ -219,7 +219,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
     """Return the format that reads the value from the reply, or None if the value is not from the reply."""
     output_format = invocation.state.output_format
-    if output_format is None or (answer.messages and isinstance(answer.messages[-1], ToolMessage)):
+    if output_format is None or answer.tool_run is not None:
         return None
     try:
         return output_format if strict_equal(output_format.read(answer.reply).value, answer.value) else None
@@ -274,8 +274,12 @@ def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
     """Return the answer with another reply and the value that was read from it."""
     messages = answer.messages
-    if messages and isinstance(messages[-1], ToolMessage):  # the result of a tool is the answer
-        messages = (*messages[:-1], replace(messages[-1], text=text))
+    if answer.tool_run is not None:
+        call_id = answer.tool_run.call.id
+        messages = tuple(
+            replace(one, text=text) if isinstance(one, ToolMessage) and one.call_id == call_id else one
+            for one in messages
+        )
         return replace(answer, value=reading.value, coercions=reading.coercions, messages=messages)
     messages = (*messages[:-1], reply.message) if messages else ()
     return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, messages=messages)

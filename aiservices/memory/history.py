@@ -101,9 +101,12 @@ def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
     if isinstance(last, AiMessage) and last.tool_calls:
         by_tool = answer.strategy is Strategy.OUTPUT_TOOL or not last.text
         return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments if by_tool else last.text))
-    if isinstance(last, ToolMessage):
-        return (*question, *messages, AiMessage(last.text))
-    return (*question, *messages)
+    if answer.tool_run is None:
+        return (*question, *messages)
+    call_id = answer.tool_run.call.id
+    # not the text of the run, because an interceptor may have replaced it in the message
+    results = (one for one in messages if isinstance(one, ToolMessage) and one.call_id == call_id)
+    return (*question, *messages, *(AiMessage(one.text) for one in results))
 
 
 _STATE_KEY = "memory.sent"  # part of stored states, so it must not change

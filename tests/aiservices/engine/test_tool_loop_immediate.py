@@ -132,8 +132,8 @@ def test_memory_stores_the_result_that_is_the_answer() -> None:
     assert memory.messages() == (
         UserMessage("x"),
         reply.message,
-        ToolMessage("c2", "log", "Done."),
         ToolMessage("c1", "one", "1"),
+        ToolMessage("c2", "log", "Done."),
         AiMessage("1"),
     )
 
