@@ -20,9 +20,9 @@ from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import Problem, UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
-from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of
+from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of, with_description
 from output_parsers.types.records import normalize_key
-from output_parsers.types.target import Description, Target, type_name
+from output_parsers.types.target import Target, type_name
 
 from ..engine.approval import SuspendedCall
 from ..engine.budget import Budget
@@ -537,7 +537,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
     """Parses the arguments of the tool ``generate_response``."""
 
     def __init__(self, node: _GenerateResponseNode) -> None:
-        super().__init__(Target(Any, (Description(_DESCRIPTION),), alias=GENERATE_RESPONSE), node)
+        super().__init__(Target(Any, alias=GENERATE_RESPONSE), node)
 
     @cached_property
     def plain_text(self) -> bool:
@@ -560,12 +560,13 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         fields = _resolve(self._record.schema(definitions), definitions)
         response = {"type": "string", "description": _RESPONSE_DESCRIPTION}
-        return {
+        schema = {
             **{key: value for key, value in fields.items() if key != "title"},
             "type": "object",
             "properties": {_RESPONSE: response, **fields.get("properties", {})},
             "required": [_RESPONSE, *fields.get("required", ())],
         }
+        return with_description(schema, _DESCRIPTION)  # not in the hint: it is about the tool
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         rows = self._record.hint((*enclosing, self))[1:-1].strip("\n")  # without the braces

@@ -646,7 +646,11 @@ class SchemaTree:
         all_of = schema.get("allOf", ())
         if alternatives and not all_of:
             options = tuple(self._node(option, followed, name) for option in alternatives)
-            return options[0] if len(options) == 1 else AlternativesNode(options, self._check.of(schema))
+            if len(options) == 1:
+                return options[0]
+            union = AlternativesNode(options, self._check.of(schema))
+            union.part_descriptions = tuple(map(_description_of, alternatives))
+            return union
         if len(all_of) == 1 and not alternatives:
             return self._node(all_of[0], followed, name)
         return JsonNode() if not schema.keys() - _ANNOTATIONS else self._not_in_hint()
@@ -673,7 +677,9 @@ class SchemaTree:
             items = schema.get("items", True)
             self.hint_is_complete &= not isinstance(items, list)
             alike = isinstance(items, dict) and "prefixItems" not in schema
-            return ListNode(self._node(items) if alike else JsonNode(), list, exact=False)
+            array = ListNode(self._node(items) if alike else JsonNode(), list, exact=False)
+            array.part_descriptions = (_description_of(items),)
+            return array
         if kind == "object":
             return self._object(schema, name)
         make = _SCALARS.get(kind)
@@ -688,7 +694,9 @@ class SchemaTree:
         others = schema.get("additionalProperties", True)
         if not properties and others is not False:
             alike = isinstance(others, dict) and "patternProperties" not in schema
-            return DictNode(TextNode(), self._node(others) if alike else JsonNode(), dict)
+            mapping = DictNode(TextNode(), self._node(others) if alike else JsonNode(), dict)
+            mapping.part_descriptions = (None, _description_of(others))
+            return mapping
         self.hint_is_complete &= not isinstance(others, dict)
         required = schema.get("required")
         names = frozenset(required if isinstance(required, list) else ())
@@ -699,8 +707,14 @@ class SchemaTree:
         node = PropertiesNode(_class_name(title or name), fields, "forbid" if closed else "allow")
         for key, part in properties.items():
             node.nodes[key] = self._node(part)
-            node.descriptions[key] = part.get("description") if isinstance(part, dict) else None
+            node.descriptions[key] = _description_of(part)
         return node
+
+
+def _description_of(schema: object) -> str | None:
+    """Return the description of a JSON Schema; None if it has none."""
+    description = schema.get("description") if isinstance(schema, dict) else None
+    return description if isinstance(description, str) else None
 
 
 _IMPLIED = (("properties", "object"), ("items", "array"), ("prefixItems", "array"))

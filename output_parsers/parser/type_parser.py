@@ -23,7 +23,15 @@ from ..result.reading import (
 )
 from ..types.choices import ChoiceNode
 from ..types.constraints import ConstrainedNode
-from ..types.node import CustomNode, JsonSchema, Node, OutputParser, schema_of, with_description
+from ..types.node import (
+    CustomNode,
+    JsonSchema,
+    Node,
+    OutputParser,
+    described_hint,
+    schema_of,
+    with_description,
+)
 from ..types.records import UNKNOWN_KEY_RULE, EnvelopeNode
 from ..types.scalars import TextNode
 from ..types.target import Target
@@ -109,7 +117,7 @@ class TypeParser(Generic[T]):
     @property
     def hint(self) -> str:
         """A short description of the expected reply for a prompt, in a notation like TypeScript."""
-        return self._read_node.hint()
+        return described_hint(self._read_node.hint(), self._target.description)
 
     def format_instructions(self) -> str:
         """Return the part of a prompt that asks the model to reply in the format of this type.

@@ -318,7 +318,9 @@ class ItemListParser(TypeParser[list[Any]]):
             field: The key of the envelope that contains the list; None if the list has no envelope.
         """
         target = Target(list[Any], alias=f"list[{item.name}]")
-        super().__init__(target, ListNode(item.node, list, exact=False), field=field)
+        node = ListNode(item.node, list, exact=False)
+        node.part_descriptions = (item.target.description,)
+        super().__init__(target, node, field=field)
         self._item = item
         self._policy = policy
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 from ..json.result import is_non_finite
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
 from ..result.reading import Cursor, Json, dump_json
-from .node import Definitions, JsonSchema, Node
-from .target import Target, attribute_docs
+from .node import Definitions, JsonSchema, Node, described_hint, with_description
+from .target import Target, attribute_docs, class_docstring
 
 T = TypeVar("T")
 
@@ -24,27 +24,31 @@ class ChoiceNode(Node[T]):
     Attributes:
         choices: The values with their labels and aliases.
         name: The name of the type.
+        description: The explanation of the type for the model.
     """
 
     prose = True
 
-    def __init__(self, name: str, choices: Sequence[Choice[T]], *, exact: bool) -> None:
+    def __init__(
+        self, name: str, choices: Sequence[Choice[T]], *, exact: bool, description: str | None = None
+    ) -> None:
         self.choices = ChoiceMatcher(choices)
         self.exact = exact
         labels = ", ".join(_as_hint(choice) for choice in choices[:20])  # keeps error messages short
         self.kind = f"one of {labels}" if len(choices) > 1 else labels
         self.name = name
+        self.description = description
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         values = [_json_of(choice) for choice in self.choices.choices]
         kinds = {_json_type(value) for value in values}
         schema: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
         schema |= {"const": values[0]} if len(values) == 1 else {"enum": values}
-        comments = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
-        return {**schema, "description": "; ".join(comments)} if comments else schema
+        return with_description(schema, _meanings(self.choices.choices, self.description))
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return " | ".join(_as_hint(choice) for choice in self.choices.choices)
+        labels = " | ".join(_as_hint(choice) for choice in self.choices.choices)
+        return described_hint(labels, _meanings(self.choices.choices, self.description, quotes=True))
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, str):
@@ -142,16 +146,24 @@ class FlagNode(Node[Flag]):
 
     def __init__(self, cls: type[Flag]) -> None:
         self._cls = cls
-        self._choices = ChoiceMatcher([Choice(str(member.name), member) for member in cls])
+        docs = attribute_docs(cls)
+        members = [(str(member.name), member) for member in cls]
+        choices = [Choice(name, member, (), docs.get(name)) for name, member in members]
+        self._choices = ChoiceMatcher(choices)
+        self._description = class_docstring(cls)
         labels = ", ".join(choice.label for choice in self._choices.choices)
         self.kind = f"an array of {labels}"
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        names = [choice.label for choice in self._choices.choices]
-        return {"type": "array", "items": {"type": "string", "enum": names}}
+        choices = self._choices.choices
+        items: JsonSchema = {"type": "string", "enum": [choice.label for choice in choices]}
+        schema: JsonSchema = {"type": "array", "items": with_description(items, _meanings(choices))}
+        return with_description(schema, self._description)
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return f"[{' | '.join(_as_hint(choice) for choice in self._choices.choices)}, ...]"
+        choices = self._choices.choices
+        item = described_hint(" | ".join(map(_as_hint, choices)), _meanings(choices, quotes=True))
+        return described_hint(f"[{item}, ...]", self._description)
 
     def read(self, data: Json, cursor: Cursor) -> Flag:
         if isinstance(data, str):
@@ -196,7 +208,6 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
     """
     members = list(cls)
     by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
-    docs = attribute_docs(cls)
     choices = []
     for member in members:
         label = member.value if by_value else member.name
@@ -204,10 +215,15 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
         aliases = [*names, f"{cls.__name__}.{member.name}"]
         if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
             aliases.append(str(member.value))
-        own = getattr(member, "description", None)
-        description = own if isinstance(own, str) else docs.get(member.name)
-        choices.append(Choice(label, member, tuple(a for a in aliases if a != label), description))
+        aliases = [alias for alias in aliases if alias != label]
+        choices.append(Choice(label, member, tuple(aliases), _member_description(member)))
     return choices
+
+
+def _member_description(member: Enum) -> str | None:
+    """Return the attribute ``description`` of an enum member, else the docstring under the member."""
+    own = getattr(member, "description", None)
+    return own if isinstance(own, str) else attribute_docs(type(member)).get(member.name)
 
 
 def _json_of(choice: Choice[Any]) -> Json:
@@ -230,6 +246,18 @@ def _as_hint(choice: Choice[Any]) -> str:
     return str(value) if isinstance(value, bytes) else dump_json(value)
 
 
+def _meanings(choices: Sequence[Choice[Any]], description: str | None = None, *, quotes: bool = False) -> str:
+    """Return the description of a type and those of its choices as one text.
+
+    With ``quotes`` the choices are written as in a hint.
+    """
+    labels = ((_as_hint(choice) if quotes else choice.label, choice.description) for choice in choices)
+    meanings = [f"{label}: {meaning}" for label, meaning in labels if meaning]
+    if not meanings:
+        return description or ""
+    return "; ".join(text.strip().removesuffix(".") for text in (description or "", *meanings) if text)
+
+
 def _json_type(value: Json) -> str:
     if value is None:
         return "null"
@@ -250,7 +278,7 @@ def choice_node(target: Target) -> Node[object] | None:
     if isinstance(tp, type) and issubclass(tp, Enum) and len(tp) > 0:
         choices = choices_of(tp)
         exact = all(choice.label == choice.value.value for choice in choices)
-        return ChoiceNode(tp.__name__, choices, exact=exact)
+        return ChoiceNode(tp.__name__, choices, exact=exact, description=class_docstring(tp))
     return None
 
 
@@ -265,6 +293,7 @@ def _literal(values: tuple[object, ...]) -> Node[object]:
             # Literal[True] accepts the same words as bool.
             bool_choice = _TRUE if value else _FALSE
             aliases, standalone = bool_choice.aliases, bool_choice.standalone_aliases
-        choices.append(Choice(label, value, aliases, standalone_aliases=standalone))
+        description = _member_description(value) if isinstance(value, Enum) else None
+        choices.append(Choice(label, value, aliases, description, standalone))
     exact = all(type(value) is str for value in values)  # pydantic accepts true and 1.0 for Literal[1]
     return ChoiceNode("literal", choices, exact=exact)

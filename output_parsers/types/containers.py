@@ -60,10 +60,11 @@ class ListNode(Node[Any]):
         return (self.item,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {"type": "array", "items": self.item.schema(definitions)}
+        (items,) = self.part_schemas(definitions)
+        return {"type": "array", "items": items}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return f"[{self.item.hint((*enclosing, self))}, ...]"
+        return f"[{', '.join(self.part_hints(enclosing))}, ...]"
 
     def read(self, data: Json, cursor: Cursor) -> object:
         data = parse_json_string(data, "[", cursor)
@@ -136,12 +137,12 @@ class TupleNode(Node[tuple[object, ...]]):
         return self.items
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        items = [item.schema(definitions) for item in self.items]
+        items = self.part_schemas(definitions)
         schema: JsonSchema = {"type": "array", "minItems": len(items), "maxItems": len(items)}
         return {**schema, "prefixItems": items, "items": False} if items else schema
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return f"[{', '.join(item.hint((*enclosing, self)) for item in self.items)}]"
+        return f"[{', '.join(self.part_hints(enclosing))}]"
 
     def read(self, data: Json, cursor: Cursor) -> tuple[object, ...]:
         data = parse_json_string(data, "[", cursor)
@@ -171,16 +172,24 @@ def sequence_node(target: Target, build: Build) -> Node[object] | None:
         if not args and target.type is not tuple:  # tuple[()], the type of the empty tuple
             return TupleNode(())
         if not args or args[-1] is ...:
-            return ListNode(_item(target, args, build), tuple, exact=True)
-        return TupleNode(tuple(build(target.child(arg)) for arg in args))
+            return _list_node(target, tuple, build, exact=True)
+        items = [target.child(arg) for arg in args]
+        node = TupleNode(tuple(map(build, items)))
+        node.part_descriptions = tuple(item.description for item in items)
+        return node
     make = _MAKERS.get(origin)
     if make is None:
         return None
-    return ListNode(_item(target, args, build), make, exact=origin in (list, set, frozenset))
+    return _list_node(target, make, build, exact=origin in (list, set, frozenset))
 
 
-def _item(target: Target, args: tuple[object, ...], build: Build) -> Node[object]:
-    return build(target.child(args[0] if args else Any))
+def _list_node(
+    target: Target, make: Callable[[Iterable[Any]], object], build: Build, *, exact: bool
+) -> ListNode:
+    item = target.child(target.args[0] if target.args else Any)
+    node = ListNode(build(item), make, exact=exact)
+    node.part_descriptions = (item.description,)
+    return node
 
 
 _MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections.abc.MutableMapping}
@@ -208,17 +217,19 @@ class DictNode(Node[dict[Any, Any]]):
         return (self.key, self.value)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        schema: JsonSchema = {"type": "object", "additionalProperties": self.value.schema(definitions)}
-        keys = self.key.schema(definitions)
+        keys, values = self.part_schemas(definitions)
+        names: JsonSchema = {}
         # JSON keys are strings, so the members of an enum of keys are written as strings too
         if "enum" in keys or "const" in keys:
-            values = keys.get("enum") or [keys["const"]]
-            schema["propertyNames"] = {"enum": [v if isinstance(v, str) else dump_json(v) for v in values]}
-        return schema
+            members = keys.get("enum") or [keys["const"]]
+            names["enum"] = [v if isinstance(v, str) else dump_json(v) for v in members]
+        if "description" in keys:
+            names = {**(names or {"type": "string"}), "description": keys["description"]}
+        schema: JsonSchema = {"type": "object", "additionalProperties": values}
+        return {**schema, "propertyNames": names} if names else schema
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        enclosing = (*enclosing, self)
-        return f"{{{self.key.hint(enclosing)}: {self.value.hint(enclosing)}, ...}}"
+        return f"{{{': '.join(self.part_hints(enclosing))}, ...}}"
 
     def read(self, data: Json, cursor: Cursor) -> dict[Any, Any]:
         data = parse_json_string(data, "{", cursor)
@@ -299,4 +310,7 @@ def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Nod
         return None
     key, value = target.args or (str, Any)
     make = collections.OrderedDict if target.origin is collections.OrderedDict else dict
-    return DictNode(build(target.child(key)), build(target.child(value)), make)
+    parts = target.child(key), target.child(value)
+    node = DictNode(build(parts[0]), build(parts[1]), make)
+    node.part_descriptions = (parts[0].description, parts[1].description)
+    return node

@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic_core import to_jsonable_python
@@ -36,6 +37,8 @@ class Node(ABC, Generic[T_co]):
         prose: A whole reply in prose can be read as a value.
         any_text: Every text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
+        part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
+            has one.
     """
 
     kind: str
@@ -43,6 +46,7 @@ class Node(ABC, Generic[T_co]):
     prose: bool = False
     any_text: bool = False
     named: bool = False
+    part_descriptions: tuple[str | None, ...] = ()
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
@@ -62,6 +66,20 @@ class Node(ABC, Generic[T_co]):
 
         ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
         """
+
+    def part_schemas(self, definitions: Definitions) -> list[JsonSchema]:
+        """Return the JSON Schemas of the parts, with their descriptions."""
+        return [
+            with_description(part.schema(definitions), description)
+            for part, description in zip_longest(self.parts, self.part_descriptions)
+        ]
+
+    def part_hints(self, enclosing: tuple[Node[object], ...]) -> list[str]:
+        """Return the hints of the parts, with their descriptions."""
+        return [
+            described_hint(part.hint((*enclosing, self)), description)
+            for part, description in zip_longest(self.parts, self.part_descriptions)
+        ]
 
     @abstractmethod
     def read(self, data: Json, cursor: Cursor) -> T_co:
@@ -248,6 +266,12 @@ def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
     inner = schema.get("description")
     both = f"{description} ({inner})" if inner and inner != description else description
     return {**schema, "description": both}
+
+
+def described_hint(hint: str, description: str | None) -> str:
+    """Return a hint for a prompt, followed by a description in parentheses."""
+    text = " ".join((description or "").split())
+    return f"{hint} ({text})" if text else hint
 
 
 _STRICT_KEYWORDS = frozenset(

@@ -57,10 +57,10 @@ class UnionNode(Node[object]):
         return self.options
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {"anyOf": [option.schema(definitions) for option in self.options]}
+        return {"anyOf": self.part_schemas(definitions)}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return " | ".join(option.hint((*enclosing, self)) for option in self.options)
+        return " | ".join(self.part_hints(enclosing))
 
     def read(self, data: Json, cursor: Cursor) -> object:
         if not isinstance(data, (dict, list)):
@@ -242,5 +242,7 @@ def union_node(target: Target, build: Build) -> Node[object] | None:
         return None
     discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
     tag = next((tag for tag in discriminators if isinstance(tag, str)), None)
-    options = tuple(build(target.child(arg)) for arg in target.args)
-    return UnionNode(options, tag)
+    options = [target.child(arg) for arg in target.args]
+    node = UnionNode(tuple(map(build, options)), tag)
+    node.part_descriptions = tuple(option.description for option in options)
+    return node

@@ -105,7 +105,7 @@ class Tree(RootModel[dict[str, "Tree"]]):
             "{\n"
             '  "name": string,\n'
             '  "boss"?: Person | null,  // if any\n'
-            '  "team"?: [Person, ...],\n'
+            '  "team"?: [Person (a colleague), ...],\n'
             "}",
         ),
         (Tree, "Reply with JSON only, in this form:\n{string: Tree, ...}"),

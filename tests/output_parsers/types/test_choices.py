@@ -133,7 +133,8 @@ def test_a_member_is_read_by_its_name_its_value_and_its_label(tp: Any, text: str
 
 @pytest.mark.parametrize("tp", [Color, Priority, Level, Mood, Odd, Rate])
 def test_the_text_that_a_prompt_shows_for_a_member_is_read_as_that_member(tp: type[enum.Enum]) -> None:
-    for label, member in zip(parser_for(tp).hint.split(" | "), tp, strict=True):
+    labels, _, _ = parser_for(tp).hint.partition(" (")  # without the meanings
+    for label, member in zip(labels.split(" | "), tp, strict=True):
         assert parse(tp, label) is member
         assert parse(tp, label.strip('"'), leniency=Leniency.NONE) is member
         assert parse(list[tp], f"[{label}]") == [member]
@@ -264,7 +265,7 @@ def test_members_carry_their_descriptions_into_the_schema() -> None:
     assert parser_for(Priority).schema == {
         "type": "string",
         "enum": ["HIGH", "LOW"],
-        "description": "HIGH: very urgent; LOW: can wait",
+        "description": "How urgent it is; HIGH: very urgent; LOW: can wait",
     }
 
 

@@ -635,7 +635,7 @@ def test_private_names_validators_and_converters_of_an_attrs_class_are_honored()
     assert parse(Account, '{"owner": "Ann", "balance": 1, "cents": -5}') == Account("Ann", 1, 5)
     assert list(properties(Account)) == ["_owner", "balance", "cents"]
     assert problem(Account, '{"_owner": "Ann", "balance": -1}') == (
-        "$: Account refuses the values: 'balance' must be >= 0: -1, found an object with _owner, balance"
+        "$.balance: input should be greater than or equal to 0, found -1"
     )
 
 
