@@ -11,7 +11,7 @@ _NAMES = {
         "Coercion Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
         "ParserFactory ParserRegistry Problem Reading Target UnsupportedTypeError"
     ),
-    ".engine.approval": "ApprovalRequiredError SuspendedCall",
+    ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price",
     ".engine.events": (
         "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "

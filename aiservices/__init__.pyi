@@ -17,6 +17,7 @@ from output_parsers import (
 )
 
 from .engine.approval import (
+    AlreadyResumedError as AlreadyResumedError,
     ApprovalRequiredError as ApprovalRequiredError,
     SuspendedCall as SuspendedCall,
 )

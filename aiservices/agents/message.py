@@ -219,9 +219,10 @@ def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals
         raise ValueError(
             f"the suspended call belongs to the service method {state.qualname}, not to an agent"
         )
-    if saved["form"] != _output_type_name(plan):
+    output_type, _ = invocation.stored_data(_STATE_KEY, _saved_from_dict) or ("", ())
+    if output_type != _output_type_name(plan):
         raise ValueError(
-            f"{plan.qualname}: the suspended reply returns {saved['form']}, not {_output_type_name(plan)}; "
+            f"{plan.qualname}: the suspended reply returns {output_type}, not {_output_type_name(plan)}; "
             "pass the output_type of the reply"
         )
     return invocation
@@ -291,9 +292,15 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
     return data
 
 
+def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
+    """Return the name of the output type and the rounds that ``save_trace`` stored."""
+    return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
+
+
 def _round_from_dict(data: Mapping[str, Any]) -> Round:
     message = message_from_dict(data["message"])
-    assert isinstance(message, AiMessage), "_round_to_dict writes AI messages only"
+    if not isinstance(message, AiMessage):
+        raise ValueError("the message of a round is not an AI message")
     return Round(message, tuple(map(_run_from_dict, data["runs"])), data["problem"])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
 from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError
@@ -22,6 +22,7 @@ from .budget import Budget
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
+T = TypeVar("T")
 RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
@@ -89,6 +90,7 @@ class CallState:
             contains.
         earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
         interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
+        suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
     """
 
     budget: Budget
@@ -105,6 +107,7 @@ class CallState:
     resumed_messages: int = 0
     earlier_requests: int = 0
     interceptor_data: dict[str, Any] = field(default_factory=dict)
+    suspended_id: str = ""
 
     @property
     def seconds(self) -> float:
@@ -239,6 +242,22 @@ class Invocation:
         if not messages:
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
+
+    def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
+        """Return what an interceptor stored before the call waited for approval; None if nothing is stored.
+
+        ``read`` converts it from JSON. If that fails, the state is damaged, and ValueError is raised.
+        """
+        data = self.state.interceptor_data
+        if name not in data:
+            return None
+        try:
+            return read(data[name])
+        except Exception as error:  # the data may be any JSON
+            raise ValueError(
+                f"{self.plan.qualname}: the suspended call is damaged: "
+                f'$.kept["{name}"] is not what was stored there: {error!r}'
+            ) from error
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
         """Return a copy with one more function that may change each request before it is sent."""

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
+from ..engine.approval import AlreadyResumedError
 from ..engine.effects import Flow, Run, Sleep
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.messages import Message, SystemMessage, UserMessage, message_from_dict, message_to_dict
+from ..models.messages import Message, SystemMessage, UserMessage, message_to_dict
 from .conversation_lock import ConversationLocks, MemoryBusyError, Ticket, locks_of
 from .history import (
     Exchange,
@@ -22,9 +23,16 @@ from .history import (
     join_exchanges,
     last_system_message,
     split_exchanges,
+    user_message_from_dict,
     user_message_of,
 )
-from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
+from .stores import (
+    RESUMED_PREFIX,
+    ChatMemoryStore,
+    InMemoryChatMemoryStore,
+    MemoryConflictError,
+    StoredConversation,
+)
 from .windows import MessageWindow, Window, WindowView
 
 _DEFAULT_WINDOW = MessageWindow(40)
@@ -54,7 +62,8 @@ class ChatMemory:
 
     A request contains the system message of the method, or the newest one in the store if the method has
     none. System messages are not written to the store. Calls of one conversation run one after the other, in
-    the order of their arrival. Other processes are not locked out: if two of them write to a conversation at
+    the order of their arrival. A call that waited for approval can be resumed once: the store records it.
+    Other processes are not locked out: if two of them write to a conversation at
     the same time, the later one gets a MemoryConflictError and nothing is overwritten.
 
     Args:
@@ -105,6 +114,8 @@ class ChatMemory:
         try:
             yield from self._wait(ticket, invocation)
             ticket.mark_held()
+            if invocation.is_resumed and invocation.state.suspended_id:
+                yield Run(partial(self._claim_state, invocation), in_thread=self._in_thread)
             stored = yield Run(partial(self.store.load, ticket.conversation), in_thread=self._in_thread)
             invocation, write = yield from self._recall(ticket.conversation, stored, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
@@ -137,6 +148,19 @@ class ChatMemory:
             wait = wait if left is None else min(wait, max(left, 0.0))
             yield Sleep(wait)
             waited, wait = waited + wait, min(wait * 2, _LONGEST_WAIT)
+
+    def _claim_state(self, invocation: Invocation) -> None:
+        """Record in the store that a suspended call is resumed. Raises AlreadyResumedError the second time.
+
+        It is recorded before the tools run, so a resumed call that fails cannot run them again either.
+        """
+        state_id = invocation.state.suspended_id
+        record = SystemMessage(f"resumed: {invocation.plan.qualname}")
+        try:
+            # a conversation of its own, so that every store writes it atomically
+            self.store.append(f"{RESUMED_PREFIX}{state_id}", 0, [record])
+        except MemoryConflictError as error:
+            raise AlreadyResumedError(invocation.plan.qualname, state_id) from error
 
     def _recall(
         self, conversation: str, stored: StoredConversation, invocation: Invocation
@@ -190,8 +214,7 @@ def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
     """
     data = invocation.state.interceptor_data
     if invocation.is_resumed and _STATE_KEY in data:
-        message = message_from_dict(data[_STATE_KEY])
-        return message if isinstance(message, UserMessage) else None
+        return invocation.stored_data(_STATE_KEY, user_message_from_dict)
     user_message = user_message_of(invocation)
     if user_message is not None:
         data[_STATE_KEY] = message_to_dict(user_message)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
@@ -77,6 +77,14 @@ def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
     return tuple(message for exchange in exchanges for message in exchange)
 
 
+def user_message_from_dict(data: Mapping[str, Any]) -> UserMessage:
+    """Convert a JSON object from ``message_to_dict`` back to a user message. Raises ValueError."""
+    message = message_from_dict(data)
+    if not isinstance(message, UserMessage):
+        raise ValueError("it is not a user message")
+    return message
+
+
 def user_message_of(invocation: Invocation) -> UserMessage | None:
     """Return the last user message of a request without the placeholder for format instructions."""
     messages = _user_messages(invocation.request)
@@ -124,10 +132,8 @@ class SentMessageRecorder:
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
-        data = invocation.state.interceptor_data
-        if invocation.is_resumed and _STATE_KEY in data:
-            message = message_from_dict(data[_STATE_KEY])
-            self.message = message if isinstance(message, UserMessage) else None
+        if invocation.is_resumed and _STATE_KEY in invocation.state.interceptor_data:
+            self.message = invocation.stored_data(_STATE_KEY, user_message_from_dict)
             return invocation
 
         def record(request: ChatRequest) -> ChatRequest:

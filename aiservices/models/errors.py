@@ -7,6 +7,7 @@ AiServiceError
 ├── ToolError                  a tool call is invalid, or the handler of tool errors ended the call
 │   └── ToolLimitError         the model exceeded ToolLimits
 ├── ApprovalRequiredError      a tool call waits for approval (defined in engine.approval)
+├── AlreadyResumedError        a call that waited was resumed twice (defined in engine.approval)
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer
 │   ├── TruncatedError         the answer reached a length limit

@@ -251,6 +251,9 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"unknown type of message: {name!r}")
+    for field_name in ("contents", "tool_calls"):
+        if not isinstance(fields.get(field_name, ()), (list, tuple)):
+            raise ValueError(f"{field_name} of a message is {fields[field_name]!r}; it must be a list")
     if "contents" in fields:
         parts = fields["contents"]
         fields["contents"] = tuple(

@@ -170,7 +170,7 @@ class RetrievalAugmentor:
         data = invocation.state.interceptor_data
         query = None if invocation.is_resumed else Query.from_invocation(invocation)
         if query is None:  # the request of a resumed call already has the contents
-            contents = tuple(Content(**fields) for fields in data.get(_STATE_KEY, ()))
+            contents = invocation.stored_data(_STATE_KEY, _contents_from_json) or ()
         else:
             contents = tuple((yield from self.retrieve(query)))
             data[_STATE_KEY] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
@@ -201,6 +201,10 @@ class RetrievalAugmentor:
         assert isinstance(message, UserMessage), "last_user_position only returns positions of user messages"
         messages[position] = replace(message, text=self.inject(message.text, contents))
         return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
+
+
+def _contents_from_json(data: Any) -> tuple[Content, ...]:
+    return tuple(Content(**fields) for fields in data)
 
 
 def _qualname(retriever: Retriever) -> str:

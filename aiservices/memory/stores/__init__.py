@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ...models.errors import AiServiceError
 from ...models.messages import Message, message_from_dict
 
+# Starts the ids of the conversations in which ChatMemory records which suspended calls were resumed.
+RESUMED_PREFIX = "aiservices:resumed:"
+
 
 class StoredConversation(NamedTuple):
     """The messages of a conversation in a store, and their version.
@@ -108,7 +111,7 @@ class InMemoryChatMemoryStore:
     def conversations(self) -> tuple[str, ...]:
         """Return the ids of all stored conversations, in the order of their creation."""
         with self._lock:
-            return tuple(self._conversations)
+            return tuple(one for one in self._conversations if not one.startswith(RESUMED_PREFIX))
 
     def _checked(self, conversation: str, expected: int) -> StoredConversation:
         stored = self._conversations.get(conversation, _EMPTY)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...models.messages import Message, message_to_dict
-from . import MemoryConflictError, StoredConversation, stored_message
+from . import RESUMED_PREFIX, MemoryConflictError, StoredConversation, stored_message
 
 # AUTOINCREMENT never reuses a number, not even after rows were deleted. So the last number of a conversation
 # serves as its version.
@@ -75,7 +75,8 @@ class SqliteChatMemoryStore:
         """Return the ids of all stored conversations, in the order of their creation."""
         query = "SELECT conversation FROM chat_memory GROUP BY conversation ORDER BY min(number)"
         with self._reading() as connection:
-            return tuple(row[0] for row in connection.execute(query))
+            ids = [row[0] for row in connection.execute(query)]
+        return tuple(one for one in ids if not one.startswith(RESUMED_PREFIX))
 
     def close(self) -> None:
         """Close the SQLite file. The next call of the store opens it again."""

@@ -288,6 +288,17 @@ def test_the_state_of_a_service_is_refused() -> None:
     )
 
 
+def test_a_damaged_trace_in_a_state_is_an_error() -> None:
+    state = paused(lambda: agent(PAY).reply("It is broken.")).state
+    saved = {**state.interceptor_data["agent"], "trace": [{"runs": []}]}
+    with pytest.raises(ValueError, match="damaged") as caught:
+        agent().resume(state._replace(interceptor_data={"agent": saved}), {state.pending[0]: True})
+    assert str(caught.value) == (
+        """Friday.reply: the suspended call is damaged: $.kept["agent"] is not what was stored there: """
+        "KeyError('message')"
+    )
+
+
 def test_a_missing_decision_is_an_error() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.")).state
     with pytest.raises(ValueError, match=r"^Friday\.reply: approvals has no decision for call_1$"):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -140,6 +141,7 @@ def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
         None,
         0,
         model="scripted",
+        id=error.state.id,
     )
     assert len(error.attempts) == 1
 
@@ -257,7 +259,7 @@ def test_two_calls_of_one_id_are_decided_one_by_one() -> None:
     assert bank.sent == [5]
 
 
-def test_the_same_state_may_be_used_twice() -> None:
+def test_without_a_memory_the_same_state_can_be_resumed_twice() -> None:
     bank, model = Bank(), scripted(tool_calls_reply(SEND), "Paid.", "Not paid.")
     service = asks(model, bank)
     state = paused(lambda: service.ask("pay")).state
@@ -355,6 +357,9 @@ def test_a_call_that_continues_has_the_budget_of_a_call_and_no_more() -> None:
 
 # what does not go on
 
+DECISION = "it must be True, False, or a text with the reason for a refusal"
+NO_SUCH_CALL = "approvals has a decision for 'c2', which does not wait; the calls that wait: c1"
+
 
 def test_the_state_of_another_method_is_refused() -> None:
     service = asks(scripted(tool_calls_reply(SEND)))
@@ -379,6 +384,46 @@ def test_a_call_that_no_one_decided_is_refused_at_once(
         resume(bound, state, approvals)
     assert str(caught.value) == f"Asks.{method}: approvals has no decision for {named}"
     assert bank.sent == []
+
+
+@pytest.mark.parametrize(
+    ("approvals", "error", "message"),
+    [
+        (True, TypeError, "approvals is True; pass a dict with a decision for each id: c1"),
+        ("c1", TypeError, "approvals is 'c1'; pass a dict with a decision for each id: c1"),
+        ({"c1": True, "c2": True}, ValueError, NO_SUCH_CALL),
+        ({"c1": 1}, ValueError, "the decision for c1 is 1; " + DECISION),
+        ({"c1": None}, ValueError, "the decision for c1 is None; " + DECISION),
+    ],
+)
+def test_decisions_that_are_not_decisions_are_refused(
+    approvals: Any, error: type[Exception], message: str
+) -> None:
+    bank = Bank()
+    service = asks(scripted(tool_calls_reply(SEND, LOOK)), bank)
+    state = paused(lambda: service.ask("pay")).state
+    with pytest.raises(error) as caught:
+        resume(service.ask, state, approvals)
+    assert (str(caught.value), bank.sent, bank.looked) == (f"Asks.ask: {message}", [], [])
+
+
+def test_a_text_is_not_taken_for_a_state() -> None:
+    service = asks(scripted(tool_calls_reply(SEND)))
+    text: Any = paused(lambda: service.ask("pay")).state.to_json()
+    with pytest.raises(TypeError) as caught:
+        resume(service.ask, text, {"c1": True})
+    expected = "the state is a str; pass a SuspendedCall, for example from SuspendedCall.from_json(text)"
+    assert str(caught.value) == f"Asks.ask: {expected}"
+
+
+@pytest.mark.parametrize("pending", [(), ("c9",), ("c1", "c9")])
+def test_a_state_whose_pending_calls_are_missing_is_refused(pending: tuple[str, ...]) -> None:
+    service = asks(scripted(tool_calls_reply(SEND)))
+    state = paused(lambda: service.ask("pay")).state._replace(pending=pending)
+    with pytest.raises(ValueError, match="damaged") as caught:
+        resume(service.ask, state, dict.fromkeys(pending, True))
+    expected = "the state is damaged: the pending calls are not those of its last message"
+    assert str(caught.value) == f"Asks.ask: {expected}"
 
 
 def test_other_objects_than_service_methods_are_refused() -> None:
@@ -670,6 +715,8 @@ states = st.builds(
     model=texts,
     user_name=st.none() | texts,
     earlier_messages=several,
+    id=texts,
+    expires_at=st.none() | st.floats(1e12, 1e15),
 )
 
 
@@ -690,7 +737,7 @@ def test_a_user_name_that_json_cannot_express_cannot_be_stored() -> None:
 
 
 WHOLE = json.loads(SuspendedCall("x", (), (tool_calls_reply(SEND).message,), ("c1",)).to_json())
-SINCE = {"model", "user_name", "before"}  # what was not kept at first
+SINCE = {"model", "user_name", "before", "id", "expires_at"}  # what was not kept at first
 
 
 def test_a_state_of_an_older_version_is_read() -> None:
@@ -750,3 +797,106 @@ def test_other_text_than_a_state_is_a_value_error(text: str) -> None:
 def test_a_state_stores_messages_of_all_kinds(said: tuple[Message, ...]) -> None:
     state = SuspendedCall("x", said, ())
     assert SuspendedCall.from_json(state.to_json()).messages == said
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("[]", "$ must be dict, found []"),
+        (json.dumps({**WHOLE, "messages": 5}), "$.messages must be list, found 5"),
+        (
+            json.dumps({**WHOLE, "messages": [{"type": "user", "text": "a"}, {"type": "other"}]}),
+            "$.messages[1]: unknown type of message: 'other'",
+        ),
+        (
+            json.dumps({**WHOLE, "messages": [{"type": "user", "text": "a", "contents": "abc"}]}),
+            "$.messages[0]: contents of a message is 'abc'; it must be a list",
+        ),
+        (
+            json.dumps({**WHOLE, "exchanged": [{"type": "ai", "text": "a", "tool_calls": {"id": "c1"}}]}),
+            "$.exchanged[0]: tool_calls of a message is {'id': 'c1'}; it must be a list",
+        ),
+        (json.dumps({**WHOLE, "pending": ["c1", 5]}), "$.pending[1] must be str, found 5"),
+        (json.dumps({**WHOLE, "rounds": True}), "$.rounds must be int, found True"),
+        (
+            json.dumps({**WHOLE, "options": {"temperature": "hot"}}),
+            "$.options: temperature is 'hot'; it must be from 0 to 2",
+        ),
+        (json.dumps({**WHOLE, "expires_at": "soon"}), "$.expires_at must be int or float, found 'soon'"),
+    ],
+)
+def test_a_damaged_state_is_reported_with_its_path(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match="not a suspended call") as caught:
+        SuspendedCall.from_json(text)
+    assert str(caught.value) == f"the text is not a suspended call that to_json wrote: {problem}"
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="not a suspended call"):
+        SuspendedCall.from_json("[" * 200_000)
+
+
+# signatures and expiry
+
+
+def test_each_state_has_an_id_of_its_own() -> None:
+    service = asks(scripted(tool_calls_reply(SEND), tool_calls_reply(SEND)))
+    first, second = (paused(lambda: service.ask("pay")).state for _ in range(2))
+    assert first.id != second.id
+    assert SuspendedCall.from_json(first.to_json()).id == first.id
+
+
+@pytest.mark.parametrize("key", ["secret", b"secret"])
+def test_a_signed_state_is_read_with_its_key(key: str | bytes) -> None:
+    state = paused(lambda: asks(scripted(tool_calls_reply(SEND))).ask("päy")).state
+    signed = state.to_json(key=key)
+    assert SuspendedCall.from_json(signed, key="secret") == state
+    other_order = json.dumps(dict(sorted(json.loads(signed).items())), indent=2)
+    assert SuspendedCall.from_json(other_order, key=key) == state
+
+
+def test_a_state_without_the_right_signature_is_refused() -> None:
+    state = paused(lambda: asks(scripted(tool_calls_reply(SEND))).ask("pay")).state
+    signed = state.to_json(key="secret")
+    wrong = "the signature of the suspended call is wrong: it was changed, or signed with another key"
+    cases: list[tuple[str, str | None, str]] = [
+        (signed.replace("5}", "500}"), "secret", wrong),
+        (signed, "other", wrong),
+        (json.dumps({**json.loads(signed), "signature": "é"}), "secret", wrong),
+        (
+            state.to_json(),
+            "secret",
+            "the suspended call is not signed; pass the key to to_json as well",
+        ),
+        (signed, None, "the suspended call is signed; pass the key to from_json"),
+        (signed, "", "the key is empty; pass a secret, for example 32 random bytes"),
+    ]
+    messages = []
+    for text, key, _ in cases:
+        with pytest.raises(ValueError, match=r"suspended call|key") as caught:
+            SuspendedCall.from_json(text, key=key)
+        messages.append(str(caught.value))
+    assert messages == [message for _, _, message in cases]
+
+
+def test_a_state_expires() -> None:
+    service = asks(scripted(tool_calls_reply(SEND), "Paid."))
+    state = paused(lambda: service.ask("pay")).state
+    lasting = SuspendedCall.from_json(state.to_json(expires_after=3600))
+    assert resume(service.ask, lasting, {"c1": True}) == "Paid."
+    short = state.to_json(key="secret", expires_after=0.01)
+    time.sleep(0.02)
+    expected = "the suspended call of Asks.ask has expired; make the call again"
+    with pytest.raises(ValueError, match="expired") as caught:
+        SuspendedCall.from_json(short, key="secret")
+    assert str(caught.value) == expected
+    with pytest.raises(ValueError, match="expired") as caught:
+        resume(service.ask, lasting._replace(expires_at=1.0), {"c1": True})
+    assert str(caught.value) == expected
+
+
+def test_an_expiry_in_the_past_cannot_be_set() -> None:
+    with pytest.raises(ValueError, match="expires_after") as caught:
+        SuspendedCall("x", (), ()).to_json(expires_after=0)
+    assert str(caught.value) == "expires_after is 0; it must be greater than 0"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import pytest
 
 from aiservices import (
     AiMessage,
+    AiServiceError,
+    AlreadyResumedError,
     ChatReply,
     FinishReason,
     MemoryId,
     Message,
+    RefusalError,
     ScriptedChatModel,
     ToolCall,
     ToolMessage,
@@ -19,7 +24,7 @@ from aiservices import (
     create,
 )
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
-from aiservices.memory import ChatMemory
+from aiservices.memory import ChatMemory, ChatMemoryStore, InMemoryChatMemoryStore, SqliteChatMemoryStore
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.service.methods import resume
 from aiservices.tools.tool import ReturnBehavior, ToolErrors, ToolException, ToolRun, tool
@@ -193,3 +198,45 @@ def test_a_call_that_waits_twice_is_stored_once() -> None:
         ToolMessage("r2", "refund", "The call was not approved: too much."),
         AiMessage("done"),
     )
+
+
+def test_a_state_is_resumed_once_with_a_memory() -> None:
+    memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), "done"])
+    chat, state = waiting(memory, model)
+    resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
+    with pytest.raises(AlreadyResumedError) as caught:
+        resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
+    expected = f"the suspended call {state.id} was resumed before; its tools do not run again"
+    assert str(caught.value) == f"Chat.chat: {expected}"
+    assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"), *PAID)
+    assert len(model.requests) == 3
+
+
+def test_a_resumed_call_that_failed_is_not_resumed_again(opened: Callable[[], ChatMemoryStore]) -> None:
+    model = ScriptedChatModel(["hi", calling(REFUND), ChatReply(AiMessage(""), refusal="no"), "done"])
+    _, state = waiting(ChatMemory(store=opened()), model)
+    errors = []
+    for _ in range(2):  # each time as in another process
+        chat = create(Chat, model, tools=[refund], interceptors=[ChatMemory(store=opened())])
+        with pytest.raises(AiServiceError) as caught:
+            resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
+        errors.append(type(caught.value))
+    assert errors == [RefusalError, AlreadyResumedError]
+
+
+def test_conversations_does_not_list_resumed_states(tmp_path: Path) -> None:
+    for store in (InMemoryChatMemoryStore(), SqliteChatMemoryStore(tmp_path / "memory.db")):
+        chat, state = waiting(ChatMemory(store=store), ScriptedChatModel(["hi", calling(REFUND), "done"]))
+        resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
+        assert len(store.conversations()) == 1
+
+
+def test_damaged_data_of_the_memory_in_a_state_is_an_error() -> None:
+    chat, state = waiting(ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), "done"]))
+    damaged = state._replace(interceptor_data={"memory.asked": {"type": "ai", "text": "x"}})
+    with pytest.raises(ValueError, match="damaged") as caught:
+        resume(chat.chat, damaged, {"r1": True})  # type: ignore[call-arg, arg-type]
+    expected = (
+        """$.kept["memory.asked"] is not what was stored there: ValueError('it is not a user message')"""
+    )
+    assert str(caught.value) == f"Chat.chat: the suspended call is damaged: {expected}"
