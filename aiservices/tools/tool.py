@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
 
+from pydantic_core import to_json
 from typing_extensions import TypedDict
 
+from output_parsers.json.reader import read_exact
 from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
+from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
+from output_parsers.types.target import Target, type_name
 
 from ..interface.parameters import (
     ToolDefinitionError,
     function_name,
     is_async,
+    media_problem,
     summary_of,
-    tool_parameters,
+    tool_signature,
     unwrapped,
 )
 from ..models.messages import ToolCall, ToolMessage
 
 F = TypeVar("F", bound=Callable[..., Any])
-# The parser of the arguments that the model writes, and the roles of the parameters that it never sees.
-Parameters: TypeAlias = tuple[TypeParser[dict[str, Any]], Mapping[str, type]]
+# The parser of the arguments that the model writes, the roles of the parameters that it never sees, and the
+# return annotation.
+ParsedSignature: TypeAlias = tuple[TypeParser[dict[str, Any]], Mapping[str, type], Any]
 _DECLARATION = "__aiservices_tool__"
+# The attribute of methods that return an iterator of the pieces of one text.
+YIELDS_TEXT = "__aiservices_yields_text__"
 
 
 class ReturnBehavior(StrEnum):
@@ -78,6 +87,8 @@ class Tool:
         return_behavior: The destination of the result.
         timeout: Seconds after which a call fails; if None, the timeout of ToolLimits applies.
         needs_approval: True if each call must be approved before it runs.
+        return_type: The return annotation of the function; ``inspect.Signature.empty`` if it has none.
+        yields_text: True if the function returns an iterator of the pieces of one text.
     """
 
     name: str
@@ -90,6 +101,8 @@ class Tool:
     return_behavior: ReturnBehavior = ReturnBehavior.TO_LLM
     timeout: float | None = None
     needs_approval: bool = False
+    return_type: Any = inspect.Signature.empty
+    yields_text: bool = False
 
 
 class ToolRun(NamedTuple):
@@ -98,7 +111,8 @@ class ToolRun(NamedTuple):
     Attributes:
         call: The call as the model wrote it.
         arguments: The arguments by parameter name; None if they could not be read.
-        result: The result; None if the call failed.
+        result: The result; None if the call failed. Of an iterator it is the list of its items, and of a
+            stream its Result.
         text: The text that the model receives.
         error: Why the call failed; None if it succeeded.
         seconds: Wall time of the function.
@@ -253,38 +267,112 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
     # A provider gives the same functions, or methods of another object, in each call: parse them only once.
     plain = getattr(function, "__func__", function)
     if function is inner and type(plain) is FunctionType and not plain.__closure__ and not namespace:
-        arguments, injected = _cached_parameters(plain, plain is not function, name, docs)
+        arguments, injected, return_type = _cached_signature(plain, plain is not function, name, docs)
     else:
-        arguments, injected = _parameters(function, inner, name, docs, namespace)
+        arguments, injected, return_type = _parse_signature(function, inner, name, docs, namespace)
     return Tool(
         name=name,
         description=declaration.description or summary_of(docs) or name,
         function=function,
         arguments=arguments,
         injected=injected,
-        asynchronous=is_async(function) or is_async(inner),  # a decorator may hide it
+        # a decorator may hide that the function is async
+        asynchronous=is_async(function) or is_async(inner) or _is_async_iterable(inner, return_type),
         return_behavior=declaration.return_behavior,
         timeout=declaration.timeout,
         needs_approval=declaration.needs_approval,
+        return_type=return_type,
+        yields_text=getattr(function, YIELDS_TEXT, False),
     )
 
 
 @lru_cache(maxsize=1024)
-def _cached_parameters(function: FunctionType, bound: bool, name: str, docs: str) -> Parameters:
-    """Return the parameters of a tool, cached by its function, which must not have a closure."""
+def _cached_signature(function: FunctionType, bound: bool, name: str, docs: str) -> ParsedSignature:
+    """Return the parsed signature of a tool, cached by its function, which must not have a closure."""
     called = MethodType(function, function) if bound else function  # only the missing "self" matters
-    return _parameters(called, called, name, docs, {})
+    return _parse_signature(called, called, name, docs, {})
 
 
-def _parameters(
+def _is_async_iterable(function: object, return_type: object) -> bool:
+    """Return True if the result of a function is iterated with ``async for``."""
+    result_class = Target.of(return_type).origin or return_type
+    is_iterable = isinstance(result_class, type) and issubclass(result_class, AsyncIterable)
+    return is_iterable or inspect.isasyncgenfunction(function)
+
+
+def _parse_signature(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
-) -> Parameters:
+) -> ParsedSignature:
     try:
-        fields, injected = tool_parameters(function, inner, name, docs, namespace)
+        fields, injected, return_type = tool_signature(function, inner, name, docs, namespace)
         record: Any = _make_typed_dict(f"{name}_arguments", fields)
-        return parser_for(record), injected
+        arguments = parser_for(record)
     except UnsupportedTypeError as error:
         raise ToolDefinitionError(f"the tool {name}: {error}") from error
+    problem = media_problem(arguments) or _default_problem(function, arguments)
+    if problem is not None:
+        raise ToolDefinitionError(f"the tool {name}: {problem}")
+    if _is_plain_class(return_type):
+        message = f"it returns {type_name(return_type)}, which cannot be written as JSON for the model"
+        raise ToolDefinitionError(f"the tool {name}: {message}; return text, a dataclass or other data")
+    return arguments, injected, return_type
+
+
+# The attributes that show that a class is a dataclass, pydantic model, attrs class or msgspec struct, or that
+# it is iterable.
+_DATA_ATTRIBUTES = (
+    "__dataclass_fields__",
+    "__pydantic_core_schema__",
+    "__get_pydantic_core_schema__",
+    "__attrs_attrs__",
+    "__struct_fields__",
+    "__iter__",
+    "__next__",
+    "__aiter__",
+    "__await__",
+)
+
+
+def has_own_text(cls: Any) -> bool:
+    """Return True if ``str`` of an object of a class is a text that the class itself defines."""
+    return cls.__str__ is not object.__str__
+
+
+def _is_plain_class(cls: Any) -> bool:
+    """Return True if objects of a class certainly have no form as JSON or text, only an address in memory.
+
+    Classes with subclasses are left out, because an object may be of a subclass.
+    """
+    if not isinstance(cls, type) or cls is inspect.Signature.empty or cls.__module__ == "builtins":
+        return False
+    if has_own_text(cls) or any(hasattr(cls, name) for name in _DATA_ATTRIBUTES) or cls.__subclasses__():
+        return False
+    if inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
+        return False
+    try:
+        parser_for(cls)
+    except UnsupportedTypeError:
+        return True
+    return False
+
+
+def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> str | None:
+    """Return what is wrong with a default that does not fit the type of its parameter; None if all fit.
+
+    Only texts, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
+    """
+    nodes = getattr(arguments.node, "nodes", {})
+    for parameter in inspect.signature(function).parameters.values():
+        default = parameter.default
+        if parameter.name not in nodes or not isinstance(default, (str, int, float)):
+            continue
+        if isinstance(default, float) and not math.isfinite(default):  # JSON cannot express it
+            continue
+        try:
+            nodes[parameter.name].read(read_exact(to_json(default).decode()), Cursor(Leniency.NONE))
+        except ValidationFailure as failure:
+            return f"the default of {parameter.name} is {default!r}: {failure.problems[0].message}"
+    return None
 
 
 def _make_typed_dict(name: str, fields: dict[str, Any]) -> Any:

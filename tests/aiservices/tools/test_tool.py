@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, Protocol
@@ -21,6 +22,7 @@ from aiservices import (
     DefinitionError,
     FinishReason,
     History,
+    Image,
     MemoryId,
     Message,
     ScriptedChatModel,
@@ -702,6 +704,51 @@ def test_the_error_for_an_unsupported_type_names_the_tool_and_the_parameter() ->
     assert "unreadable_arguments.what" in problem(unreadable)
 
 
+def test_a_parameter_with_media_is_refused() -> None:
+    def show(pictures: list[Image]) -> None: ...
+
+    assert problem(show) == (
+        "the tool show: a model writes text, so it cannot write an object of Image (in "
+        "show_arguments.pictures); use str, for example for a URL"
+    )
+
+
+class Row:
+    pass
+
+
+class Shape:
+    pass
+
+
+@dataclass
+class Circle(Shape):
+    radius: int
+
+
+def test_a_result_that_cannot_be_written_as_json_is_refused() -> None:
+    def find() -> Row: ...  # type: ignore[empty-body]
+
+    def draw() -> Shape:
+        return Circle(1)
+
+    assert problem(find) == (
+        "the tool find: it returns Row, which cannot be written as JSON for the model; return text, a dataclass "
+        "or other data"
+    )
+    assert one(draw).return_type is Shape
+
+
+def test_async_iterables_make_a_tool_async() -> None:
+    async def count() -> AsyncIterator[int]:
+        yield 1
+
+    def stream() -> AsyncIterator[int]:
+        return count()
+
+    assert (one(count).asynchronous, one(stream).asynchronous) == (True, True)
+
+
 def test_two_tools_of_one_name_are_a_fault() -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         make_toolbox([weather, tool(name="weather")(Shop().sell)], ToolLimits())
@@ -915,3 +962,26 @@ def test_a_sync_function_that_returns_an_awaitable_is_not_async() -> None:
         raise AssertionError
 
     assert not one(find).asynchronous
+
+
+def test_a_default_that_does_not_fit_its_type_is_an_error() -> None:
+    def limited(n: Annotated[int, Field(le=127)] = 300) -> str:
+        return str(n)
+
+    def typed(m: int = "old") -> str:  # type: ignore[assignment]  # the mistake under test
+        return str(m)
+
+    for function, message in [
+        (limited, "the tool limited: the default of n is 300: input should be less than or equal to 127"),
+        (typed, "the tool typed: the default of m is 'old': expected an integer"),
+    ]:
+        with pytest.raises(ToolDefinitionError) as caught:
+            tools_of(function)
+        assert str(caught.value).splitlines()[-1].endswith(message)
+
+
+def test_a_default_that_is_not_of_the_type_but_stands_for_no_value_is_accepted() -> None:
+    def accepted(t: float = 5, at_most: float = math.inf, d: str = None) -> str:  # type: ignore[assignment]  # noqa: RUF013  # as older code writes it
+        return f"{t} {at_most} {d}"
+
+    assert [tool.name for tool in tools_of(accepted)] == ["accepted"]
