@@ -33,7 +33,7 @@ from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Interceptor, Pipeline, Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..engine.retry import Retry
+from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
 from ..models.base import ChatModel, find_model, members_of
@@ -41,7 +41,7 @@ from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
-from ..service.methods import interceptor_order_problems
+from ..service.methods import add_service_to_interceptors, interceptor_order_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .message import (
@@ -114,8 +114,10 @@ class ReActAgent:
         limits = replace(tool_limits or ToolLimits(), max_rounds=max(1, max_rounds - 1))
         problems: list[DefinitionProblem] = []
         ordered = _order_interceptors(self._qualname, memory, interceptors, problems)
-        self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
         retries = () if retry is None else (retry,)
+        problems += retry_problems(self._qualname, (*ordered, *retries), self._budget)
+        self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
+        add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
         # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
         self._pipeline = Pipeline(
             (*ordered, *retries, self._report_round_limit, self._hooks, _text_of_untyped_response)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -12,6 +12,7 @@ from output_parsers.result.reading import Coercion
 
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ServiceOutputError
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
+from .budget import Budget
 from .effects import Emit, Flow
 from .events import AnswerRejected
 from .model_route import ModelRoute
@@ -37,8 +38,8 @@ class Retry:
     the repaired fields.
 
     Attributes:
-        max_attempts: How many answers are requested, including the first. The budget also limits them; None
-            sets no other limit.
+        max_attempts: How many answers are requested, including the first; at most ``Budget.max_attempts``,
+            which also counts failed requests. None sets no limit besides the budget.
         mode: "whole" to request the whole answer again, "fields" to request only the wrong fields, which are
             then put into the answer. If the problem is not in single fields, the whole answer is requested.
     """
@@ -76,6 +77,20 @@ class Retry:
                     step, invocation = repair.request_fields, repair.invocation
                 else:
                     step, invocation = proceed, _ask_again(original, tool_messages, error)
+
+
+def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:
+    """Return a problem for each Retry that asks for more answers than the budget allows."""
+    limits = [one.max_attempts for one in interceptors if isinstance(one, Retry)]
+    return [
+        DefinitionProblem(
+            location,
+            f"Retry(max_attempts={limit}) exceeds the budget of {budget.max_attempts} requests; "
+            f"pass budget=Budget(max_attempts={limit}), or a smaller number to Retry",
+        )
+        for limit in limits
+        if limit is not None and limit > budget.max_attempts
+    ]
 
 
 def _ask_again(

@@ -37,7 +37,7 @@ from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
-from .prompt_binding import PromptPlan, plan_examples, plan_prompt
+from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
 _ITERATORS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
 _ASYNC_ITERATORS = (
@@ -222,6 +222,8 @@ def plan_method(
         if hints is not None:  # without hints the roles of the parameters are unknown
             system = declared.system or settings.system
             prompt = plan_prompt(declared.user, system, without_self, parameters, qualname, problems)
+            if declared.user is None:
+                problems += docstring_problems(function.__doc__ or "", parameters, qualname)
     returns = _return_type(function, hints, qualname, problems)
     service_strategy = Strategy(settings.strategy) if settings.strategy else None
     method_strategy = _parse_strategy(declared.strategy, qualname, problems)

@@ -113,7 +113,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
 
     from ..engine.budget import Budget
     from ..engine.pipeline import Pipeline
-    from ..engine.retry import Retry
+    from ..engine.retry import Retry, retry_problems
     from ..interface.decorators import TemplateSource
     from ..interface.parameters import unwrapped
     from ..interface.stubs import enclosing_names
@@ -149,9 +149,13 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
         ),
     )
     budget = settings.get("budget") or Budget()
+    retry = settings.get("retry", Retry())
+    if retry is not None:
+        interceptors = (*interceptors, retry)  # innermost
     models = dict.fromkeys(route.model.name for plan in plans.values() for route in plan.call.routes)
     problems = [
         *budget.problems(name, models),
+        *retry_problems(name, interceptors, budget),
         *methods.interceptor_order_problems(name, interceptors),
         *methods.async_in_blocking_problems(name, plans, interceptors, listeners),
         *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),
@@ -159,9 +163,13 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     ]
     if problems:
         raise DefinitionError(problems)
-    retry = settings.get("retry", Retry())
-    pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry), listeners)
-    return methods.implement(cls, plans, pipeline, budget)()
+    methods.add_service_to_interceptors(
+        cls.__name__,
+        f"{cls.__module__}.{cls.__qualname__}",
+        interceptors,
+        has_default_conversation=not all(plan.call.has_memory_id for plan in plans.values()),
+    )
+    return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget)()
 
 
 def _as_tuple(setting: str, value: object, name: str) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
@@ -30,6 +31,7 @@ from ..models.messages import Message, SystemMessage, UserMessage
 from ..models.requests import list_to_messages
 
 SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
+_PLACEHOLDER = re.compile(r"\{\{\s?(\w+)")
 _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that templates may show
 
 
@@ -231,6 +233,23 @@ def plan_prompt(
         message_parameter,
         it_parameter,
     )
+
+
+def docstring_problems(
+    docstring: str, parameters: Sequence[Parameter], qualname: str
+) -> list[DefinitionProblem]:
+    """Return a problem if the docstring of a method without a template has a placeholder of a parameter.
+
+    Other libraries send docstrings, so the author expects this one to be the prompt.
+    """
+    names = {parameter.name for parameter in parameters}
+    name = next((name for name in _PLACEHOLDER.findall(docstring) if name in names), None)
+    if name is None:
+        return []
+    message = (
+        f"its docstring has {{{{{name}}}}}, but docstrings are not sent; write the prompt in @user_message"
+    )
+    return [DefinitionProblem(qualname, message)]
 
 
 def plan_examples(

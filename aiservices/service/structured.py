@@ -20,7 +20,7 @@ from ..engine.model_route import ModelRoute
 from ..engine.pipeline import Interceptor, Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..engine.retry import Retry
+from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..interface.parameters import media_problem
@@ -206,12 +206,14 @@ def structured(
     routes = () if targets is None else targets.checked_routes(qualname, problems)
     budget = settings.get("budget") or Budget()
     problems += budget.problems(qualname, dict.fromkeys(route.model.name for route in routes))
+    retry, interceptors = settings.get("retry", Retry()), tuple(settings.get("interceptors", ()))
+    if retry is not None:
+        interceptors = (*interceptors, retry)  # innermost
+    problems += retry_problems(qualname, interceptors, budget)
     if problems or targets is None:
         raise DefinitionError(problems)
     plan = CallPlan(qualname, output_type, is_async=False, routes=routes, options=options)
-    retry, interceptors = settings.get("retry", Retry()), settings.get("interceptors", ())
-    pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry))
-    return StructuredModel(targets, plan, pipeline, budget, include_raw=include_raw)
+    return StructuredModel(targets, plan, Pipeline(interceptors), budget, include_raw=include_raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class SynthesisQuestions(NamedTuple):
     ) -> SynthesisQuestions:
         """Plan the questions of a synthesizer. Raises DefinitionError with all problems."""
         interface: Any = _interface(prompts)
-        service: Any = create(interface[output_type], model, options=options, budget=budget)
+        service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
             plan_of(service.answer),
             plan_of(service.refine),

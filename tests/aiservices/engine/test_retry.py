@@ -43,7 +43,10 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.agents import ReActAgent
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
+from aiservices.structured import structured
+from aiservices.synthesis import Synthesizer
 
 PLAIN = Capabilities(json_schema=True)
 TOOLS = Capabilities(tools=True)
@@ -265,12 +268,42 @@ def test_answers_are_asked_for_as_often_as_the_budget_permits() -> None:
 
 
 @every_kind
-@pytest.mark.parametrize(("most", "asked"), [(1, 1), (2, 2), (3, 3), (9, 3)])
-def test_max_attempts_and_the_budget_both_bound_the_answers(kind: str, most: int, asked: int) -> None:
+@pytest.mark.parametrize(("most", "asked"), [(1, 1), (2, 2), (3, 3), (None, 3)])
+def test_max_attempts_and_the_budget_both_bound_the_answers(kind: str, most: int | None, asked: int) -> None:
     model = scripted(*[OLD] * 9)
     with pytest.raises(ServiceOutputError) as caught:
         ONE[kind](people(model, Retry(most)))
     assert (len(model.requests), len(caught.value.attempts)) == (asked, asked)
+
+
+EXCEEDS = (
+    "Retry(max_attempts=6) exceeds the budget of 3 requests; "
+    "pass budget=Budget(max_attempts=6), or a smaller number to Retry"
+)
+
+
+@pytest.mark.parametrize("settings", [{"retry": Retry(6)}, {"interceptors": [Retry(6)]}])
+def test_a_retry_that_the_budget_does_not_allow_is_reported(settings: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError) as of_create:
+        create(People, scripted(), **settings)
+    with pytest.raises(DefinitionError) as of_structured:
+        structured(scripted(), Person, **settings)
+    with pytest.raises(DefinitionError) as of_agent:
+        ReActAgent("Friday", "Be brief.", scripted(), **settings)
+    assert str(of_create.value) == f"People: {EXCEEDS}"
+    assert str(of_structured.value) == f"structured: {EXCEEDS}"
+    assert str(of_agent.value) == f"Friday.reply: {EXCEEDS}"
+
+
+def test_a_retry_that_the_budget_of_a_synthesizer_does_not_allow_is_reported() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Synthesizer(scripted(), "refine", str, retry=Retry(6))
+    assert str(caught.value) == f"Synthesis[str]: {EXCEEDS}"
+
+
+def test_a_budget_for_all_answers_of_a_retry_is_accepted() -> None:
+    model = scripted(*[OLD] * 5, ANN)
+    assert people(model, Retry(6), Budget(max_attempts=6)).person("x") == Person("Ann", 31)
 
 
 def test_without_retry_nothing_is_asked_again() -> None:

@@ -51,6 +51,31 @@ def problems(interface: Any, model: Any = None, **settings: Any) -> str:
     return str(caught.value)
 
 
+def test_a_docstring_that_looks_like_a_prompt_is_reported() -> None:
+    class Translator(Protocol):
+        def translate(self, text: str) -> str:
+            """Translate {{ text }}"""
+
+    assert problems(Translator) == (
+        "Translator.translate: its docstring has {{text}}, but docstrings are not sent; write the prompt "
+        "in @user_message"
+    )
+
+
+def test_a_docstring_may_have_placeholders_beside_a_prompt_or_of_other_names() -> None:
+    class Translator(Protocol):
+        @user_message("Translate {{text}}")
+        def translate(self, text: str) -> str:
+            """Sends "Translate {{text}}"."""
+
+        def ask(self, text: str) -> str:
+            """Answers with {{name}} as a placeholder, and {text} in braces."""
+
+    model = ScriptedChatModel(["a", "b"])
+    translator = create(Translator, model)
+    assert (translator.translate("x"), translator.ask("y")) == ("a", "b")
+
+
 def test_an_unknown_placeholder_is_reported_with_the_closest_parameter() -> None:
     class Greeter(Protocol):
         @user_message("Greet {{nme}}")
