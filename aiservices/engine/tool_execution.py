@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextvars import copy_context
+from types import NoneType
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
+from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
-from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
+from output_parsers.types.target import type_name
 
 from ..models.errors import AiServiceError, ToolError
 from ..models.messages import ToolCall
-from ..tools.tool import ErrorFormatter, Tool, ToolErrors, ToolException, ToolRun
+from ..tools.tool import ErrorFormatter, Tool, ToolErrors, ToolException, ToolRun, has_own_text
 from .effects import Run
 from .results import Result
+from .streams import AsyncStream, Stream
+
+_LOGGER = logging.getLogger("aiservices")
 
 
 def tool_effect(
@@ -114,20 +121,25 @@ def _run(
 
     # Called inside the try blocks below, because a result that cannot be written is a failure of the tool.
     def succeeded(result: object, started_at: float) -> ToolRun:
-        return ToolRun(call, arguments, result, _result_text(result), None, time.monotonic() - started_at)
+        seconds = time.monotonic() - started_at
+        return ToolRun(call, arguments, result, _result_text(result, tool), None, seconds)
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
-        return _with_error_text(
+        run = _with_error_text(
             ToolRun(call, arguments, None, _error_text(tool, error), error, seconds), formatter
         )
+        # The call continues, and the model learns only that the tool failed: without the log the cause is lost.
+        if not isinstance(error, ToolException):
+            _LOGGER.error("the tool %s failed", tool.name, exc_info=error)
+        return run
 
     def work() -> ToolRun:
         started_at = time.monotonic()
         try:
             if timeout is None:
-                return succeeded(function(**arguments, **context), started_at)
-            result = _call_with_timeout(timeout, lambda: function(**arguments, **context))
+                return succeeded(_collect(function(**arguments, **context), tool), started_at)
+            result = _call_with_timeout(timeout, lambda: _collect(function(**arguments, **context), tool))
             return succeeded(result, started_at)
         except Exception as error:
             return failed(error, started_at)
@@ -139,10 +151,8 @@ def _run(
 
         started_at = time.monotonic()
         try:
-            returned = function(**arguments, **context)
-            is_awaitable = inspect.isawaitable(returned)
-            result = await asyncio.wait_for(returned, timeout) if is_awaitable else returned
-            return succeeded(result, started_at)
+            result = _acollect(function(**arguments, **context), tool)
+            return succeeded(await asyncio.wait_for(result, timeout), started_at)
         except Exception as error:
             return failed(error, started_at)
         except asyncio.CancelledError as error:
@@ -152,6 +162,26 @@ def _run(
             return failed(_from_cancellation(error), started_at)
 
     return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
+
+
+def _collect(result: object, tool: Tool) -> object:
+    """Return the result of a tool: of an iterator the list of its items, of a stream its Result."""
+    if isinstance(result, Stream):
+        return result.result()
+    if not isinstance(result, Iterator):
+        return result
+    return "".join(result) if tool.yields_text else list(result)
+
+
+async def _acollect(returned: object, tool: Tool) -> object:
+    """Await the result of a tool, and collect its items as ``_collect`` does."""
+    result = await returned if inspect.isawaitable(returned) else returned
+    if isinstance(result, AsyncStream):
+        return await result.result()
+    if isinstance(result, AsyncIterable):
+        items = [item async for item in result]
+        return "".join(items) if tool.yields_text else items
+    return _collect(result, tool)
 
 
 def _from_cancellation(error: BaseException) -> Exception:
@@ -204,12 +234,13 @@ def _error_text(tool: Tool, error: Exception) -> str:
     return f"The tool {tool.name} failed."
 
 
-def _result_text(result: object) -> str:
+def _result_text(result: object, tool: Tool) -> str:
     """Convert the result of a tool to text for the model.
 
-    Text stays unchanged, None becomes "Done.", and everything else becomes JSON.
+    Text stays unchanged, and everything else becomes JSON. None is "Done." if the tool is not declared to
+    return anything, because ``null`` means that nothing was found.
     """
-    if result is None:
+    if result is None and tool.return_type in (None, NoneType, inspect.Signature.empty):
         return "Done."
     if isinstance(result, Result):  # the tool is a method of another service
         result = result.value
@@ -219,4 +250,29 @@ def _result_text(result: object) -> str:
         raise TypeError("the tool returned an awaitable; declare it with async def")
     if isinstance(result, str):
         return str.__str__(result)  # the text of an enum member, not its name
-    return to_json(result, fallback=str, bytes_mode="base64").decode()
+    return _to_json(result)
+
+
+def _to_json(result: object) -> str:
+    """Write the result of a tool as JSON. Raise TypeError if a part of it has no form as JSON or text."""
+    errors: list[TypeError] = []
+
+    def to_data(value: Any) -> Any:
+        """Convert an object that pydantic does not know."""
+        if has_own_text(type(value)):
+            return str(value)
+        try:
+            if type(value) is not object:  # a parser writes it as its address in memory
+                return parser_for(type(value)).node.write(value)  # for example of an attrs class
+        except (UnsupportedTypeError, ValueError):
+            pass
+        name = type_name(type(value))
+        errors.append(TypeError(f"{name} cannot be written as JSON; return text, a dataclass or other data"))
+        raise errors[0]
+
+    try:
+        return to_json(result, fallback=to_data, bytes_mode="base64").decode()
+    except PydanticSerializationError:
+        if errors:  # pydantic raises an error of its own without this one as its cause
+            raise errors[0] from None
+        raise

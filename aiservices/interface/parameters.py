@@ -211,10 +211,24 @@ def summary_of(docs: str) -> str:
     return _SECTIONS.split(docs, maxsplit=1)[0].strip()
 
 
-def tool_parameters(
+class ToolSignature(NamedTuple):
+    """The signature of a tool.
+
+    Attributes:
+        parameters: The types of the parameters that the model writes, by name.
+        injected: The roles of the other parameters, by name.
+        return_type: The return annotation; ``inspect.Signature.empty`` if there is none.
+    """
+
+    parameters: dict[str, TypeExpression]
+    injected: dict[str, type]
+    return_type: TypeExpression
+
+
+def tool_signature(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
-) -> tuple[dict[str, TypeExpression], dict[str, type]]:
-    """Return the types of the tool parameters that the model writes, and the roles of the others.
+) -> ToolSignature:
+    """Return the signature of a tool.
 
     Raises ToolDefinitionError if a parameter cannot be passed by a model.
     """
@@ -245,7 +259,7 @@ def tool_parameters(
         elif parameter.default is parameter.empty:
             message = f"the tool {name} needs {parameter.name}, which tools do not get; give it a default"
             raise ToolDefinitionError(message)
-    return fields, injected
+    return ToolSignature(fields, injected, hints.get("return", inspect.Signature.empty))
 
 
 def _signature(function: Any, name: str) -> inspect.Signature:

@@ -18,6 +18,7 @@ from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChun
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import has_own_init
 from ..models.errors import DefinitionProblem
+from ..tools.tool import YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
 
 P = ParamSpec("P")
@@ -134,6 +135,8 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
     is_coroutine = plan.returns.is_async and plan.returns.shape in (ReturnShape.VALUE, ReturnShape.RESULT)
     method: Any = wraps(stub)(acall if is_coroutine else call)
     method.__isabstractmethod__ = False  # ``wraps`` copied True from an abstract method
+    if plan.returns.shape is ReturnShape.TEXT_STREAM:
+        setattr(method, YIELDS_TEXT, True)
     setattr(method, _METHOD, ServiceMethod(plan, budget, start))
     return method
 

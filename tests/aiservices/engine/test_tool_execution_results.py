@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
+import attrs
+import msgspec
 import pytest
 from pydantic import BaseModel
 from tool_calling import (
@@ -24,12 +28,16 @@ from tool_calling import (
 )
 
 from aiservices import (
+    AsyncStream,
+    Result,
+    ScriptedChatModel,
+    Stream,
     ToolMessage,
     create,
 )
 from aiservices.engine.events import ToolFinished
 from aiservices.memory import ChatMemory
-from aiservices.tools.tool import ToolException, tool, tools_of
+from aiservices.tools.tool import ToolException, ToolRun, tool, tools_of
 from aiservices.tools.toolbox import ToolLimits
 
 
@@ -51,12 +59,52 @@ class Strange:
         return "strange"
 
 
+class Colours:
+    def __str__(self) -> str:
+        return "red green"
+
+
+@attrs.define
+class Point:
+    x: int
+    y: int
+
+
+class Spot(msgspec.Struct):
+    z: int
+
+
+class Row:
+    pass
+
+
+class Summaries(Protocol):
+    def chunks(self, text: str) -> Iterator[str]: ...
+
+    def stream(self, text: str) -> Stream[str]: ...
+
+    def result(self, text: str) -> Result[str]: ...
+
+    def words(self, text: str) -> Iterator[Word]: ...
+
+    def achunks(self, text: str) -> AsyncIterator[str]: ...
+
+    def astream(self, text: str) -> AsyncStream[str]: ...
+
+
+def summaries(reply: str) -> Summaries:
+    return create(Summaries, ScriptedChatModel([reply]))
+
+
 @pytest.mark.parametrize(
     ("result", "text_for_model"),
     [
         ("text", "text"),
         ("", ""),
-        (None, "Done."),
+        (None, "null"),
+        (Colours(), '"red green"'),
+        ([Point(1, 2)], '[{"x":1,"y":2}]'),
+        ({"at": Spot(3)}, '{"at":{"z":3}}'),
         (3, "3"),
         (True, "true"),
         (Colour.RED, '"red"'),
@@ -76,6 +124,93 @@ def test_the_model_gets_a_result_as_text_or_as_json(result: Any, text_for_model:
         return result
 
     assert tool_result_text(give, call=("give", "{}")) == text_for_model
+
+
+def test_a_tool_that_is_not_declared_to_return_anything_is_done() -> None:
+    def save() -> None: ...
+
+    def untyped():  # type: ignore[no-untyped-def]
+        ...
+
+    def price() -> float | None:
+        return None
+
+    texts = [tool_result_text(one, call=(one.__name__, "{}")) for one in (save, untyped, price)]
+    assert texts == ["Done.", "Done.", "null"]
+
+
+def run_of(*tools: Any, call: tuple[str, str], **settings: Any) -> ToolRun:
+    model = strict_provider(tool_calls_reply(call), "Done.")
+    (run,) = text_service(model, *tools, **settings).told("x").tool_runs
+    return run
+
+
+def arun_of(*tools: Any, call: tuple[str, str]) -> ToolRun:
+    class Told(Protocol):
+        async def told(self, text: str) -> Result[str]: ...
+
+    model = strict_provider(tool_calls_reply(call), "Done.")
+    (run,) = asyncio.run(create(Told, model, tools=tools).told("x")).tool_runs
+    return run
+
+
+@pytest.mark.parametrize(
+    ("result", "name"),
+    [(Row(), "Row"), ([Row()], "Row"), ({"a": Row()}, "Row"), (Row, "type"), (object(), "object")],
+    ids=["object", "list", "dict", "class", "bare object"],
+)
+def test_a_result_that_has_only_an_address_is_a_tool_that_failed(result: Any, name: str) -> None:
+    run = run_of(giving(result), call=("give", "{}"))
+    assert (run.text, repr(run.error)) == (
+        "The tool give failed.",
+        f"TypeError('{name} cannot be written as JSON; return text, a dataclass or other data')",
+    )
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_the_items_of_an_iterator_are_the_result(timeout: float | None) -> None:
+    def give() -> Iterator[str]:
+        yield from ("a", "b")
+
+    run = run_of(give, call=("give", "{}"), tool_limits=ToolLimits(timeout=timeout))
+    assert (run.result, run.text) == (["a", "b"], '["a","b"]')
+
+
+def test_the_time_of_a_tool_includes_its_iterator() -> None:
+    def give() -> Iterator[int]:
+        yield 1
+        time.sleep(0.2)
+
+    assert run_of(give, call=("give", "{}")).seconds >= 0.2
+    late = run_of(give, call=("give", "{}"), tool_limits=ToolLimits(timeout=0.05))
+    assert late.text == "The tool give did not finish in time."
+
+
+CALL = '{"text": "x"}'
+
+
+def test_streams_of_other_services_are_read_to_their_end() -> None:
+    service = summaries("one two three")
+    run = run_of(service.chunks, call=("chunks", CALL))
+    assert (run.result, run.text) == ("one two three", "one two three")
+    for method in ("stream", "result"):
+        run = run_of(getattr(summaries("one two"), method), call=(method, CALL))
+        assert (run.result.value, run.text) == ("one two", "one two")
+    run = run_of(summaries('{"value": ["hello"]}').words, call=("words", CALL))
+    assert (run.result, run.text) == ([Word.HELLO], '["hello"]')
+
+
+def test_async_streams_of_other_services_are_read_to_their_end() -> None:
+    async def count() -> AsyncIterator[int]:
+        yield 1
+        yield 2
+
+    run = arun_of(summaries("one two").achunks, call=("achunks", CALL))
+    assert (run.result, run.text) == ("one two", "one two")
+    run = arun_of(summaries("one two").astream, call=("astream", CALL))
+    assert (run.result.value, run.text) == ("one two", "one two")
+    run = arun_of(count, call=("count", "{}"))
+    assert (run.result, run.text) == ([1, 2], "[1,2]")
 
 
 def test_a_result_that_has_no_json_form_is_a_tool_that_failed() -> None:

@@ -133,7 +133,7 @@ def test_memory_stores_the_result_that_is_the_answer() -> None:
         UserMessage("x"),
         reply.message,
         ToolMessage("c1", "one", "1"),
-        ToolMessage("c2", "log", "Done."),
+        ToolMessage("c2", "log", "null"),
         AiMessage("1"),
     )
 

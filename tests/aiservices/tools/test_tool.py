@@ -733,8 +733,8 @@ def test_a_result_that_cannot_be_written_as_json_is_refused() -> None:
         return Circle(1)
 
     assert problem(find) == (
-        "the tool find: it returns Row, which cannot be written as JSON for the model; return text, a dataclass "
-        "or other data"
+        "the tool find: it returns Row, which cannot be written as JSON for the model; return text, a "
+        "dataclass or other data"
     )
     assert one(draw).return_type is Shape
 
