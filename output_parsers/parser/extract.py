@@ -285,24 +285,36 @@ _DENIED_BEFORE = lazy_regex(
 _DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
-# Words anywhere before or after the only JSON in a reply that say that it is not the answer: a refusal, a
-# condition or a quotation before it, or a denial after it. A denial before it may be about an earlier answer.
+# Words before or after the only JSON in a reply that say that it is not the answer: a refusal, a condition or
+# a quotation before it, or a denial after it. A refusal must be of the whole request, because a model often
+# says that it "could not tell whether" some detail is right. A denial before the JSON may be about an earlier
+# answer.
 _REFUSED = lazy_regex(
-    r"\bI (?:can(?:not|['’]t)|could(?:n['’]t| not)|won['’]t|will not|(?:am|was) (?:not able|unable) to)"
-    r" (?:say|answer|tell|help|assist|comply|do (?:that|this|so|it)|fulfill?|complete|process|parse)\b",
+    r"\bI(?: can(?:not|['’]t)| could(?:n['’]t| not)| won['’]t| will not| (?:am|was) (?:not able|unable) to"
+    r"|['’]m (?:not able|unable) to)"
+    r" (?:say|answer|tell|help|assist|comply|do|fulfill?|complete|process|parse)"
+    r"(?: (?:you|with|it|this|that|so|the|your|input|prompt|question|request|task)\b){0,5}+"
+    r"(?=\s{0,3}(?:[.!;:`\"{\[(]|\Z|,?\s{0,3}(?:but|because|as|since|without|until|unless)\b)|\n)",
     re.IGNORECASE,
 )
 _HYPOTHETICAL = lazy_regex(
-    r"(?:\bif\b[^.\n]{0,80}\bwould\b|\bformat (?:would|should|could) be|\byou asked me\b)[^.\n]{0,40}\Z",
+    r"(?:\bif\b(?! (?:you\b|I (?:had to|have to|must|underst)))[^.\n]{0,80}"
+    r"\bwould (?:say|answer|reply|respond|return|give|output|be|have been|look)\b[^.:\n]{0,20}"
+    r"|\bformat (?:would|should|could) be[^.\n]{0,40}"
+    r"|\byou asked me to (?:parse|read|process|check|validate|repair|fix|complete)\b[^.:\n]{0,40})\Z",
     re.IGNORECASE,
 )
+# A denial is at the beginning of a sentence, because a model often writes "let me know if this is wrong".
+# After the first sentence, "this" and "it" may be about anything.
+_INTERJECTIONS = r"(?:(?:no|wait|sorry|actually|however|but|oops|hmm|unfortunately)\b[,.!… ]{1,4}){0,3}"
+_ANSWER = r"(?:the|my|this|that) (?:answer|json|output|result|response)(?: above)?"
 _DENIED_LATER = lazy_regex(
-    r"\b(?:that|this|it|(?:the|my|this|that) (?:answer|json|output|result|response|value|above))"
-    r" (?:is|was)(?:n['’]t| not)?"
-    r" (?:wrong|incorrect|invalid|incomplete|correct|right|valid|true|the answer)\b",
+    rf"(?:\A[\s`~\"'.,;:!*_)>]{{0,20}}{_INTERJECTIONS}(?:that|this|it|{_ANSWER})"
+    rf"|[.!?\n>*_]\s{{0,3}}{_INTERJECTIONS}{_ANSWER})"
+    r"(?: is| was|['’]s)(?P<not>n['’]t| not)?"
+    r" (?:(?P<negative>wrong|incorrect|invalid|incomplete)|correct|right|valid|true|the answer)\b",
     re.IGNORECASE,
 )
-_POSITIVE = (" correct", " right", " valid", " true", " the answer")
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
@@ -315,19 +327,22 @@ def _is_refused(text: str, start: int, end: int) -> bool:
     """Return True if the prose around the only JSON value says that it is not the answer."""
     if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
         return True
-    later = _DENIED_LATER.search(text, end)
+    if _HYPOTHETICAL.search(text, max(0, start - 150), start):
+        return True
+    later = _DENIED_LATER.search(text[end:])
     # "that is correct" confirms, "that is not correct" and "that is wrong" deny
-    is_denied = later is not None and (
-        ("not" in later[0] or "n't" in later[0] or "n’t" in later[0]) == later[0].lower().endswith(_POSITIVE)
-    )
-    return is_denied or _HYPOTHETICAL.search(text, max(0, start - 150), start) is not None
+    return later is not None and (later["not"] is None) == (later["negative"] is not None)
 
 
 # What may be directly before or after a part of larger JSON.
 _KEY_BEFORE = lazy_regex(r"""["'”’]\s{0,20}:\s{0,20}\Z""")
+# A quoted word after another word is prose: The "counts" are: …, For "fruits": …
+_QUOTATION_BEFORE = lazy_regex(
+    r"""(?<!true)(?<!false)(?<!null)(?<=[^\W\d_]{2})[ ]["'“‘][\w -]{1,40}["'”’]:\s{0,20}\Z"""
+)
 _FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
 # A value inside a string that is one of several strings.
-_STRING_BEFORE = lazy_regex(r'[,\[:]\s{0,20}"\Z')
+_STRING_BEFORE = lazy_regex(r"""(?:[,\[]|["'”’]\s{0,20}:)\s{0,20}"\Z""")
 _STRING_AFTER = lazy_regex(r'"\s*+[,\]}]')
 _NUMBER_BEFORE = lazy_regex(r"(?:\A|[\s,\[])-?[0-9][0-9.]*+,\Z")
 _NUMBER_AFTER = lazy_regex(
@@ -346,7 +361,10 @@ def _touches_json(text: str, start: int, end: int) -> bool:
     That is a key or a number before it, a field or a number after it, or half of a number or literal, as in
     ``[10, 20, 3]0``.
     """
-    if _KEY_BEFORE.search(text, max(0, start - 50), start) or _FIELD_AFTER.match(text, end):
+    if _FIELD_AFTER.match(text, end):
+        return True
+    near = max(0, start - 80)
+    if _KEY_BEFORE.search(text, near, start) and not _QUOTATION_BEFORE.search(text, near, start):
         return True
     if _STRING_BEFORE.search(text, max(0, start - 30), start) or (
         text[start - 1 : start] == '"' and _STRING_AFTER.match(text, end)

@@ -98,6 +98,12 @@ def test_extra_closing_brackets_are_an_error_if_keys_are_unknown() -> None:
         "If the text were longer I would say {}.",
         'You asked me to parse "{}" but it is incomplete.',
         "```json\n{}\n```\nThe JSON is invalid.",
+        "I'm sorry, but I cannot assist with that request.\n\n{}",
+        "I was unable to complete your request because the service is down.\n{}",
+        "I cannot answer this question without more data. Format: {}",
+        "If the user had given an address, the answer would be {}",
+        "{}\n\nWait, that's wrong.",
+        "{}\n\nI misread the text. Unfortunately, my answer above is wrong.",
     ],
 )
 def test_json_that_the_text_around_it_denies_is_an_error(text: str) -> None:
@@ -115,6 +121,19 @@ def test_json_that_the_text_around_it_denies_is_an_error(text: str) -> None:
         "{}\nThis is correct.",
         "Based on the text, the answer would be {}",
         "{}\nIf this is not enough, ask again.",
+        "{}\n\nLet me know if this is incorrect.",
+        "{}\n\nIf the output is incorrect, tell me.",
+        "{}\n\nThe text says otherwise in one place, but that is wrong.",
+        "{}\n\nThe claim is about Paris. It is not true.",
+        "{}\n\nNote: I couldn't tell whether the house number is right.",
+        "I can't answer questions about the owner. The address is:\n{}",
+        "I cannot help with the legal part, but here is the address: {}",
+        "I was unable to parse the footer; the rest is in {}",
+        "As you asked me, here is the JSON: {}",
+        "If you would like JSON, here it is: {}",
+        "If I had to choose, I would say {}",
+        'The answer: "{}"',
+        'The "address": {}',
     ],
 )
 def test_json_that_the_text_around_it_explains_is_read(text: str) -> None:
