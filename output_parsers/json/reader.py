@@ -214,7 +214,7 @@ def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
 
 
 def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
-    """Return the first repair of each kind before ``end``, with ``offset`` added to its position."""
+    """Return the first repair of each kind that occurs before ``end``. Positions increase by ``offset``."""
     if not repairs:
         return ()
     first: RepairLog = {}

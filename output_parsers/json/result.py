@@ -32,7 +32,7 @@ class JsonSyntaxError(ValueError):
 
 
 class Repair(NamedTuple):
-    """One deviation from the JSON syntax that the parser tolerated.
+    """One syntax mistake in a JSON text that the parser repaired, such as a trailing comma.
 
     Attributes:
         rule: The name of the deviation, such as ``trailing comma``.
@@ -48,7 +48,7 @@ RepairLog: TypeAlias = dict[str, int]
 
 
 class ParsedJson(NamedTuple):
-    """A parsed JSON value, with the repairs that were necessary.
+    """A parsed JSON value, with the list of repairs that its text needed.
 
     Attributes:
         value: The value.

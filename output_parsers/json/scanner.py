@@ -58,7 +58,7 @@ _FITS_AFTER = {
 
 @dataclass(slots=True)
 class _Frame:
-    """An object, array or tuple whose closing bracket has not been read yet.
+    """An object, array or tuple that the parser has opened and not yet closed.
 
     Attributes:
         closer: The closing bracket.
@@ -159,7 +159,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Read consecutive fields or items that are exact JSON; return the index after them."""
+        """Read fields or items up to the first one that is not valid JSON; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
@@ -263,7 +263,7 @@ class Scanner:
         self.repairs.setdefault("missing comma", position)
 
     def _is_one_item_per_line(self, position: int) -> bool:
-        """Return True if the items before and at ``position`` are alone on lines with the same indent."""
+        """Return True if the item at ``position`` and the one before it are on lines of their own."""
         before, _, indent = self.text[max(0, position - 200) : position].rpartition("\n")
         line = before.rpartition("\n")[2]
         has_indent = line.startswith(indent) and not indent.strip() and not line[len(indent) :][:1].isspace()
@@ -347,7 +347,7 @@ _ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
 
 
 def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
-    """Read consecutive fields that are exact JSON, and add them to ``fields``.
+    """Read the fields of an object up to the first one that is not valid JSON, and add them to ``fields``.
 
     Return the index after them, and the index of the comma after the last field or -1 if there is none.
     """
@@ -370,7 +370,7 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
 
 
 def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
-    """Read consecutive items that are exact JSON, and add them to ``items``.
+    """Read the items of an array up to the first one that is not valid JSON, and add them to ``items``.
 
     Return the index after them, and the index of the comma after the last item or -1 if there is none.
     """

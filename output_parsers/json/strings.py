@@ -83,7 +83,7 @@ class StringReader:
         return decode_string(text[start:end], start, self.repairs, python=quote == "'"), end + width
 
     def check_end(self, position: int) -> None:
-        """Raise JsonSyntaxError if quotes in the value that ends at ``position`` are ambiguous."""
+        """Raise JsonSyntaxError if it is unclear which quotes end the strings of a value."""
         # A comma missing between strings and a quote inside a string look the same.
         inner = self.repairs.get("unescaped quote", -1)
         if inner >= 0 and "missing comma" in self.repairs:
@@ -242,7 +242,7 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Treat a quote as text of the string. Raises JsonSyntaxError if it may be something else."""
+        """Treat a quote as a part of the string around it. Raises JsonSyntaxError if this is uncertain."""
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]
@@ -255,7 +255,7 @@ class _StringEndFinder:
             raise _ambiguous_quotes(self.start - 1)
 
     def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if a bracket before the first inner quote is closed but not opened.
+        """Raise JsonSyntaxError if a string seems to contain the end of an object, as in ``"x}, {"``.
 
         In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
         the inner quote.
@@ -397,7 +397,7 @@ _STRAY_QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)|[`\\]")
 
 
 class BareValue(NamedTuple):
-    """A number, literal or string that is written without quotes.
+    """A value written without quotes: a number, ``true``, ``false``, ``null`` or words.
 
     Attributes:
         value: The value.
@@ -411,7 +411,7 @@ class BareValue(NamedTuple):
 
 
 def read_bare_value(text: str, position: int, closer: str) -> BareValue:
-    """Parse a value without quotes: a number, a literal or words.
+    """Parse a value without quotes: a number, ``true``, ``false``, ``null`` or words.
 
     ``closer`` is the bracket that closes its container, or "" if there is no container. NaN and Infinity
     become Decimal values that are not finite. Types that do not allow them refuse them later.
@@ -483,7 +483,7 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
 
 
 def _is_broken_literal(words: str) -> bool:
-    """Return True if words without quotes may be a number, true, false or null with a mistake in it."""
+    """Return True if words without quotes look like a misspelt number, true, false or null: ``ture``."""
     if _BROKEN_NUMBER.fullmatch(words):
         return True
     letters = "".join(filter(str.isalnum, words.casefold()))
@@ -491,7 +491,7 @@ def _is_broken_literal(words: str) -> bool:
 
 
 def _is_similar(word: str, literal: str) -> bool:
-    """Return True if letters of a word are exchanged, or at most two are missing or added."""
+    """Return True if a word is like a literal but has letters swapped, or up to two added or left out."""
     short, long = sorted((word, literal), key=len)
     if len(long) > len(short) + 2:
         return False
@@ -508,7 +508,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError if words without quotes are not a value, or if their end is uncertain."""
+    """Raise JsonSyntaxError if words without quotes cannot be a string, or may end in several places."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":

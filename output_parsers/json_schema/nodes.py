@@ -1,4 +1,4 @@
-"""Validation and parser nodes for JSON Schemas that are written as dicts.
+"""Validate values against JSON Schemas written as dicts, and build the parser nodes for them.
 
 ``SchemaCheck`` validates values with the package jsonschema. ``SchemaTree`` converts a schema to nodes, which
 align a reply that is not quite valid with the schema, as with any Python type.
@@ -138,7 +138,7 @@ class SchemaCheck:
         self._validator: Any = draft(schema, registry=registry)
 
     def _resolve_references(self, part: object, pointer: str, resolver: Any) -> None:
-        """Check that all references in a part of the JSON Schema have a target.
+        """Check that each ``$ref`` in a part of the JSON Schema leads to an existing definition.
 
         Raises InvalidSchemaError if a reference has none.
         """
@@ -186,11 +186,11 @@ class SchemaCheck:
         return other
 
     def is_valid(self, value: object) -> bool:
-        """Return True if a plain JSON value is valid by the JSON Schema."""
+        """Return True if a plain JSON value is valid under the JSON Schema."""
         return self._accepts(self._validator, value)
 
     def is_exact(self, value: object) -> bool:
-        """Return True if a valid value has ``3``, not ``3.0``, where the JSON Schema wants an integer."""
+        """Return True if a valid value has ``3``, not ``3.0``, wherever the schema requires an integer."""
         return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
@@ -220,7 +220,7 @@ class SchemaCheck:
 
 
 def check_keywords(schema: Mapping[str, object], name: str) -> None:
-    """Raise InvalidSchemaError if a JSON Schema has a misspelt keyword, which JSON Schema ignores.
+    """Raise InvalidSchemaError if a JSON Schema has a misspelt keyword, such as ``minLenght``.
 
     This is for schemas that the user wrote. Schemas of others are read as JSON Schema demands.
     """
@@ -257,7 +257,7 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
 
 
 def _similar_keyword(key: str, value: object) -> str | None:
-    """Return the keyword of which an unknown key is a misspelling, or None.
+    """Return the JSON Schema keyword that a misspelt key such as ``minLenght`` stands for, or None.
 
     It is one only if its value fits the keyword: ``{"note": "x"}`` does not mean ``not``.
     """
@@ -324,7 +324,7 @@ def _is_extra(key: str, schema: JsonSchema) -> bool:
 
 
 def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
-    """Yield the problems of the anyOf or oneOf alternative that fits a value best.
+    """Yield the problems of a value that violates anyOf or oneOf, judged by the closest alternative.
 
     If this cannot be decided, yield one problem about all alternatives.
     """
@@ -345,7 +345,7 @@ def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator
 
 
 def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
-    """Return the errors of the alternative that fits a value best, or None if this is unclear.
+    """Return the errors of the alternative that is closest to fitting a value; None if this is unclear.
 
     An alternative whose errors lie deeper inside the value fits better, and so does one with fewer errors, or
     the only one that accepts this kind of value.
@@ -436,7 +436,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Return data that is valid by a JSON Schema unchanged, and convert other data with ``align``.
+    """Convert data with ``align`` if it is not valid under a JSON Schema; return valid data as it is.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -454,7 +454,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """Reads any JSON, for parts of a JSON Schema with keywords that no other node supports.
+    """Reads any JSON value, where a JSON Schema uses keywords that have no parser of their own.
 
     The whole value is validated at the end, this part included.
     """
@@ -477,7 +477,7 @@ class JsonNumberNode(NumberNode[int | float]):
 
 
 class FormatNode(TextNode):
-    """Reads text of some format, such as ``date``; the value remains text."""
+    """Reads a string with a JSON Schema format such as ``date``, and returns it as a string."""
 
     def __init__(self, format: str) -> None:
         self._format = format
@@ -570,7 +570,7 @@ class LimitsNode(ConstrainedNode):
 
 
 class SchemaTree:
-    """Builds the tree of parser nodes for one JSON Schema.
+    """Builds the parser for one JSON Schema, as a tree with a node for each subschema.
 
     Attributes:
         hint_is_complete: The hint of the nodes expresses every keyword of the schema.
@@ -587,7 +587,7 @@ class SchemaTree:
         self.root = self._node_of_reference("#", frozenset())
 
     def target(self, reference: str) -> Any:
-        """Return the part of the JSON Schema at a JSON pointer.
+        """Return the part of the JSON Schema at a JSON pointer such as ``#/$defs/Person``.
 
         Return None for other kinds of references.
         """
@@ -600,7 +600,7 @@ class SchemaTree:
         return part
 
     def _node_of_reference(self, reference: str, followed: frozenset[str]) -> Node[object]:
-        """Return the parser node for the part of a JSON Schema to which a reference leads.
+        """Return the parser node for the target of a ``$ref`` in a JSON Schema.
 
         ``followed`` holds the references that were followed without going deeper into the value.
         Following one of them again would never end.
@@ -620,7 +620,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser node for any JSON, for parts of a schema that a hint cannot express."""
+        """Return a parser node for any JSON, used where a prompt cannot show the schema as a type hint."""
         self.hint_is_complete = False
         return JsonNode()
 

@@ -31,7 +31,7 @@ _ROOT = "Root"  # the name of a schema in the definitions of another one
 
 
 class SchemaNode(ConstrainedNode):
-    """Reads JSON data that is valid by a JSON Schema, or that can be made valid.
+    """Reads JSON data that is valid under a JSON Schema, or that can be made valid.
 
     Valid data is returned unchanged. Other data is aligned with the schema, then validated.
     """
@@ -44,7 +44,7 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema for strict modes and for use inside another schema.
+        """Return the JSON Schema of the user with closed objects, ready to be put into another schema.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
         replies with further properties are valid if the schema of the user allows them. A property that may
@@ -84,7 +84,7 @@ class SchemaNode(ConstrainedNode):
 
 
 class JsonSchemaParser(TypeParser[Any]):
-    """Converts the text of a reply to JSON data that is valid by a JSON Schema."""
+    """Converts the text of a reply to JSON data that is valid under a JSON Schema."""
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
@@ -100,7 +100,7 @@ class JsonSchemaParser(TypeParser[Any]):
 
 
 def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> TypeParser[Any]:
-    """Return a parser that reads replies as JSON data that is valid by a JSON Schema.
+    """Return a parser that reads replies as JSON data that is valid under a JSON Schema.
 
     The values are dict, list, str, int, float, bool and None.
 
@@ -126,7 +126,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
 
 
 def check_schema(schema: Mapping[str, object], name: str) -> None:
-    """Raise InvalidSchemaError if a JSON Schema is invalid; ``name`` is for the message."""
+    """Raise InvalidSchemaError, with a message that contains ``name``, if a JSON Schema is invalid."""
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
@@ -217,7 +217,7 @@ def _plain(part: object) -> Any:
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """Return a JSON Schema without a reference at its root, because providers reject that."""
+    """Return an equal JSON Schema without a ``$ref`` at its root, so that providers accept it."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -227,7 +227,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Adjust the references in a JSON Schema that becomes a definition inside another one."""
+    """Rewrite each ``$ref`` in a JSON Schema so that the schema can be moved under ``$defs``."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):
@@ -265,7 +265,7 @@ def close_objects(schema: Mapping[str, object]) -> JsonSchema:
 
 
 def _has_shared_object(part: object) -> bool:
-    """Return True if several parts of a schema declare properties of one object, as allOf does."""
+    """Return True if one object has its properties declared in several subschemas, as with allOf."""
     if isinstance(part, list):
         return any(map(_has_shared_object, part))
     if not isinstance(part, Mapping):
@@ -300,7 +300,7 @@ def _closed(schema: Mapping[str, Any]) -> JsonSchema:
 
 
 def _with_null_defaults(part: Any, check: SchemaCheck) -> Any:
-    """Return a schema in which optional properties that may be null have a default.
+    """Return a copy of a JSON Schema in which optional properties that accept null have a default.
 
     Strict modes require every property, and a model then writes null for a property that is missing. With
     this default, that null is kept.

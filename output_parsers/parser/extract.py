@@ -53,7 +53,7 @@ _rule_of = attrgetter("rule")
 
 
 class _Span(NamedTuple):
-    """The position of a JSON value, and of the fence or the text between fences that it is in.
+    """The position of a JSON value in a reply, and of the Markdown code block, if any, around it.
 
     Attributes:
         start: The index of the first character.
@@ -179,7 +179,7 @@ class ReplyText(NamedTuple):
         return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
     def _mark_fragments(self, candidates: list[Candidate], spans: list[_Span]) -> None:
-        """Mark the candidates that seem to be a part of larger, broken JSON.
+        """Mark the JSON values in a reply that seem to be fragments of larger, broken JSON.
 
         Each fence, and the text between two fences, is a region of its own: brackets in it do not matter for
         the values in other regions.
@@ -200,7 +200,7 @@ class ReplyText(NamedTuple):
                 )
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
-        """Add the list of all JSON values as a candidate if the text is in the JSON Lines format."""
+        """If a reply has one JSON value per line (JSON Lines), add the list of all values as a candidate."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(
@@ -318,13 +318,13 @@ _DENIED_LATER = lazy_regex(
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
-    """Return True if the words beside a JSON value say that it is not the answer."""
+    """Return True if the words next to a JSON value say that it is not the answer, as in "not {...}"."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     return before is not None or _DENIED_AFTER.match(text, end) is not None
 
 
 def _is_refused(text: str, start: int, end: int) -> bool:
-    """Return True if the prose around the only JSON value says that it is not the answer."""
+    """Return True if the text around the only JSON value of a reply says that it is not the answer."""
     if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
         return True
     if _HYPOTHETICAL.search(text, max(0, start - 150), start):
@@ -356,7 +356,7 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text directly before or after a JSON value seems to belong to larger JSON.
+    """Return True if a JSON value seems to be a fragment, judging by the text directly next to it.
 
     That is a key or a number before it, a field or a number after it, or half of a number or literal, as in
     ``[10, 20, 3]0``.
@@ -404,7 +404,7 @@ _OPENINGS = {"}": "{", "]": "["}
 
 
 def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
-    """Return True if the text around the values of a region seems to be a part of the same JSON.
+    """Return True if the text around some JSON values suggests that they are fragments of larger JSON.
 
     This is so if a bracket in that text is not paired there, or pairs around a value, and the text between
     the bracket and the value is JSON too: ``{value": 1, "next": `` before a value, or ``, 20, 30]`` after it.
@@ -435,14 +435,14 @@ def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Return True if a piece of text seems to be a part of JSON with at least one key or value."""
+    """Return True if a text looks like a fragment of JSON with at least one key or value."""
     if _KEY.search(text):
         return True
     return bool(_SCALAR.search(text)) and not _PROSE_WORD.search(_STRING_OR_LITERAL.sub("", text))
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
-    """Return True if a closing reasoning tag is part of the answer itself.
+    """Return True if a tag such as ``</think>`` is a part of the answer and does not end reasoning.
 
     It is if its opening tag comes before it in the text, or if it is in a Markdown fence.
     """

@@ -1,4 +1,4 @@
-"""The fast path, which reads exact JSON with pydantic-core alone.
+"""Read exact JSON with pydantic-core alone, which is faster than the tolerant parsers.
 
 It is used only for types for which it gives the same value as the nodes do. pydantic on its own is not exact:
 it rounds decimals to doubles, accepts NaN and 1e400, and lets the last of two equal keys win. The fast path
@@ -105,7 +105,7 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] |
 
 
 class _KeyCountPlan(NamedTuple):
-    """A plan for computing the number of keys in the JSON text of a value.
+    """The fastest method to count the keys in the JSON text of a value of one type.
 
     Attributes:
         always: The number of keys that every value has.
@@ -119,7 +119,7 @@ class _KeyCountPlan(NamedTuple):
 
 
 def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
-    """Return the cheapest plan for computing the number of JSON keys of a value."""
+    """Return the fastest method to count the keys in the JSON text of a value of one type."""
     if node.fixed_keys() is not None:
         return _KeyCountPlan(node.fixed_keys() or 0)
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
@@ -152,7 +152,7 @@ def _contains_type_name(output_type: object) -> bool:
 
 
 def _strict_schema(schema: object) -> Any:
-    """Return a copy of a pydantic-core schema with strict mode and finite floats in every part."""
+    """Return a copy of a pydantic-core schema that is strict and accepts only finite floats."""
     if isinstance(schema, list):
         return [_strict_schema(item) for item in schema]
     if type(schema) is tuple:
@@ -192,7 +192,7 @@ def has_own_schema(node: Node[object]) -> bool:
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads the same values from exact JSON as a parser node.
+    """Return a pydantic-core schema that reads exact JSON just as a parser node does.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """
@@ -274,7 +274,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a record that its class creates from field values."""
+    """Return the pydantic-core schema of a record whose constructor receives the field values."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:
@@ -305,7 +305,7 @@ def _made_record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _make_function(node: ObjectNode) -> CoreSchema:
-    """Return the schema of the function that creates a record, and counts its keys if necessary."""
+    """Return the part of a pydantic-core schema that calls a function to create a record."""
     make = node.spec.make
     if not node.counts_own_keys:
         return {"type": "no-info", "function": make}

@@ -92,7 +92,7 @@ class ParserRegistry:
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
-        """Return a new registry that tries these factories before those of this registry."""
+        """Return a copy of this registry that asks the given parser factories before its own."""
         return ParserRegistry((*more, *self._factories))
 
     def parser_for(
@@ -135,7 +135,7 @@ class ParserRegistry:
 
 
 class _NodeBuilder:
-    """Builds the tree of parser nodes for one type, with a node for each part of the type."""
+    """Builds a tree of parser nodes: for ``list[Person]``, one for the list and one for ``Person``."""
 
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""Profiles of the JSON Schema features that the strict modes of providers support.
+"""The JSON Schema features that the strict mode of each provider supports.
 
 A ``Profile`` such as ``OPENAI`` is given to ``output_parsers.lint.lint``.
 """

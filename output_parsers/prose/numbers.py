@@ -63,7 +63,7 @@ def read_number(text: str) -> TextReading[Decimal]:
 
 
 def find_number(text: str) -> TextReading[Decimal]:
-    """Parse the number in a text: the whole text, a stated answer, or the only number in it.
+    """Parse the only number in a text, or the number after words such as "the answer is".
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
@@ -174,7 +174,7 @@ def _only_number_in_words(text: str) -> TextReading[Decimal] | None:
 
 
 def _refuse_hedged(before: list[str], after: list[str]) -> None:
-    """Raise TextParseError if the words next to a number limit it or contain another number."""
+    """Raise TextParseError if nearby words make a number uncertain, as in "more than 5" or "5 or 6"."""
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
         raise TextParseError(reason)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TextReading(NamedTuple, Generic[T]):
-    """A value that was parsed from prose, with the rules that were applied.
+    """A value that was parsed from prose, with the names of the parsing rules that were applied.
 
     Attributes:
         value: The value.
@@ -32,7 +32,7 @@ class TextParseError(ValueError):
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the names of rules without repetitions; return None if there are none."""
+    """Join the names of parsing rules with commas, each name once; return None if there are none."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
@@ -143,7 +143,7 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return a message if the words next to a value deny it or make it uncertain; None otherwise."""
+    """Return a message if the words next to a value make it uncertain, as in "not 5"; None otherwise."""
     for word in (*before, *after):
         if _MARKUP.search(word):
             return "JSON, markup or a reference is next to the value"

@@ -135,7 +135,7 @@ def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
 
 
 def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[str]:
-    """Return the texts before, between and after the mentions of a date.
+    """Split a text at the mentions of a date; return the texts before, between and after them.
 
     ``end`` is the end of the last mention with its time.
     """
@@ -145,7 +145,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Return the name of the rule for a value in a sentence; None if the text is just the value.
+    """Check the words around a value; return a rule name for a value in a sentence, None for a bare value.
 
     ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
     contain a weekday that contradicts ``day``.
@@ -517,7 +517,7 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 
 
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
-    """Return the only duration in a text, with the names of the rules that were applied.
+    """Return the only duration in a text, with the names of the parsing rules that were applied.
 
     The first rule is that of the duration, the second one that of the sentence around it.
     """
@@ -535,7 +535,7 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
 
 
 def _duration_parts(text: str) -> list[re.Match[str]]:
-    """Return the matches of the numbers with units that make up the first duration in a text."""
+    """Return the matches for the first duration in a text, one for each number with its unit."""
     first = _FIRST_PART.search(text)
     parts = [first] if first else []
     while parts and len(parts) <= _MAX_PARTS:
@@ -563,7 +563,7 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Return the name of the rule for a duration in a sentence; None if the text is just the duration.
+    """Check the words around a duration; return a rule name if it is in a sentence, None if it is alone.
 
     Raises TextParseError if the sentence may change the duration.
     """

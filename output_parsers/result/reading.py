@@ -106,7 +106,7 @@ def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure
 
 
 class Cursor:
-    """A position in the JSON value being read, with the coercions recorded so far.
+    """A position in the JSON value that is being read, with the coercions recorded so far.
 
     All cursors of one reading share one list of coercions. A reader that tries an alternative remembers
     the length of the list, and undoes a failed alternative by cutting the list back to that length.
@@ -127,7 +127,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return a cursor for a field or an item of the current JSON value."""
+        """Return the Cursor (the current position) for a field or an item of this JSON value."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
@@ -169,7 +169,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, "", ""))
 
     def failure(self, message: str, value: Json) -> ValidationFailure:
-        """Return a ValidationFailure about the current value, for the caller to raise."""
+        """Create a ValidationFailure about the current value. The caller raises it."""
         return ValidationFailure(Problem(self.path, message, describe_value(value)))
 
 

@@ -67,7 +67,7 @@ def factory_for(node: TypeNode) -> BuilderFactory:
 
 
 class BuilderFactory:
-    """Creates the builders for replies of one type. Readers share it, so it does not store any reply.
+    """Creates the builders for all replies of one type. It does not store any data of a reply.
 
     Attributes:
         root: The node of the type.
@@ -93,7 +93,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return how members of a type are validated and shown in snapshots."""
+        """Return the rules for validating the fields or items of a type and for showing unfinished ones."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),
@@ -123,7 +123,7 @@ class BuilderFactory:
         return read
 
     def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return a function that creates builders for a type and an opening bracket.
+        """Return a function that creates builders for JSON objects or arrays of a type.
 
         ``checks`` are constraints that are applied to the values that are built.
         """
@@ -159,7 +159,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the plan for building tuples of one type."""
+        """Return the instructions for building tuples of one type."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -170,7 +170,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the plan for building lists or sets of one type, or untyped JSON arrays."""
+        """Return the instructions for building lists or sets of one type, or untyped JSON arrays."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -183,7 +183,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the plan for building dicts of one type, or untyped JSON objects."""
+        """Return the instructions for building dicts of one type, or untyped JSON objects."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -201,7 +201,7 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the plan for building instances of a record class."""
+        """Return the instructions for building instances of a record class."""
         record, nodes = node.spec, node.nodes
         hidden = validated_fields(node)
         # A field with a validator is hidden until the object is complete, because the validator may change
@@ -278,7 +278,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """Choose the class if its tag is known, and pass the fields so far to the builder of the class."""
+        """If the tag that names the class has arrived, pass all fields so far to the builder of the class."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
@@ -407,7 +407,7 @@ _Level: TypeAlias = tuple[Builder, int, object]
 
 
 def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
-    """Return a view of the reply so far; None if nothing can be shown yet.
+    """Return a view of the reply so far; None if there is nothing to show yet.
 
     The view of a list or a record is built only when it is accessed.
     """
@@ -493,7 +493,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the type node that a placeholder in a recursive type refers to."""
+    """Return the parser node of a type; follow the references that a recursive type has to itself."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node

@@ -48,7 +48,7 @@ _COMMENT_END = {"//": re.compile(r"[\r\n]"), "#": re.compile(r"[\r\n]"), "/*": r
 
 
 class _Expected(Enum):
-    """The kind of token that must come next in the innermost open object or array."""
+    """The kind of token, such as a key or a comma, that must come next in the innermost object or array."""
 
     MEMBER = "a key or an item"
     VALUE = "the value of a key"
@@ -380,13 +380,13 @@ class RootFinder:
     """
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
-        """Create a finder; ``accepts(bracket)`` returns True if the answer may begin with that bracket."""
+        """Create a finder for the first bracket for which ``accepts(bracket)`` is True."""
         self._accepts = accepts
         self._depth = 0  # the number of open brackets in JSON that is being skipped
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Return the position of the bracket that begins the JSON, and True if it was found.
+        """Return a position and True if it is the bracket that begins the JSON.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -420,7 +420,7 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Remember the first characters of the text before the answer."""
+        """Store the first characters of the text that comes before the answer."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
@@ -522,7 +522,7 @@ class PartialString:
         return end
 
     def _add(self, piece: str) -> None:
-        """Add text that every JSON parser decodes in the same way."""
+        """Add a piece of the string that contains no ambiguous quotes or escapes."""
         self._raw.append(piece)
         if "\\" not in piece:
             self.buffer.pieces.append(piece)
@@ -566,7 +566,7 @@ class PartialString:
 
 
 class QuoteRole(Enum):
-    """The role of a quotation mark that occurs while a string is open."""
+    """What a quotation mark inside a JSON string means: the end of the string, or a part of its text."""
 
     CLOSES = "it ends the string"
     INSIDE = "it is a part of the string that should have been escaped"
@@ -585,7 +585,7 @@ _COMMENT = re.compile(r"/\*|//|#\s")
 
 
 def classify_quote(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Return the role of a quotation mark, which depends on the text after it.
+    """Decide from the text after a quotation mark whether it ends the string.
 
     In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside the string, because no comma or bracket
     follows them. The rules are those of ``read_tolerant``. If that function would need more text than has
@@ -631,17 +631,17 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Return the role INSIDE for a quote, or DOUBTFUL if the quote may belong to code in the string."""
+    """Return INSIDE for a quote in a string, or DOUBTFUL if it follows a bracket and may be code."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 
 def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Return DOUBTFUL instead of CLOSES if a quotation inside the string is still open."""
+    """Return DOUBTFUL for a quote that would close the string while a quotation inside is still open."""
     return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
 
 
 def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Return the role of a quote that is followed by a comma, based on the text after the comma."""
+    """Decide from the text after the comma whether a quote before a comma ends the string."""
     match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
     position = match.end() if match else position
     mark = text[position : position + 1]
@@ -665,14 +665,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Return the role of a quote that is followed by another quote, which may begin a key."""
+    """Decide whether a quote ends the string if the next quote may begin a key."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Return the role of a quote that is followed by text that may be a key without quotes."""
+    """Decide whether a quote ends the string if the text after it may be a key without quotes."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -681,7 +681,7 @@ def _classify_before_bare_key(text: str, position: int, string: PartialString) -
 def _classify_before_quote(
     text: str, position: int, closer: str, string: PartialString, *, spaced: bool
 ) -> QuoteRole:
-    """Return the role of a quote that is directly followed by another quote.
+    """Decide whether a quote ends the string if another quote follows it directly.
 
     Either a comma is missing between them, or both belong to triple quotes.
     """
@@ -693,7 +693,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Return the role of a quote that is followed by a character that may begin a comment."""
+    """Decide whether a quote ends the string if the character after it may begin a comment."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

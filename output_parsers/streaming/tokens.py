@@ -42,7 +42,7 @@ class StringBuffer:
         return self._joined
 
     def prefix(self) -> StringPrefix:
-        """Return the string as it is now. Its pieces are joined later, on demand."""
+        """Return the string in its current state. Its pieces are joined later, on demand."""
         return StringPrefix(self, len(self.pieces))
 
 
@@ -135,7 +135,7 @@ class UnreadableToken(Exception):
 
 
 def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """Return the key of a member whose string is incomplete, and the text of the string so far.
+    """Return the key of a field and the text so far of its string, which is still being written.
 
     ``member`` is a match of PARTIAL_MEMBER. The text is None if no string has begun.
     """
@@ -219,7 +219,7 @@ def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
 
 
 def _check_end(text: str, position: int, end: int, word: str, closer: str) -> None:
-    """Raise UnreadableToken if it is not certain that a value without quotes ends at ``end``."""
+    """Raise UnreadableToken if a value without quotes may continue after ``end``."""
     if end == len(text):
         raise UnreadableToken(needs_more=True)
     mark = text[end]

@@ -100,7 +100,7 @@ class PartialObject:
         raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
 
     def keys(self) -> list[Any]:
-        """Return the names of the members so far, in the order of the text."""
+        """Return the names of the complete fields, in the order of the text."""
         names = list(islice(self._store.positions, self._count))
         return names if self._tail is None else [*names, self._name]
 

@@ -1,4 +1,4 @@
-"""Convert a JSON Schema to codecs, which translate values for the strict mode of a provider.
+"""Convert a JSON Schema to codecs, which translate values to and from a provider's strict mode.
 
 ``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
 enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
@@ -71,7 +71,7 @@ _NEVER_SENT = frozenset(
 
 
 class SizeLimits(NamedTuple):
-    """Limits that make a large JSON Schema smaller, so that a provider accepts it.
+    """Limits for reducing a JSON Schema that is too large for a provider.
 
     Attributes:
         max_enum: Enums with more values are not sent. None sends all.
@@ -180,7 +180,7 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the codec for a JSON Schema with anyOf or oneOf, as a union of all combinations."""
+        """Build the codec for anyOf or oneOf: a union of its options, each merged with the other keywords."""
         base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
         # a property that one branch does not evaluate may be evaluated by another
         base.pop("unevaluatedProperties", None)
@@ -549,7 +549,7 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Handle the ``minProperties`` and ``maxProperties`` of a JSON object.
+    """Add ``minProperties`` and ``maxProperties`` of a JSON object to its codec or to its description.
 
     For a dict that is sent as a list of pairs, they become bounds on the number of items.
     """
@@ -625,7 +625,7 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build the codecs for the undeclared properties of an object, sent as lists of key-value pairs.
+    """Build the codecs for undeclared properties, which are sent as a list of key-value pairs.
 
     There is one list for each key pattern, and one for all other keys.
     """

@@ -54,7 +54,7 @@ class Codec(ABC):
     @property
     @abstractmethod
     def kinds(self) -> frozenset[str]:
-        """The JSON types that an encoded value can have."""
+        """The JSON types that a value can have in the JSON Schema that is sent."""
 
     @abstractmethod
     def bare_schema(self) -> JsonSchema:
@@ -62,7 +62,7 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Convert a value of the original JSON Schema to the form that the model writes.
+        """Convert a value of the original JSON Schema to a value of the JSON Schema that is sent.
 
         Raises EncodingError if the value does not fit.
         """
@@ -147,7 +147,7 @@ def walk(codec: Codec) -> Iterator[Codec]:
 
 
 class EncodingError(ValueError):
-    """Raised if a JSON value cannot be encoded or decoded.
+    """Raised if a JSON value cannot be translated to or from the JSON Schema that was sent.
 
     Attributes:
         path: The JSON path of the value (``$`` is the root).
@@ -209,12 +209,12 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """This deviation of a reply, converted to a Problem for error messages."""
+        """The deviation as a Problem, for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 
     def record(self) -> None:
-        """Record this deviation as a coercion if it was repaired.
+        """Record the deviation as a coercion if it was repaired.
 
         Raises ValidationFailure if the leniency does not allow the repair.
         """
@@ -287,11 +287,11 @@ class DecodeCursor:
         self.deviations: list[Deviation] = []
 
     def child(self, key: str | int) -> DecodeCursor:
-        """Return the cursor for a part that has the same key before and after decoding."""
+        """Return the cursor for a field or item that keeps its key when it is decoded."""
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return the cursor for a part that exists only before decoding, under the given key.
+        """Return the cursor for a field or item that only the reply has, such as the ``key`` of a pair.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """
@@ -302,7 +302,7 @@ class DecodeCursor:
         return child
 
     def trial(self) -> DecodeCursor:
-        """Return a cursor at the same position with a new, empty list of deviations."""
+        """Return a copy of this cursor with an empty list of deviations, for trying a decoder."""
         return DecodeCursor(self.plain, self.encoded, self.union_cache)
 
     def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
@@ -311,7 +311,7 @@ class DecodeCursor:
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
     def unencoded(self, message: str, value: Json) -> None:
-        """Record a value that the model wrote in its original form instead of the encoded form."""
+        """Record a value that follows the original JSON Schema instead of the one that was sent."""
         self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
 
     def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:
@@ -372,7 +372,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Try several decoders on a value, and return the result with the fewest deviations.
+    """Try several decoders, and return the result that differs least from the JSON Schema that was sent.
 
     Two best results that differ are recorded as an ambiguity.
     """
@@ -443,7 +443,7 @@ class SchemaLocation(NamedTuple):
     depth: int = 0
 
     def property(self, key: str, title: object) -> SchemaLocation:
-        """Return the location of a property of the object at the current location."""
+        """Return the location of a property of an object in the schema."""
         if self.of_type:
             # an object without a title is an added envelope, which users do not know
             path = f"{title}.{key}" if isinstance(title, str) else self.path
@@ -461,25 +461,25 @@ class SchemaLocation(NamedTuple):
         return self._replace(path="/".join([self.path, *map(str, steps)]))
 
     def deeper(self) -> SchemaLocation:
-        """Return the same location with its nesting depth increased by one."""
+        """Return a copy of the location with its nesting depth increased by one."""
         return self._replace(depth=self.depth + 1)
 
 
 class FindingLog:
-    """Collects findings about a JSON Schema, without duplicates."""
+    """Collects the unsupported features of a JSON Schema, without duplicates."""
 
     def __init__(self) -> None:
         self._findings: dict[Finding, None] = {}
 
     def add(self, location: SchemaLocation, feature: str, action: str) -> None:
-        """Record an unsupported feature that is handled without loss."""
+        """Record an unsupported JSON Schema feature that is replaced without loss."""
         self._findings.setdefault(Finding(location.path, feature, action))
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:
-        """Record an unsupported feature that makes it impossible to use strict mode."""
+        """Record an unsupported JSON Schema feature that makes strict mode impossible."""
         self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings that were recorded so far."""
+        """All unsupported features that were recorded so far."""
         return tuple(self._findings)

@@ -327,7 +327,7 @@ class ObjectProperty(NamedTuple):
     absence: Absence
 
     def marks_absence(self, value: Json) -> bool:
-        """Return True if a value stands for an omitted property."""
+        """Return True if a value, such as null, means that the property is omitted."""
         return value is None and isinstance(self.codec, NullableCodec) and not self.codec.keeps_null
 
 
@@ -373,7 +373,7 @@ class ObjectCodec(Codec):
 
     @property
     def required(self) -> list[str]:
-        """The keys that are always present in an encoded object."""
+        """The keys that the object always has in the JSON Schema that is sent."""
         own = [key for key, field in self.fields.items() if field.absence is not Absence.MISSING]
         return [*own, *(extra.name for extra in self.extras)]
 

@@ -1,4 +1,4 @@
-"""Profiles of the JSON Schema features that the strict mode of each provider enforces.
+"""The JSON Schema features that the strict mode of each provider enforces.
 
 The facts come from the documentation of the providers. A new provider needs one ``Profile`` here, with the
 source of its facts in a comment, and an entry in ``PROFILES``.

@@ -102,7 +102,7 @@ class ChoiceCodec(Codec):
 
     @property
     def encoded_members(self) -> frozenset[tuple[str, Json]]:
-        """The encoded members of the enum, each with its JSON type."""
+        """The enum values that are sent to the provider, each with its JSON type."""
         return frozenset(self._encoded)
 
     @property
@@ -196,7 +196,7 @@ class JsonTextCodec(Codec):
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
-        """Return a value that is not JSON text unchanged, and record how it deviates."""
+        """Return a value that should have been a string with JSON in it, and record that it is not."""
         if self._accepts(value):
             cursor.unencoded(message, value)
         else:
@@ -316,14 +316,14 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The codec for the value of an optional property, without any wrapper object."""
+        """The codec for the value of an optional property that is not wrapped in an object."""
         return self._value
 
     # Cached properties and not fields, because the codec of a reference is built after this codec.
 
     @cached_property
     def inner(self) -> Codec:
-        """The codec for the value of an optional property that is not omitted.
+        """The codec for the value of an optional property, wrapped in an object if the value may be null.
 
         Use it only when all definitions are known.
         """
@@ -333,7 +333,7 @@ class NullableCodec(Codec):
 
     @cached_property
     def keeps_null(self) -> bool:
-        """True if null is an ordinary value of the property and does not mean that it is omitted."""
+        """True if null is an ordinary value of the property; False if null means that it is omitted."""
         return self._null_default and "null" in self._value.kinds
 
     @property

@@ -204,7 +204,7 @@ class SchemaDocument:
         return urldefrag(urljoin(base, own)).url
 
     def _identified_parts(self, node: object, pointer: str, base: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the JSON pointer, base URI and anchor of each part that has a URI or an anchor."""
+        """Yield the JSON pointer, base URI and anchor of each subschema that has a URI or an anchor."""
         if not isinstance(node, dict):
             return
         own_base = self._base_uri(node, base)
@@ -331,7 +331,7 @@ _SHAPE_KEYWORDS = frozenset(
 
 
 def sole_reference(schema: JsonSchema | bool) -> str | None:
-    """Return the target of a JSON Schema that is only a reference; None for any other schema."""
+    """Return the target of a JSON Schema that consists only of a ``$ref``; None for any other schema."""
     if not isinstance(schema, dict):
         return None
     keywords = schema.keys() - ANNOTATIONS
@@ -344,12 +344,12 @@ def sole_reference(schema: JsonSchema | bool) -> str | None:
 
 
 def contains_reference(schema: JsonSchema | bool) -> bool:
-    """Return True if a JSON Schema, or one that a value must also fit, contains a reference."""
+    """Return True if a JSON Schema contains a ``$ref`` at its top level or under allOf."""
     return isinstance(schema, dict) and ("$ref" in schema or any(map(contains_reference, _conjuncts(schema))))
 
 
 def reference_name(schema: JsonSchema | bool) -> str:
-    """Return a name for a JSON Schema, made of the names of the schemas that it refers to.
+    """Return a name for a JSON Schema from the names that it refers to, such as ``"Base_Named"``.
 
     An example is ``"Base_Named"``.
     """
@@ -360,7 +360,7 @@ def reference_name(schema: JsonSchema | bool) -> str:
 
 
 def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
-    """Return the schemas in allOf, and the options of each anyOf or oneOf with a single option.
+    """Return the schemas that a value must also fit: those in allOf, and the only option of an anyOf.
 
     A value of the schema must fit all of them.
     """
@@ -369,7 +369,7 @@ def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
 
 
 def describes_shape(option: JsonSchema) -> bool:
-    """Return True if an option of a union describes what a value looks like.
+    """Return True if an option of a union has a type, keys or values, and is not only a condition.
 
     Other options, such as ``{"required": ["a"]}``, are only conditions.
     """
@@ -422,7 +422,7 @@ _ARRAY_KEYWORDS = ("prefixItems", "items")
 
 
 class MergedSchema(NamedTuple):
-    """A JSON Schema merged with all schemas that it refers to.
+    """A JSON Schema after all schemas that it refers to have been merged into it.
 
     Attributes:
         plain: One schema without references, allOf, anyOf and oneOf.

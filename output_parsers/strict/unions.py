@@ -1,4 +1,4 @@
-"""The codec for unions, which keeps their branches distinguishable in a reply.
+"""The codec for unions, which ensures that the options can be told apart in a reply.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches that decode it to
 different values. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
@@ -125,7 +125,7 @@ def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> 
 
 
 def make_union(branches: Sequence[Codec]) -> Codec:
-    """Build the codec for a union, flattened and without redundant branches."""
+    """Build the codec for a union, without nested unions and superfluous options."""
     flat: list[Codec] = []
     for branch in branches:
         if isinstance(branch, UnionCodec) and branch.description is None:
@@ -186,7 +186,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 
 
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
-    """Return the branches of a union with some of them, or if necessary all, wrapped in objects."""
+    """Wrap the given branches of a union in objects; wrap all branches if that is not enough."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper

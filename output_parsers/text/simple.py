@@ -39,7 +39,7 @@ class TextReply(Protocol):
 
     @property
     def text(self) -> str:
-        """The text."""
+        """The text of the reply or message."""
         ...
 
 
@@ -521,7 +521,7 @@ Keys: TypeAlias = bool | str | Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class TextResponse:
-    """The text of a reply and the dict parsed from it, like AgentScope's ModelResponse.
+    """The text of a reply and the dict that was parsed from it, like AgentScope's ModelResponse.
 
     Attributes:
         text: The text of the reply.
@@ -536,7 +536,7 @@ class TextResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class DictParser(TextParser[dict[str, Any]]):
-    """Base class of parsers that return a dict, and that select parts of it for memory and messages.
+    """Base class of parsers that return a dict, of which agents may store or show only some keys.
 
     Each attribute selects a part: ``True`` selects the whole dict, ``False`` and ``None`` select nothing, a
     string selects the value of that key, and a sequence selects a dict of those keys.
@@ -582,19 +582,19 @@ class DictParser(TextParser[dict[str, Any]]):
 
     @property
     def format_instruction(self) -> str:
-        """The prompt instructions, under the name that AgentScope has for ``format_instructions()``."""
+        """Return the prompt instructions, as ``format_instructions()`` does; AgentScope uses this name."""
         return self.format_instructions()
 
     def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a dict for the memory of an agent. Raises ValueError if a key is missing."""
+        """Return the part of a dict that an agent stores in memory. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a dict that is shown to others. Raises ValueError if a key is missing."""
+        """Return the part of a dict that is shown to users. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a dict for the metadata of a message. Raises ValueError if a key is missing."""
+        """Return the part of a dict for message metadata. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
 
 @dataclass(frozen=True)
 class RegexTaggedContentParser(DictParser):
-    """A parser for the content of all tags by name, like AgentScope's RegexTaggedContentParser.
+    """A parser that returns a dict from tag name to content, like AgentScope's RegexTaggedContentParser.
 
     >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
     {'thought': 'Easy.', 'number': 42}
@@ -72,7 +72,7 @@ class RegexTaggedContentParser(DictParser):
             raise ValueError(f"the pattern {self.tagged_content_pattern!r} is invalid: {error}") from error
 
     def format_instructions(self) -> str:
-        """Return ``format_instruction``."""
+        """Return the prompt instructions that were set as ``format_instruction``."""
         return self.format_instruction
 
     @property
@@ -128,7 +128,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return a dict of tag contents by name. Raises ValidationFailure if two contents differ."""
+    """Return a dict from tag name to content. Raises ValidationFailure if a tag has different contents."""
     contents: dict[str, str] = {}
     for name, content in tagged:
         # A model may repeat its answer, but two different answers are ambiguous.
@@ -238,7 +238,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Return the contents of each tag by name, and the names of tags that are never closed."""
+        """Return a dict from tag name to contents, and the names of tags that are never closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()
@@ -275,7 +275,7 @@ def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> Any:
-    """Parse the content of one tag. Raises ValidationFailure with the name of the tag as path."""
+    """Parse the content of one tag. Errors contain the name of the tag as their path."""
     cursor = Cursor().child(tag.name)
     if unclosed:
         raise ValidationFailure(

@@ -39,7 +39,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolCallLike(Protocol):
-    """The interface of tool calls, which ``aiservices.ToolCall`` implements."""
+    """A tool call with an id, a name and arguments as JSON text, such as ``aiservices.ToolCall``."""
 
     @property
     def id(self) -> str | None:
@@ -62,12 +62,12 @@ class SdkToolCall(Protocol):
 
     @property
     def id(self) -> str | None:
-        """The id of the call, which its result refers to."""
+        """The id of the tool call. The result of the tool refers to it."""
         ...
 
     @property
     def function(self) -> object:
-        """The object with the name and the arguments."""
+        """The object that contains the name and the arguments of the call."""
         ...
 
 
@@ -76,7 +76,7 @@ class MessageWithCalls(Protocol):
 
     @property
     def tool_calls(self) -> Sequence[object] | None:
-        """The tool calls."""
+        """The tool calls of the message."""
         ...
 
 
@@ -96,7 +96,7 @@ ToolCallsInput: TypeAlias = (
 
 @dataclass(frozen=True)
 class AnyToolCall:
-    """A tool call that a model wrote as text, for any tool.
+    """A tool call that a model wrote as text, with the name of any tool and any arguments.
 
     Attributes:
         name: The name of the tool.
@@ -134,7 +134,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         others: TypeParser[Any] | None,
         **options: object,
     ) -> None:
-        """Store the parsers for the arguments of each tool, and for tool calls that are written as text.
+        """Store the parser for the arguments of each tool.
 
         ``output_type`` is the type of a call that is written as text. ``others`` is the parser for tools that
         are not in ``parsers``; None makes their calls an error.
@@ -150,7 +150,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema for tool calls as text: an array of objects with name and arguments."""
+        """The JSON Schema of tool calls in a text reply: an array of objects with name and arguments."""
         return self._written.schema
 
     def format_instructions(self) -> str:
@@ -256,12 +256,12 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return Reading(reading.value, tuple(coercions))
 
     def _wants(self, name: str) -> bool:
-        """Return True if this parser reads the calls of a tool."""
+        """Return True if this parser accepts calls of the tool with this name."""
         return True
 
     @abstractmethod
     def _call_value(self, name: str, id: str | None, args: object) -> object:
-        """Convert one tool call with parsed arguments to the value that the parser returns."""
+        """Convert a tool call to the value that the parser returns."""
 
     def _result(self, values: list[object]) -> R_co:
         first = values[0] if values else None
@@ -269,7 +269,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
 
 class PlainToolCall(NamedTuple):
-    """A tool call of any library.
+    """The id, the name and the arguments of a tool call, independent of the library that it came from.
 
     Attributes:
         id: The id of the call, if there is one.
@@ -286,7 +286,7 @@ _CALL_FORMS = "pass tool calls of aiservices, of the OpenAI SDK or of LangChain,
 
 
 def tool_calls_of(calls: ToolCallsInput) -> list[PlainToolCall]:
-    """Return tool calls of any library in one form.
+    """Convert tool calls of several libraries, such as OpenAI's SDK, to PlainToolCall objects.
 
     Raises TypeError for objects that are not tool calls.
     """
@@ -327,7 +327,7 @@ def _member(owner: object, key: str) -> Any:
 
 
 def call_type(name: object, arguments: object) -> type:
-    """Create a dataclass for tool calls as text, from the types of their name and arguments."""
+    """Create a dataclass with the fields ``name``, ``arguments`` and ``id`` for tool calls in text."""
     fields: list[tuple[str, object] | tuple[str, object, object]] = [
         ("name", name),
         ("arguments", arguments),
@@ -355,7 +355,7 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
-    """Parse incomplete arguments, and return the part that later text cannot change."""
+    """Parse the arguments of an unfinished tool call, and return the part that is already certain."""
     reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
     arguments_so_far = reader.snapshot().to_python()

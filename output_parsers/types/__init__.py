@@ -1,1 +1,1 @@
-"""Parser nodes, which read, write and describe the values of each kind of Python type."""
+"""Parser nodes for each kind of Python type. They also write values and generate JSON Schemas."""

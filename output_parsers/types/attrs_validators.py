@@ -55,7 +55,7 @@ def constrained_by(validator: object, tp: TypeExpression) -> Any:
 
 
 def _constraints(kind: str, validator: Any) -> Iterator[tuple[object, tuple[type, ...]]]:
-    """Yield the constraint of a simple validator, with the types to which it applies."""
+    """Yield the constraint of an attrs validator such as ``ge(1)``, and the types that it applies to."""
     if kind == "_NumberValidator" and validator.compare_op in _BOUNDS:
         yield _BOUNDS[validator.compare_op](validator.bound), _ORDERED
     elif kind == "_MinLengthValidator":
@@ -86,7 +86,7 @@ def _pattern_of(validator: Any) -> str | None:
 
 
 def _fits(tp: TypeExpression, bases: tuple[type, ...]) -> bool:
-    """Return True if a type, apart from None, is one of some built-in types."""
+    """Return True if a type, without its None option, is one of the given built-in types."""
     origin = get_origin(tp) or tp
     if origin is Annotated:
         return _fits(get_args(tp)[0], bases)
@@ -96,7 +96,7 @@ def _fits(tp: TypeExpression, bases: tuple[type, ...]) -> bool:
 
 
 def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
-    """Return a container type whose items, or keys and values, have the constraints of validators."""
+    """Return a container type such as ``list[int]`` whose items have the constraints of attrs validators."""
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
         return Annotated[(_with_constrained_arguments(args[0], validators), *tp.__metadata__)]
@@ -113,7 +113,7 @@ def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
 
 
 def _with_options(tp: TypeExpression, options: Any) -> Any:
-    """Return the Literal type of the options of ``in_``, if the options are text or integers."""
+    """Convert the attrs validator ``in_(["a", "b"])`` to ``Literal["a", "b"]``, if the options permit it."""
     if tp not in (str, int) or not isinstance(options, (list, tuple, set, frozenset)):
         return tp
     values = sorted(options, key=repr) if isinstance(options, (set, frozenset)) else list(options)

@@ -1,4 +1,4 @@
-"""The base class of parser nodes, which read, write and describe the values of a Python type.
+"""The base class of parser nodes, which parse, write and document the values of a Python type.
 
 This file also builds the JSON Schema of a whole type from its nodes, and has the protocol and the node for
 parsers that users write themselves.
@@ -25,7 +25,7 @@ _TENTH = Decimal("0.1")
 
 
 class Node(ABC, Generic[T_co]):
-    """Reads, writes and describes the values of one part of a Python type.
+    """Parses, writes and documents the values of one Python type, such as a list or one of its items.
 
     A type is analyzed once, into a tree of nodes: ``list[int]`` is a ListNode that contains an IntNode. Its
     JSON Schema, its hint for prompts, and the reading and writing of values all come from this tree.
@@ -50,32 +50,32 @@ class Node(ABC, Generic[T_co]):
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
-        """The parser nodes of the direct parts of a type: its items, fields or union members."""
+        """The parser nodes for the direct parts of a type: its items, fields or union members."""
         return ()
 
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema for this part of the type.
+        """Return the JSON Schema for the values that this node reads.
 
         The schemas of classes that the type uses twice go to ``definitions``.
         """
 
     @abstractmethod
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        """Return a short description of the type for a prompt, in the style of TypeScript.
+        """Return a short type hint for a prompt, in TypeScript style such as ``{"name": string}``.
 
         ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
         """
 
     def part_schemas(self, definitions: Definitions) -> list[JsonSchema]:
-        """Return the JSON Schemas of the parts, with their descriptions."""
+        """Return the JSON Schemas of the items, fields or union members, with their descriptions."""
         return [
             with_description(part.schema(definitions), description)
             for part, description in zip_longest(self.parts, self.part_descriptions)
         ]
 
     def part_hints(self, enclosing: tuple[Node[object], ...]) -> list[str]:
-        """Return the hints of the parts, with their descriptions."""
+        """Return the type hints of the items, fields or union members, with their descriptions."""
         return [
             described_hint(part.hint((*enclosing, self)), description)
             for part, description in zip_longest(self.parts, self.part_descriptions)
@@ -116,7 +116,7 @@ class Node(ABC, Generic[T_co]):
         return 0
 
     def fixed_keys(self) -> int | None:
-        """Return the number of JSON keys if it is the same for all values of the type, else None.
+        """Return the number of JSON keys that every value of the type has; None if the number varies.
 
         It is 0 for a record that the fast path creates with ``make``, because its keys are counted then.
         """
@@ -135,7 +135,7 @@ def _with_decimals(data: object) -> Json:
 
 
 class RecursiveNode(Node[T_co]):
-    """A reference from inside a recursive type back to the node of the type.
+    """Stands for a recursive type inside its own definition, and refers to the parser of that type.
 
     Attributes:
         name: The name of the type, for hints and schema definitions.
@@ -151,7 +151,7 @@ class RecursiveNode(Node[T_co]):
 
     @property
     def target(self) -> Node[T_co]:
-        """The node of the recursive type that this reference leads to."""
+        """The parser node of the recursive type that this reference stands for."""
         assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
 
@@ -185,7 +185,7 @@ SchemaBuilder: TypeAlias = "Callable[[Definitions], JsonSchema]"
 
 
 class Definitions:
-    """The definitions under ``$defs`` of a JSON Schema, for schemas that repeat or are recursive.
+    """The ``$defs`` of a JSON Schema, for types that are recursive or occur several times.
 
     A schema is built in two passes. The first finds the nodes that repeat, the second defines these by name.
 
@@ -269,7 +269,7 @@ def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
 
 
 def described_hint(hint: str, description: str | None) -> str:
-    """Return a hint for a prompt, followed by a description in parentheses."""
+    """Return a type hint for a prompt, followed by a description in parentheses: ``int (in metres)``."""
     text = " ".join((description or "").split())
     return f"{hint} ({text})" if text else hint
 
@@ -330,7 +330,7 @@ class OutputParser(Protocol[T_co]):
 
 
 class CustomNode(Node[Any]):
-    """Reads one part of a type with an OutputParser that the user wrote.
+    """Reads a field, an item or a whole reply with an OutputParser that the user wrote.
 
     The parser receives the content of a JSON string, and any other JSON value as its JSON text.
     """

@@ -74,7 +74,7 @@ def string_node(target: Target) -> Node[object] | None:
 
 
 def _read_uuid(text: str) -> UUID:
-    """Read a UUID in its usual form with hyphens.
+    """Read a UUID with hyphens, such as ``123e4567-e89b-12d3-a456-426614174000``.
 
     ``UUID()`` would also accept braces, a ``urn:`` and missing hyphens.
     """

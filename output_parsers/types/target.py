@@ -86,7 +86,7 @@ def base_classes(cls: Any) -> list[Any]:
 
 
 def _own_annotations(cls: object) -> list[str]:
-    """Return the names that a class annotates itself, without the inherited ones.
+    """Return the names that are annotated in a class itself, without the inherited ones.
 
     A TypedDict lists inherited annotations as its own.
     """
@@ -246,7 +246,7 @@ class Target:
 
     @property
     def annotated(self) -> Any:
-        """The type with its metadata in Annotated, but without aliases."""
+        """The type with its Annotated metadata, but without aliases."""
         return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
 
 
@@ -297,7 +297,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 def _alias_namespace(
     alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the names that may be used inside the definition of a type alias.
+    """Return a dict of the names that the definition of a type alias may use.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """
@@ -356,7 +356,7 @@ def attribute_docs(cls: type) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _docs_in_module(module: str) -> dict[str, dict[str, str]]:
-    """Return the attribute docstrings of each class in a module, by the name of the class."""
+    """Return the attribute docstrings in a module, as a dict from class name to docstrings."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (KeyError, OSError, TypeError, SyntaxError):  # no source: a shell, an archive, a compiled module
@@ -377,7 +377,7 @@ def _classes(tree: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]
 
 
 def _docs_in_body(body: list[ast.stmt]) -> dict[str, str]:
-    """Return the docstring below each assignment in a class body, by the assigned name."""
+    """Return the docstring below each assignment in a class body, as a dict from name to docstring."""
     docs: dict[str, str] = {}
     for statement, following in pairwise(body):
         if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):

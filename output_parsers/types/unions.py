@@ -1,4 +1,4 @@
-"""The parser node for unions, which chooses the member that needs the fewest coercions."""
+"""The parser for unions, which chooses the member that needs the fewest coercions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Build = Callable[[Target], Node[object]]
 
 
 class _Fit(NamedTuple):
-    """A union member that can read the data, with the resulting value and coercions."""
+    """A union member that can read the data, with the value that it returned and the coercions."""
 
     option: Node[object]
     value: object
@@ -204,7 +204,7 @@ def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
 
 
 def _equivalent(one: object, other: object) -> bool:
-    """Return True if two values are strictly equal, or are equal numbers of different types."""
+    """Return True if two values are strictly equal, or are equal numbers such as 1 and 1.0."""
     return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 
