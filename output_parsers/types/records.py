@@ -100,7 +100,7 @@ UNKNOWN_KEY_RULE = "unknown key left out"
 # The keys, normalized, under which models write a whole answer: {"result": {…}}.
 _ENVELOPE_KEYS = frozenset("answer data json object output record response result value".split())
 _MAX_LISTED_KEYS = 8  # in an error message
-_SIMILARITY = 0.65  # of two keys; two mistakes in a word of five letters give 0.6 to 0.75
+_LONG_KEY = 5  # letters; two mistakes turn a shorter key into another word
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
 
 
@@ -716,7 +716,7 @@ class ObjectNode(Node[object]):
                 extra[key] = AnyNode().read(value, cursor.child(key))
             elif self.spec.extra == "forbid":
                 problems.append(Problem(cursor.child(key).path, f"{self.name} has no field of this name"))
-            elif value is not None and (similar := self._similar_field(key, matches)):
+            elif value is not None and (similar := self._similar_field(key, value, matches, cursor)):
                 message = f"{self.name} has no field of this name; did you mean {similar!r}?"
                 problems.append(Problem(cursor.child(key).path, message))
             else:
@@ -733,13 +733,25 @@ class ObjectNode(Node[object]):
             return ""
         return ", ".join(field.keys[0] for field in self.spec.fields[:_MAX_LISTED_KEYS])
 
-    def _similar_field(self, key: str, matches: Collection[str]) -> str | None:
-        """Return the key of a field without a value that an unknown key may be meant for."""
+    def _similar_field(self, key: str, value: Json, matches: Collection[str], cursor: Cursor) -> str | None:
+        """Return the key of a field without a value that an unknown key may be meant for.
+
+        A value that the field cannot have belongs to another key, unless the key is the plural or the
+        beginning of the field's: ``{"lim":it 2}`` may be a broken ``limit``.
+        """
         if self._by_normalized_key.get(normalize_key(key), key) is None:  # it is like the keys of two fields
             return None
         for field in self.spec.fields:
-            if field.name not in matches and any(_is_similar(key, name) for name in field.keys):
+            if field.name in matches or not any(_is_similar(key, name) for name in field.keys):
+                continue
+            stem = normalize_key(key).removesuffix("s")
+            if any(normalize_key(name).startswith(stem) for name in field.keys):
                 return field.keys[0]
+            try:
+                self.nodes[field.name].read(value, Cursor(cursor.leniency))
+            except ValidationFailure:
+                continue
+            return field.keys[0]
         return None
 
     def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> object:
@@ -849,19 +861,39 @@ class ObjectNode(Node[object]):
 
 
 def _is_similar(key: str, name: str) -> bool:
-    """Return True if a key may be the name of a field with one or two typing mistakes."""
-    one, other = normalize_key(key), normalize_key(name)
-    if abs(len(one) - len(other)) > 2:
-        return False
-    if min(len(one), len(other)) <= 2:
-        short, long = sorted((one, other), key=len)
-        rest = iter(long)
-        return all(char in rest for char in short)
-    if sorted(one) == sorted(other):
-        return True
-    from difflib import SequenceMatcher  # few replies have unknown keys
+    """Return True if a key may be the name of a field with one or two typing mistakes.
 
-    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _SIMILARITY
+    One mistake is a letter that is missing or added, or two neighbors that are exchanged. A key of up to four
+    letters may have two only if it has no letter that the name lacks: ``kind`` is not meant for ``id``.
+    """
+    one, other = normalize_key(key), normalize_key(name)
+    if not -2 <= len(other) - len(one) <= 2:
+        return False
+    mistakes = _count_mistakes(one, other)
+    return mistakes < 2 or (mistakes == 2 and len(one) >= _LONG_KEY) or _has_only_letters_of(one, other)
+
+
+def _has_only_letters_of(key: str, name: str) -> bool:
+    """Return True if a key has the letters of a name in any order, or some of them in the same order."""
+    rest = iter(name)
+    return sorted(key) == sorted(name) or all(char in rest for char in key)
+
+
+def _count_mistakes(one: str, other: str) -> int:
+    """Return how many letters must be added, removed or exchanged with a neighbor to make two words equal."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, char in enumerate(one, 1):
+        before, previous, row = row, before, [i]
+        for j, letter in enumerate(other, 1):
+            if char == letter:
+                row.append(before[j - 1])
+                continue
+            count = min(before[j], row[j - 1]) + 1
+            if i > 1 and j > 1 and char == other[j - 2] and one[i - 2] == letter:
+                count = min(count, previous[j - 2] + 1)
+            row.append(count)
+    return row[-1]
 
 
 def normalize_key(key: str) -> str:

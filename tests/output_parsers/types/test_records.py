@@ -894,6 +894,58 @@ def test_an_unknown_key_that_no_field_lacks_is_left_out(text: str, value: Defaul
     assert read(Defaults, text).value == value
 
 
+@dataclass
+class Trip:
+    date: str | None = None
+    kind: str | None = None
+    size: str | None = None
+    score: float | None = None
+    genre: str | None = None
+    rating: float | None = None
+    paid: bool = False
+    age: int | None = None
+    tags: list[str] = field(default_factory=list)
+    end: str | None = None
+    title: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state", "TX"),
+        ("rate", "0.19"),
+        ("site", "Oslo"),
+        ("source", "mail"),
+        ("ranking", 12),
+        ("tax_id", "DE1"),
+        ("image", "a.png"),
+        ("stars", ["a"]),
+        ("send", True),
+        ("time", "10:00"),
+        ("explanation", "…"),
+    ],
+)
+def test_another_word_is_not_a_misspelt_key(key: str, value: object) -> None:
+    assert read(Trip, json.dumps({"paid": False, key: value})).value == Trip()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field_name"),
+    [
+        ("dtae", "2024", "date"),
+        ("scores", {"a": 1}, "score"),
+        ("ratng", 3, "rating"),
+        ("tag", "a", "tags"),
+        ("titel", "x", "title"),
+    ],
+)
+def test_a_misspelt_plural_or_shortened_key_is_a_problem(key: str, value: object, field_name: str) -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        read(Trip, json.dumps({"paid": False, key: value}))
+    message = f"$.{key}: Trip has no field of this name; did you mean {field_name!r}?"
+    assert [str(problem) for problem in caught.value.problems] == [message]
+
+
 @pytest.mark.parametrize("key", ["result", "Answer", "data"])
 def test_an_object_in_an_envelope_is_read(key: str) -> None:
     reading = read(Defaults, json.dumps({key: {"name": "x", "limit": 3}}))
