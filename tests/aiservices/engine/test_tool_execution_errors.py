@@ -6,6 +6,8 @@ import asyncio
 import json
 import threading
 import time
+import traceback
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -47,6 +49,38 @@ def test_the_model_does_not_get_the_text_of_an_error(kind: str) -> None:
     model = strict_provider(tool_calls_reply(("fail", "{}")), "Sorry.")
     assert CALL_KINDS[kind](text_service(model, fail)) == "Sorry."
     assert messages_to(model)[-1] == ToolMessage("c1", "fail", "The tool fail failed.")
+
+
+@every_call_kind
+def test_an_unexpected_error_of_a_tool_is_logged_with_its_traceback(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise Unsafe("no such table")
+
+    CALL_KINDS[kind](text_service(strict_provider(tool_calls_reply(("fail", "{}")), "Sorry."), fail))
+    (record,) = caplog.records
+    assert (record.name, record.levelname, record.getMessage()) == (
+        "aiservices",
+        "ERROR",
+        "the tool fail failed",
+    )
+    assert record.exc_info is not None
+    assert [frame.name for frame in traceback.extract_tb(record.exc_info[2])][-1] == "fail"
+
+
+@pytest.mark.parametrize("formatter", [None, reraise])
+def test_an_error_that_reaches_the_model_or_the_caller_is_not_logged(
+    formatter: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ToolException("no such city") if formatter is None else Unsafe("no such table")
+
+    errors = ToolErrors() if formatter is None else ToolErrors(execution=formatter)
+    model = strict_provider(tool_calls_reply(("fail", "{}")), "Sorry.")
+    with suppress(ToolError):
+        text_service(model, fail, tool_errors=errors)
+    assert caplog.records == []
 
 
 def test_the_result_has_the_error_itself() -> None:
