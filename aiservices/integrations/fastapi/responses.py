@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 import anyio
@@ -217,9 +218,15 @@ async def stream_method(
 ) -> Response:
     """Call a streaming method, and return a response that sends its server-sent events.
 
+    A request with a ``Last-Event-ID`` continues an earlier stream, which is not possible. It gets the status
+    204, which tells the ``EventSource`` of a browser not to connect again.
+
     An error before the first visible event is raised, so that it can still become an error status. Later
     errors become the last event.
     """
+    # An EventSource reconnects also after the last event. Without this, each time would call the model again.
+    if "last-event-id" in request.headers:
+        return Response(status_code=204, headers=_NO_STORE)
     # Until the first event is sent, the status of the response is still open.
     events = _events(method, function, args, kwargs, mode, thread_limiter)
     try:
@@ -272,9 +279,10 @@ async def _chunks(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events of a stream as bytes, and a ping after 15 seconds without an event."""
     pending: asyncio.Future[SseEvent | None] | None = None
+    ids = count(1)
     try:
         for event in first:
-            yield event.to_bytes()
+            yield event.to_bytes(next(ids))
         while True:
             # Unlike wait_for, asyncio.wait does not cancel the future after a timeout, so no event is lost.
             pending = pending or asyncio.ensure_future(anext(events, None))
@@ -285,9 +293,9 @@ async def _chunks(
             next_event, pending = pending.result(), None
             if next_event is None:
                 return
-            yield next_event.to_bytes()
+            yield next_event.to_bytes(next(ids))
     except Exception as error:
-        yield error_event(log_problem(error, method.qualname)).to_bytes()
+        yield error_event(log_problem(error, method.qualname)).to_bytes(next(ids))
     finally:
         with anyio.CancelScope(shield=True):
             if pending is not None and not pending.done():

@@ -244,6 +244,9 @@ def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: End
         "summary": method.doc.partition("\n")[0] or method.name.replace("_", " "),
         "description": method.doc or None,
     }
+    if method.streams:
+        description = "The request has a Last-Event-ID, but a stream that ended cannot be continued"
+        documentation["responses"] = {204: {"description": description}, **documentation["responses"]}
     operation_id, allowed = f"{method.service}.{method.name}", method.http_methods
     api_router.add_api_route(
         path,

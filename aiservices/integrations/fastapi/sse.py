@@ -8,6 +8,9 @@
 
 Every stream may end with ``error`` instead, whose data is a problem. A stream without any of these last
 events was cut off.
+
+The ids of the events number them. A browser that reconnects after the end of a stream sends the last id, by
+which the server recognizes it.
 """
 
 from __future__ import annotations
@@ -65,9 +68,10 @@ class SseEvent(NamedTuple):
     name: EventName
     data: str
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, event_id: int | None = None) -> bytes:
         """Return the event as bytes in the text format of Server-Sent Events."""
-        return f"event: {self.name}\ndata: {self.data}\n\n".encode()
+        last_line = "" if event_id is None else f"id: {event_id}\n"
+        return f"event: {self.name}\ndata: {self.data}\n{last_line}\n".encode()
 
 
 class EventEncoder(Protocol):

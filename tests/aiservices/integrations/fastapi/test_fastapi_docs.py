@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Protocol
 
 import pytest
+from fastapi.responses import HTMLResponse
 
+from aiservices import ScriptedChatModel, create, user_message
+from aiservices.integrations.fastapi import app
 from aiservices.integrations.fastapi.problems import KINDS
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "fastapi.md"
@@ -32,3 +39,62 @@ def test_the_page_lists_each_kind_of_problem_with_its_status() -> None:
     rows = re.findall(r"^\| (\d{3}) \| (.*?) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
     listed = {(int(status), name) for status, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
     assert listed == {(kind.status, kind.name) for kind in KINDS}
+
+
+class Explainer(Protocol):
+    @user_message("Explain the sentiment of {{text}}")
+    def explain(self, text: str) -> Iterator[str]: ...
+
+
+# A page that does not close its EventSource, and reports when the browser gives up.
+NEVER_CLOSED = """
+function explainWithoutEnd(text, element) {
+  const source = new EventSource("/explain?" + new URLSearchParams({ text }));
+  source.addEventListener("text", (event) => { element.textContent += JSON.parse(event.data); });
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) element.textContent += " Closed.";
+  });
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "shown", "milliseconds"),
+    [
+        ("explain", "It is great.", 4_000),
+        ("explainAgain", "It is great.", 0),
+        ("explainWithoutEnd", "It is great. Closed.", 0),
+    ],
+)
+def test_a_web_page_shows_a_stream_and_calls_the_model_once(
+    function: str, shown: str, milliseconds: int, serve: Callable[[Any], str]
+) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("the page is tried in a browser, and there is no Chromium: apt-get install chromium")
+    script = "".join(re.findall(r"```js\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)) + NEVER_CLOSED
+    model = ScriptedChatModel(["It is great."] * 3)
+    web = app(create(Explainer, model))
+
+    @web.get("/page", response_class=HTMLResponse)
+    def page() -> str:
+        call = f'{function}("a & b", document.querySelector("p"))'
+        return f"<!doctype html><p></p><script>{script}{call}</script>"
+
+    def work(url: str) -> str:
+        with sync_api.sync_playwright() as playwright:
+            arguments = ["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
+            browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+            opened = browser.new_page()
+            opened.goto(f"{url}/page")
+            sync_api.expect(opened.locator("p")).to_have_text(shown, timeout=20_000)
+            opened.wait_for_timeout(milliseconds)  # a browser connects again after 3 seconds
+            text: str = opened.locator("p").inner_text()
+            browser.close()
+            return text
+
+    # Playwright needs a thread without an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(work, serve(web)).result() == shown
+    assert [request.messages[-1].text for request in model.requests] == ["Explain the sentiment of a & b"]

@@ -126,7 +126,7 @@ def test_an_error_in_a_stream_is_an_event() -> None:
     answer = TestClient(app(desk)).post("/numbers", json={"it": "x"})
     first, last = answer.text.strip().split("\n\n")
     assert answer.status_code == 200
-    assert first == "event: item\ndata: 1"
+    assert first == "event: item\ndata: 1\nid: 1"
     assert last.startswith('event: error\ndata: {"type":"urn:aiservices:unreadable-reply"')
     assert SECRET not in answer.text
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 
 import httpx2
 import pytest
+from fastapi.testclient import TestClient
 
 from aiservices import (
     AiServiceError,
@@ -93,6 +94,19 @@ class Endless:
                 yield ReplyDelta(f"{number}, ")
         finally:
             self.stopped.set()
+
+
+@pytest.mark.parametrize("method", ["tell", "atell", "grow", "agrow"])
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+def test_a_request_with_the_id_of_an_event_does_not_call_the_model_again(method: str, verb: str) -> None:
+    model = ScriptedChatModel(["some text" if "tell" in method else '{"value": [1]}'] * 2)
+    web = TestClient(app(create(Desk, model)))
+    arguments: dict[str, Any] = {"params": {"it": "x"}} if verb == "GET" else {"json": {"it": "x"}}
+    events = web.request(verb, f"/{method}", **arguments).text.strip().split("\n\n")
+    ids = [event.split("\n")[2] for event in events]
+    assert ids == [f"id: {number}" for number in range(1, len(events) + 1)]
+    again = web.request(verb, f"/{method}", headers={"Last-Event-ID": ids[-1][4:]}, **arguments)
+    assert (again.status_code, again.content, len(model.requests)) == (204, b"", 1)
 
 
 @pytest.mark.parametrize("method", ["tell", "atell", "grow", "agrow"])
