@@ -15,7 +15,7 @@ from ..tools.tool import ToolRun
 from .effects import Effect, Emit, Flow, Run, map_effects
 from .events import CallCompleted, CallFailed, CallStarted
 from .plan import Invocation
-from .results import Answer
+from .results import Answer, Result
 from .tool_loop import run_tool_loop
 
 Proceed: TypeAlias = Callable[[Invocation], Flow[Answer]]
@@ -97,7 +97,8 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     if immediate_runs:
         tool_run = _choose_tool_result(immediate_runs, invocation)
         tool_runs = tuple(state.tool_runs)
-        return Answer(tool_run.result, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
+        value = _value_of(tool_run)
+        return Answer(value, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
     try:
         reading = output_format.read(reply)
     except OutputParsingError as error:
@@ -118,16 +119,18 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
     Raises ToolError if no result has the type, or if several different results have it.
     """
     qualname, call = invocation.plan.qualname, runs[-1].call
-    typed = [run for run in runs if _has_return_type(run.result, invocation)]
-    answers = [run for run in typed if run.result is not None] or typed
+    typed = [run for run in runs if _has_return_type(_value_of(run), invocation)]
+    answers = [run for run in typed if _value_of(run) is not None] or typed
     if not answers:
         expected = type_name(invocation.plan.output_type)
-        results = ", ".join(f"the result of {run.name} is {shorten(repr(run.result), 80)}" for run in runs)
+        results = ", ".join(
+            f"the result of {run.name} is {shorten(repr(_value_of(run)), 80)}" for run in runs
+        )
         raise ToolError(
             f"{qualname}: a tool must return the answer, of type {expected}; {results}", call=call
         )
     answer = answers[-1]
-    if not all(strict_equal(run.result, answer.result) for run in answers):
+    if not all(strict_equal(_value_of(run), _value_of(answer)) for run in answers):
         names = " and ".join(dict.fromkeys(run.name for run in answers))
         raise ToolError(
             f"{qualname}: the results of {names} differ, and each could be the answer; only one tool that is "
@@ -135,6 +138,11 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
             call=call,
         )
     return answer
+
+
+def _value_of(run: ToolRun) -> Any:
+    """Return the result of a tool, or the value of its Result if it is a method of another service."""
+    return run.result.value if isinstance(run.result, Result) else run.result
 
 
 def _has_return_type(result: object, invocation: Invocation) -> bool:

@@ -37,6 +37,7 @@ from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
+from .immediate_tools import immediate_tool_problems
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
 _ITERATORS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
@@ -247,6 +248,9 @@ def plan_method(
         )
         if toolbox is not None:
             problems += _tool_name_problems(toolbox, routes, qualname)
+            is_list = returns.shape is ReturnShape.ITEMS
+            answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
+            problems += immediate_tool_problems(toolbox, answer_type, qualname)
     if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
     call = CallPlan(

@@ -282,7 +282,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         timeout=declaration.timeout,
         needs_approval=declaration.needs_approval,
         return_type=return_type,
-        yields_text=getattr(function, YIELDS_TEXT, False),
+        yields_text=_yields_text(function),
     )
 
 
@@ -291,6 +291,12 @@ def _cached_signature(function: FunctionType, bound: bool, name: str, docs: str)
     """Return the parsed signature of a tool, cached by its function, which must not have a closure."""
     called = MethodType(function, function) if bound else function  # only the missing "self" matters
     return _parse_signature(called, called, name, docs, {})
+
+
+def _yields_text(function: Any) -> bool:
+    while isinstance(function, partial):  # of a bound method that is decorated
+        function = function.func
+    return getattr(function, YIELDS_TEXT, False)
 
 
 def _is_async_iterable(function: object, return_type: object) -> bool:

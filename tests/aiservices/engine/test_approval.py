@@ -278,12 +278,15 @@ def test_unreadable_arguments_of_an_approved_call_are_reported_to_the_model() ->
 
 @pytest.mark.parametrize("verdict", [True, False])
 def test_an_immediate_tool_that_waited_is_the_answer_only_when_it_was_approved(verdict: bool) -> None:
+    class Told(Protocol):
+        def told(self, text: str) -> Result[str]: ...
+
     @tool(needs_approval=True, return_behavior="immediate")
     def close() -> str:
         return "closed"
 
     model = scripted(tool_calls_reply(("close", "{}")), "It stays open.")
-    service = asks(model, tools=[close])
+    service = create(Told, model, tools=[close])
     state = paused(lambda: service.told("close")).state
     result = resume(service.told, state, {"c1": verdict})
     assert result.value == ("closed" if verdict else "It stays open.")

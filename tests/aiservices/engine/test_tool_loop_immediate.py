@@ -24,6 +24,7 @@ from aiservices import (
     AiMessage,
     Capabilities,
     ChatReply,
+    ScriptedChatModel,
     Strategy,
     ToolMessage,
     UserMessage,
@@ -144,6 +145,14 @@ def test_none_is_the_answer_if_the_return_type_allows_it() -> None:
 
     model = strict_provider(tool_calls_reply(("log", "{}")))
     assert create(Finder, model, tools=[immediate("immediate", "log", None)]).find("x") is None
+
+
+def test_the_result_of_another_service_is_the_answer_without_its_details() -> None:
+    inner = text_service(ScriptedChatModel(["fine"] * 6))
+    for method in (inner.told, inner.stream, inner.texts):
+        model = strict_provider(tool_calls_reply((method.__name__, '{"text": "x"}')))
+        result = text_service(model, tool(return_behavior="immediate")(method)).told("x")
+        assert result.value == "fine"
 
 
 def test_a_method_that_returns_the_reply_takes_no_other_result() -> None:
