@@ -1,4 +1,4 @@
-"""Parse exact JSON with ``read_exact``, and broken JSON with ``read_tolerant``."""
+"""Parse valid JSON with ``read_exact``, and broken JSON with ``read_tolerant``."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _decode(text: str, start: int) -> tuple[Json, int]:
-    """Parse the exact JSON value at ``start``; return the value and the index after it."""
+    """Parse the valid JSON value at ``start``; return the value and the index after it."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -214,7 +214,7 @@ def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
 
 
 def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
-    """Return the first repair of each kind that occurs before ``end``. Positions increase by ``offset``."""
+    """Return the first repair of each kind before ``end``, with its position in the whole text."""
     if not repairs:
         return ()
     first: RepairLog = {}

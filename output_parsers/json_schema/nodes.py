@@ -527,7 +527,7 @@ class PropertiesNode(ObjectNode):
 
 
 class AlternativesNode(UnionNode):
-    """Reads a value of one of several alternatives in a JSON Schema, such as those of anyOf.
+    """Reads a value that may fit one of several alternatives in a JSON Schema, such as those of anyOf.
 
     Alternatives come from anyOf, oneOf, or several types. Valid data is returned unchanged.
     """
@@ -570,7 +570,7 @@ class LimitsNode(ConstrainedNode):
 
 
 class SchemaTree:
-    """Builds the parser for one JSON Schema, as a tree with a node for each subschema.
+    """Builds the parser for one JSON Schema, as a tree with one node for each property, item and so on.
 
     Attributes:
         hint_is_complete: The hint of the nodes expresses every keyword of the schema.

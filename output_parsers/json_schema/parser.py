@@ -44,7 +44,7 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema of the user with closed objects, ready to be put into another schema.
+        """Return the user's JSON Schema, changed to forbid undeclared keys and to fit into another schema.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
         replies with further properties are valid if the schema of the user allows them. A property that may

@@ -103,7 +103,7 @@ class ReplyText(NamedTuple):
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
     def read_whole(self) -> Candidate | None:
-        """Read the whole text as exact JSON; return None if it is not exact JSON.
+        """Read the whole text as valid JSON; return None if it is not valid.
 
         Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
@@ -200,7 +200,7 @@ class ReplyText(NamedTuple):
                 )
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
-        """If a reply has one JSON value per line (JSON Lines), add the list of all values as a candidate."""
+        """If a reply has one JSON value per line (JSON Lines), add the list of all as a possible answer."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(

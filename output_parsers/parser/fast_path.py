@@ -1,4 +1,4 @@
-"""Read exact JSON with pydantic-core alone, which is faster than the tolerant parsers.
+"""Read valid JSON with pydantic-core alone, which is faster than the tolerant parsers.
 
 It is used only for types for which it gives the same value as the nodes do. pydantic on its own is not exact:
 it rounds decimals to doubles, accepts NaN and 1e400, and lets the last of two equal keys win. The fast path
@@ -34,7 +34,7 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
 def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
-    """Return a function that reads exact JSON as a type, and returns NOT_EXACT for any other text.
+    """Return a function that reads valid JSON as a type, and returns NOT_EXACT for any other text.
 
     ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
     function.
@@ -91,7 +91,7 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:
-    """Return a pydantic-core function that validates JSON text strictly by a core schema.
+    """Return a pydantic-core function that validates JSON text in strict mode with the given schema.
 
     Return None if the installed version cannot do this for floats.
 
@@ -140,7 +140,7 @@ def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
 
 
 def _contains_type_name(output_type: object) -> bool:
-    """Return True if a type contains a forward reference in a string.
+    """Return True if a type contains a forward reference, such as ``"Person"`` in ``list["Person"]``.
 
     pydantic would look up the name in the wrong module.
     """
@@ -187,12 +187,12 @@ _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset
 
 
 def has_own_schema(node: Node[object]) -> bool:
-    """Return True if a type contains a record other than a pydantic model."""
+    """Return True if a type contains a record class, such as a dataclass, other than a pydantic model."""
     return any(isinstance(part, ObjectNode) and part.spec.adapter is None for part in walk(node))
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads exact JSON just as a parser node does.
+    """Return a pydantic-core schema that reads the same values from valid JSON as a parser node.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """

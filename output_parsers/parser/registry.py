@@ -50,7 +50,7 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 
 
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """Read a text as a value of a Python type, and return the value with its coercions.
+    """Read a text as a value of a Python type, and return it with the conversions that were needed.
 
     Raises the errors of ``parse``.
     """
@@ -58,7 +58,7 @@ def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.S
 
 
 class ParserFactory(Protocol):
-    """A function, written by the user, that creates parsers for some types.
+    """A function written by the user that returns the parser for some Python types.
 
     It gets a type as a Target and the registry, from which it may request parsers for parts of the type. It
     returns None for a type that it does not support. An exception that it raises is not caught.

@@ -1,4 +1,4 @@
-"""Parse the number in a text that is only a number, or in a sentence that contains only one number.
+"""Parse the number in a text that is only a number, or in a sentence with only one number.
 
 A text that two people may understand differently is refused, never guessed:
 
@@ -462,7 +462,7 @@ _OTHER_SCALE_STEMS = tuple(
 
 
 def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return a message if the words next to a value limit it, as in "more than 5"; None otherwise."""
+    """Return a message if the words next to a value make it a limit, as in "more than 5"; None otherwise."""
     for word in reversed(before):
         bare = bare_word(word)
         if bare in _LIMITS_BEFORE:

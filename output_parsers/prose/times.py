@@ -145,7 +145,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Check the words around a value; return a rule name for a value in a sentence, None for a bare value.
+    """Check the words around a value, and return the name of the parsing rule for a value in a sentence.
 
     ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
     contain a weekday that contradicts ``day``.
@@ -170,13 +170,13 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if words such as a time zone follow a time, because they may change it."""
+    """Raise TextParseError if words after a time, such as a time zone, may change its meaning."""
     if not _SENTENCE_PART_END.match(text, clock.end):
         raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
 
 class _TimeMention(NamedTuple):
-    """A time of day in a text.
+    """A time of day that was found in a text, with its position.
 
     Attributes:
         value: The time.
@@ -277,7 +277,7 @@ def _zone(text: str | None) -> tzinfo | None:
 
 
 class _DateMention(NamedTuple):
-    """A date in a text.
+    """A date that was found in a text, with its position.
 
     Attributes:
         value: The date.
@@ -346,7 +346,7 @@ def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
 
 
 def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
-    """Convert a regex match to a date and its rule. Raises ValueError if the date does not exist."""
+    """Convert a regex match to a date and the name of its rule. Raises ValueError for an impossible date."""
     if match["iso"]:
         return date.fromisoformat(match["iso"]), None
     if match["week"]:
@@ -563,7 +563,7 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Check the words around a duration; return a rule name if it is in a sentence, None if it is alone.
+    """Check the words around a duration, and return the name of the parsing rule for one in a sentence.
 
     Raises TextParseError if the sentence may change the duration.
     """

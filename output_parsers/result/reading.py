@@ -89,7 +89,7 @@ class ValidationFailure(Exception):
 
 
 class Ambiguity(ValidationFailure):
-    """Raised if a text or JSON value can be read as a type in several ways with different results."""
+    """Raised if a text or JSON value can be read in several ways that give different values."""
 
 
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
@@ -127,7 +127,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return the Cursor (the current position) for a field or an item of this JSON value."""
+        """Return the cursor (the current position in the JSON) for a field or an item of this value."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
@@ -149,7 +149,7 @@ class Cursor:
         return str(cursor._key) + "".join(reversed(steps))
 
     def record(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
-        """Record a coercion of the current value.
+        """Record a coercion of the current value, such as the conversion of ``"3"`` to 3.
 
         ``guess`` says that the step may change the meaning. Raises ValidationFailure if the leniency does
         not allow the step.
@@ -247,7 +247,7 @@ def strict_equal(one: Any, other: Any) -> bool:
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
-    """Return the path of the first difference between two values, and both parts at that path."""
+    """Return the path of the first difference between two values, and the different parts at that path."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
             return first_difference(part, counterpart, path + step)

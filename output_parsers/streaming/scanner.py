@@ -124,7 +124,7 @@ class IncrementalScanner:
         return position
 
     def _step(self, position: int) -> int:
-        """Scan the next token or a run of exact JSON, and return the position after it."""
+        """Scan the next token or a run of valid JSON, and return the position after it."""
         if self._string is not None:
             return self._scan_string(self._string, position)
         if self._comment:
@@ -147,7 +147,7 @@ class IncrementalScanner:
         return self._scan_inexact(text, position)
 
     def _scan_exact(self, text: str, position: int) -> int:
-        """Scan as much exact JSON as possible, and return the position after it."""
+        """Scan as much valid JSON as possible, and return the position after it."""
         stack = self.stack
         while stack and self._expected is not _Expected.VALUE and not self._needs_more:
             top = stack[-1]
@@ -183,7 +183,7 @@ class IncrementalScanner:
         return position
 
     def _scan_inexact(self, text: str, position: int) -> int:
-        """Scan one token that is not exact JSON, or that continues in the next chunk."""
+        """Scan one token that is not valid JSON, or that continues in the next chunk."""
         position = skip_blank(text, position)
         if position == len(text):
             return self._wait(position)
@@ -386,7 +386,7 @@ class RootFinder:
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Return a position and True if it is the bracket that begins the JSON.
+        """Find the bracket that begins the JSON. Returns a position, and True if it is the bracket's.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -631,7 +631,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Return INSIDE for a quote in a string, or DOUBTFUL if it follows a bracket and may be code."""
+    """Return INSIDE for a quote that is a part of a string; DOUBTFUL if it follows a bracket, as in code."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 

@@ -190,7 +190,7 @@ def scan_key(text: str, position: int) -> ScannedToken:
 
 
 def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
-    """Read a value without quotes at a position: a number, a literal or words.
+    """Read a value without quotes at a position: a number, true, false, null or words.
 
     The value ends at a comma, a bracket, a comment, or a line's end that is followed by more text.
     ``closer`` is the bracket that closes the container. Raises UnreadableToken.

@@ -27,7 +27,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class ObjectStore:
-    """The complete members of an object that is still being written. Members are only added.
+    """The complete fields of an object that is still being written. Fields are only added.
 
     Attributes:
         fields: The names that members can have; None if any name is possible.
@@ -46,12 +46,12 @@ class ObjectStore:
         self._plain: list[tuple[str, Json]] = []
 
     def add(self, name: object, value: object) -> None:
-        """Add a complete member."""
+        """Add a complete field."""
         self.positions[name] = len(self.values)
         self.values.append(value)
 
     def plain(self, count: int) -> dict[str, Json]:
-        """Return the first ``count`` members as plain JSON data. Each member is converted only once."""
+        """Return the first ``count`` fields as plain JSON data. Each field is converted only once."""
         converted = len(self._plain)
         if converted < count:
             members = zip(islice(self.positions, converted, count), self.values[converted:count], strict=True)
@@ -215,7 +215,7 @@ class PartialList(Sequence[Any]):
 
 
 class LazyObject(PartialObject):
-    """A PartialObject that is built when it is first accessed.
+    """A PartialObject whose content is computed when it is first accessed.
 
     Most snapshots of a stream are never accessed, or only the last one is.
     """
@@ -235,7 +235,7 @@ class LazyObject(PartialObject):
 
 
 class LazyList(PartialList):
-    """A PartialList that is built when it is first accessed."""
+    """A PartialList whose content is computed when it is first accessed."""
 
     __slots__ = ("_build",)
 

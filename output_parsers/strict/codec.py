@@ -48,7 +48,7 @@ class Codec(ABC):
 
     @property
     def parts(self) -> Sequence[Codec]:
-        """The codecs for the parts of a value, for example for the items of a list."""
+        """The codecs for the values inside a value, for example for the items of a list."""
         return ()
 
     @property
@@ -105,7 +105,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The codec of the definition at the end of a chain of references."""
+        """The codec that this reference leads to, directly or through other references."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
@@ -167,7 +167,7 @@ class EncodingError(ValueError):
 
 
 class DeviationKind(Enum):
-    """The ways to handle a reply that deviates from the JSON Schema that was sent."""
+    """The kinds of differences between a reply and the JSON Schema that was sent, and how to handle them."""
 
     # "3" where an integer is expected: the node of the type decides whether that is acceptable
     MISMATCH = "left to the node of the type"
@@ -237,7 +237,7 @@ class DecodeResult(NamedTuple):
     deviations: Sequence[Deviation]
 
     def of_kind(self, *kinds: DeviationKind) -> list[Deviation]:
-        """Return the deviations that have one of these kinds."""
+        """Return the deviations of the given kinds."""
         return [deviation for deviation in self.deviations if deviation.kind in kinds]
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
@@ -287,7 +287,7 @@ class DecodeCursor:
         self.deviations: list[Deviation] = []
 
     def child(self, key: str | int) -> DecodeCursor:
-        """Return the cursor for a field or item that keeps its key when it is decoded."""
+        """Return the cursor for a field or item that has the same key before and after decoding."""
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
@@ -372,7 +372,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Try several decoders, and return the result that differs least from the JSON Schema that was sent.
+    """Try several decoders, and return the result with the fewest deviations from the schema.
 
     Two best results that differ are recorded as an ambiguity.
     """

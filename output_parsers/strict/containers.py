@@ -373,7 +373,7 @@ class ObjectCodec(Codec):
 
     @property
     def required(self) -> list[str]:
-        """The keys that the object always has in the JSON Schema that is sent."""
+        """The keys that are required in the object that is sent to the provider."""
         own = [key for key, field in self.fields.items() if field.absence is not Absence.MISSING]
         return [*own, *(extra.name for extra in self.extras)]
 

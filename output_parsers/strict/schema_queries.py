@@ -265,7 +265,7 @@ class SchemaDocument:
         return self._modernize(value, base) if key in _SCHEMAS else value
 
     def _is_keyword(self, key: str) -> bool:
-        """Return False for a JSON Schema keyword that is newer than the draft of the document."""
+        """Return True if a JSON Schema keyword exists in the draft of the schema, such as draft 7."""
         if self.draft <= 4 and key in _NEWER_THAN_4:
             return False
         # $defs is accepted in all drafts, because generators mix it with older ones

@@ -208,7 +208,7 @@ def is_identity(codec: Codec) -> bool:
 
 
 def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset()) -> bool:
-    """Return True if two codecs decode every value that fits both to the same result."""
+    """Return True if two codecs give the same result for each encoded value that fits both."""
     pair = (id(one), id(other))
     if pair in compared or one is other or (is_identity(one) and is_identity(other)):
         return True
@@ -220,7 +220,7 @@ def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset(
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Return True if two codecs that are not unions decode shared values to the same result."""
+    """Return True if two codecs that are not unions give the same result for each value that fits both."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -242,7 +242,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
-    """Return True if the codecs of two objects decode shared values to the same result."""
+    """Return True if two codecs for objects give the same result for each object that fits both."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))

@@ -35,7 +35,7 @@ _STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
 
 
 class TextReply(Protocol):
-    """An object with the text of a reply, such as ``aiservices.ChatReply`` and ``aiservices.AiMessage``."""
+    """An object with the text of a reply, such as ``aiservices.ChatReply`` or ``aiservices.AiMessage``."""
 
     @property
     def text(self) -> str:
@@ -536,7 +536,7 @@ class TextResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class DictParser(TextParser[dict[str, Any]]):
-    """Base class of parsers that return a dict, of which agents may store or show only some keys.
+    """Base class of parsers that return a dict, from which agents choose keys to store or to show.
 
     Each attribute selects a part: ``True`` selects the whole dict, ``False`` and ``None`` select nothing, a
     string selects the value of that key, and a sequence selects a dict of those keys.

@@ -138,7 +138,7 @@ def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _parse_content(content: str) -> Any:
-    """Parse the content of a tag if it is exact JSON; return other text unchanged."""
+    """Parse the content of a tag if it is valid JSON; return other text unchanged."""
     try:
         # Only exact JSON is accepted. With repairs, ordinary text could become a value.
         read_exact(content)
@@ -238,7 +238,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Return a dict from tag name to contents, and the names of tags that are never closed."""
+        """Return a dict from tag name to contents, and the names of tags that are not closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()

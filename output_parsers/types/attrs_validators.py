@@ -1,4 +1,4 @@
-"""Convert the validators of attrs fields to constraints, so that the model is told of them.
+"""Convert the validators of attrs fields to constraints, so that the model is told about them.
 
 attrs calls its validators itself. Their bounds, lengths, patterns and options are repeated in the type of the
 field, so that schemas and hints have them, and so that a problem has the path of the field.
@@ -69,7 +69,7 @@ def _constraints(kind: str, validator: Any) -> Iterator[tuple[object, tuple[type
 
 
 def _pattern_of(validator: Any) -> str | None:
-    """Return the regular expression of ``matches_re`` in the sense of ``re.search``.
+    """Return the regular expression of attrs' ``matches_re``, adapted so that ``re.search`` can be used.
 
     Return None if pydantic's engine does not support it.
     """

@@ -109,14 +109,14 @@ class Node(ABC, Generic[T_co]):
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: object) -> int:
-        """Return the number of keys in the exact JSON text of a value.
+        """Return the number of keys in the JSON text of a value.
 
         The fast path compares this number with the keys in a text to detect unknown and repeated keys.
         """
         return 0
 
     def fixed_keys(self) -> int | None:
-        """Return the number of JSON keys that every value of the type has; None if the number varies.
+        """Return the number of JSON keys that all values of the type have; None if the number varies.
 
         It is 0 for a record that the fast path creates with ``make``, because its keys are counted then.
         """
@@ -330,7 +330,7 @@ class OutputParser(Protocol[T_co]):
 
 
 class CustomNode(Node[Any]):
-    """Reads a field, an item or a whole reply with an OutputParser that the user wrote.
+    """Reads a value with an OutputParser that the user wrote.
 
     The parser receives the content of a JSON string, and any other JSON value as its JSON text.
     """

@@ -66,7 +66,7 @@ class PydanticNode(Node[object]):
 
 
 def pydantic_node(target: Target) -> Node[object] | None:
-    """Return the parser node for a type that pydantic can validate, or None for other types."""
+    """Return the parser for a type that pydantic can validate, or None for other types."""
     try:
         adapter: TypeAdapter[object] = TypeAdapter(target.annotated)
         return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))

@@ -43,7 +43,7 @@ from .target import Target, TypeExpression, attribute_docs, class_docstring, cla
 
 
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
-    """Replace pydantic's placeholder for a generic model inside its own definition with the model."""
+    """Replace the placeholder that pydantic puts into a recursive generic model with the model itself."""
 
     def resolve(part: Any) -> Any:
         if not hasattr(part, "type_ref"):
@@ -76,7 +76,7 @@ def drop_unset_type(tp: Any) -> Any:
 
 
 def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
-    """Replace the parts of a type with the results of a function.
+    """Replace a type, or types inside it such as ``int`` in ``list[int]``, with results of a function.
 
     A part is not changed if ``replacement`` returns None for it.
     """
@@ -105,7 +105,7 @@ Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
 
 
 class FieldSpec(NamedTuple):
-    """The description of one field of a record class.
+    """The name, the type, the keys and the default of one field of a record class.
 
     Attributes:
         name: The name of the constructor's parameter.
@@ -125,7 +125,7 @@ class FieldSpec(NamedTuple):
 
 
 class RecordSpec(NamedTuple):
-    """A uniform description of a record class, such as a dataclass or a pydantic model.
+    """The fields and the constructor of a record class, such as a dataclass or a pydantic model.
 
     Attributes:
         cls: The class.
@@ -158,12 +158,12 @@ class RecordSpec(NamedTuple):
 
     @property
     def created_by_make(self) -> bool:
-        """True if the fast path calls ``make``, and pydantic-core only reads the values of the fields."""
+        """True if pydantic-core reads the field values and then calls ``make`` to create the record."""
         return self.adapter is None and not self.plain_dataclass
 
 
 def record_spec(target: Target) -> RecordSpec | None:
-    """Return the description of a record class, or None for other types.
+    """Return the RecordSpec of a record class such as a dataclass, or None for other types.
 
     Record classes are pydantic models, dataclasses, TypedDicts, NamedTuples, attrs classes and msgspec
     Structs.
@@ -189,7 +189,7 @@ def record_spec(target: Target) -> RecordSpec | None:
 
 
 def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSpec, ...]:
-    """Return the descriptions of the fields of a pydantic model or dataclass."""
+    """Return a FieldSpec for each field of a pydantic model or dataclass."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     by_alias = config.get("validate_by_alias", True)
@@ -277,7 +277,7 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
 def _plain_specs(
     target: Target, required: Collection[str], optional: Collection[str]
 ) -> tuple[FieldSpec, ...]:
-    """Return the descriptions of the fields of a class, taken from its annotations.
+    """Return a FieldSpec for each annotated field of a class.
 
     A field without an annotation accepts any JSON.
     """
@@ -368,7 +368,7 @@ def _typed_dict(target: Target) -> RecordSpec:
 
 
 def _is_required(tp: TypeExpression) -> bool | None:
-    """Return True for a Required type, False for a NotRequired type, and None for other types."""
+    """Return True for ``Required[...]``, False for ``NotRequired[...]``, and None for other types."""
     origin = get_origin(tp)
     if origin is typing_extensions.Required:
         return True
@@ -412,7 +412,7 @@ def _attrs_class(target: Target) -> RecordSpec:
 
 
 def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
-    """Add the constraints and the description of an attrs attribute to the description of its field."""
+    """Add the description and the validator constraints of an attrs attribute to a FieldSpec."""
     text = attribute.metadata.get("description")
     if isinstance(text, str):
         spec = spec._replace(description=text)
@@ -456,7 +456,7 @@ def _struct(target: Target) -> RecordSpec:
 
 
 class RawNode(Node[object]):
-    """Reads a field as unchanged JSON, which a validator of its class expects."""
+    """Returns the JSON of a field unchanged, so that a pydantic validator can convert it."""
 
     def __init__(self, inner: Node[object]) -> None:
         self._inner = inner
@@ -610,7 +610,7 @@ class ObjectNode(Node[object]):
         return self._read_fields(data, cursor)
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[dict[str, Json], Cursor]:
-        """Return the object inside an object whose only key is ``result`` or the like.
+        """Unwrap an object inside another object whose only key is ``result`` or a similar word.
 
         Any other object is returned unchanged.
         """
@@ -728,13 +728,13 @@ class ObjectNode(Node[object]):
 
     @cached_property
     def _optional_keys(self) -> str:
-        """The first keys of a record whose fields all have defaults; "" if a field is required."""
+        """Return the keys to mention in an error if no field of a record is required; otherwise ""."""
         if any(field.required for field in self.spec.fields):
             return ""
         return ", ".join(field.keys[0] for field in self.spec.fields[:_MAX_LISTED_KEYS])
 
     def _similar_field(self, key: str, value: Json, matches: Collection[str], cursor: Cursor) -> str | None:
-        """Return the key of a field without a value that an unknown key may be meant for.
+        """Return the missing key that an unknown key such as ``"nmae"`` probably stands for, or None.
 
         A value that the field cannot have belongs to another key, unless the key is the plural or the
         beginning of the field's: ``{"lim":it 2}`` may be a broken ``limit``.
@@ -800,7 +800,7 @@ class ObjectNode(Node[object]):
         return data
 
     def _field_values(self, value: object) -> dict[str, object]:
-        """Return the field values of a record by name, including extra values."""
+        """Return a dict from field name to value for a record, including extra values."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         if isinstance(value, dict):
@@ -826,7 +826,7 @@ class ObjectNode(Node[object]):
 
     @property
     def counts_own_keys(self) -> bool:
-        """True if the fast path counts the keys of an instance before it creates it.
+        """True if the keys in the JSON text must be counted before the record is created.
 
         An instance does not show which of its keys had a default, or what its class did with the values.
         """
@@ -908,7 +908,7 @@ def normalize_key(key: str) -> str:
 def object_node(
     target: Target, build: Build, register: Callable[[Node[object]], None]
 ) -> Node[object] | None:
-    """Return the parser node for a record class, or None for other types.
+    """Return the parser for a record class, or None for other types.
 
     ``register`` is called with the node before its fields are built: a field may refer to its own class.
     """

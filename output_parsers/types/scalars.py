@@ -61,7 +61,7 @@ class StringNode(Node[T]):
 
 
 def string_node(target: Target) -> Node[object] | None:
-    """Return the parser node for a bytes, UUID or path type, or None for other types."""
+    """Return the parser for a bytes, UUID or path type, or None for other types."""
     tp = target.type
     if tp is bytes:
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
@@ -367,7 +367,7 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
 
 
 def scalar_node(target: Target) -> Node[object] | None:
-    """Return the parser node for a scalar type such as str or int, or None for other types."""
+    """Return the parser for a scalar type such as str or int, or None for other types."""
     make = _PLAIN.get(target.type)
     return string_node(target) if make is None else make()
 
@@ -475,7 +475,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 
 def temporal_node(target: Target) -> Node[object] | None:
-    """Return the parser node for a date, time, datetime or timedelta, or None for other types.
+    """Return the parser for a date, time, datetime or timedelta, or None for other types.
 
     A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.
     """

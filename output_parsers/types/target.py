@@ -98,7 +98,7 @@ def _own_annotations(cls: object) -> list[str]:
 
 
 def type_arguments_by_class(tp: TypeExpression) -> dict[type, dict[object, object]]:
-    """Return the type arguments of a type and of each of its generic base classes.
+    """Return a dict from a generic type and each of its generic base classes to their type arguments.
 
     The arguments are listed by type variable.
     """
@@ -235,7 +235,7 @@ class Target:
         return next((item for item in reversed(self.metadata) if isinstance(item, str)), None)
 
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
-        """Return the Target for a part of this type, such as the type of a field.
+        """Return the Target for an item, a field or another type inside this type.
 
         ``field`` is the name of the field if the part is one.
         """
@@ -297,7 +297,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 def _alias_namespace(
     alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return a dict of the names that the definition of a type alias may use.
+    """Return a dict from name to value for the names that the definition of a type alias may use.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """

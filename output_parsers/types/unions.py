@@ -126,7 +126,7 @@ class UnionNode(Node[object]):
         return best.value
 
     def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
-        """Return the failure of the union member that fits the data best.
+        """Return the error of the union member that fits the data best.
 
         Its problems lie deepest inside the data. Among several such members it has the fewest problems.
         """
@@ -237,7 +237,7 @@ def _can_read(node: Node[object] | None, value: Json, cursor: Cursor) -> bool:
 
 
 def union_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the parser node for a union type, including Optional, or None for other types."""
+    """Return the parser for a union type, including Optional, or None for other types."""
     if target.origin not in (Union, types.UnionType):
         return None
     discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
