@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
-from output_parsers.result.reading import Coercion, Reading, strict_equal
+from output_parsers.result.reading import Coercion, Leniency, Reading, strict_equal
 from output_parsers.types.node import OutputParser
 
 from ..models.messages import (
@@ -174,7 +174,7 @@ class OutputFormat(NamedTuple):
         return replace(message, text=message.text.replace(INSTRUCTIONS_MARK, self.instructions))
 
 
-def text_format(parser: OutputParser[Any], reason: str) -> OutputFormat:
+def text_format(parser: OutputParser[object], reason: str) -> OutputFormat:
     """Return the output format for plain text, which reads the answer from the text of the reply."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
@@ -226,7 +226,7 @@ def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFo
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
 
-def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[object]]:
+def _text_reader(parser: OutputParser[object]) -> Callable[[ChatReply], Reading[object]]:
     """Return a function that reads the answer from the text of a reply.
 
     If a reply calls tools that were not offered, text beside the calls is read only if it cannot be a mere
@@ -241,7 +241,7 @@ def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[obj
             return read_text(text)
         if not (reads_json and text.strip()):
             raise _unexpected_call_error(reply)
-        return _with_coercion(read_text(text), f"text beside a call of {_names_of(calls)}")
+        return _with_coercion(parser, read_text(text), text, f"text beside a call of {_names_of(calls)}")
 
     return read
 
@@ -268,7 +268,8 @@ def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply
         if len(calls) == 1 and calls[0].name == name:
             return parser.read(calls[0].arguments)
         if not calls:
-            return _with_coercion(parser.read(reply.message.text), f"text instead of a call of {name}")
+            text = reply.message.text
+            return _with_coercion(parser, parser.read(text), text, f"text instead of a call of {name}")
         return _read_several_calls(parser, calls, name)
 
     return read
@@ -286,10 +287,18 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
             f"expected one call of {name}; the model called it {len(calls)} times with different answers"
         )
         raise OutputParsingError(text, [Problem("$", message)])
-    return _with_coercion(first, f"{len(calls)} equal calls of {name}")
+    return _with_coercion(parser, first, text, f"{len(calls)} equal calls of {name}")
 
 
-def _with_coercion(reading: Reading[object], rule: str) -> Reading[object]:
+def _with_coercion(
+    parser: OutputParser[object], reading: Reading[object], text: str, rule: str
+) -> Reading[object]:
+    """Return a reading with one more coercion.
+
+    Raises OutputParsingError if the leniency of the parser does not allow it.
+    """
+    if isinstance(parser, TypeParser) and parser.leniency is Leniency.NONE:
+        raise OutputParsingError(text, [Problem("$", f"{rule} is not permitted with Leniency.NONE")])
     return replace(reading, coercions=(Coercion("$", rule, "", ""), *reading.coercions))
 
 

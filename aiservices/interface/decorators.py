@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ..models.base import ChatModel
@@ -18,6 +18,9 @@ from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..models.strategy import Strategy
 from .stubs import enclosing_names
+
+if TYPE_CHECKING:
+    from output_parsers.result.reading import Leniency
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -83,6 +86,7 @@ class Declaration:
         options: Options of the requests.
         model: The model to ask.
         strategy: How structured output is requested.
+        leniency: How far answers may deviate from the requested format.
         namespace: Names for string annotations, from the scopes around the declaration.
         examples: Few-shot examples.
         tools: The tools that replace those of the service.
@@ -93,6 +97,7 @@ class Declaration:
     options: ChatOptions | None = None
     model: ChatModel | str | None = None
     strategy: Strategy | str | None = None
+    leniency: Leniency | None = None
     namespace: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[ExampleSource, ...] = ()
     tools: tuple[Any, ...] | None = None
@@ -138,6 +143,7 @@ def options(
     *,
     model: ChatModel | str | None = None,
     strategy: Strategy | str | None = None,
+    leniency: Leniency | None = None,
     tools: Sequence[Any] | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -157,6 +163,7 @@ def options(
     Args:
         model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
         strategy: How structured output is requested.
+        leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
         tools: The tools that the model may call, instead of those of the service.
         timeout: Seconds for each request.
     """
@@ -172,7 +179,9 @@ def options(
         extra_headers=extra_headers,
     )
     tool_sources = None if tools is None else tuple(tools)
-    return _declare(options=chat_options, model=model, strategy=strategy, tools=tool_sources)
+    return _declare(
+        options=chat_options, model=model, strategy=strategy, leniency=leniency, tools=tool_sources
+    )
 
 
 def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F]:

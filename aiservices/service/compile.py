@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
+from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import TypeExpression, substitute, type_arguments_by_class, type_name
 
@@ -144,6 +145,7 @@ class Settings(NamedTuple):
     model: ChatModel | str | None
     options: ChatOptions
     strategy: Strategy | str | None
+    leniency: Leniency | None
     system: SystemSource | None
     transform: RequestHook | None
     parsers: ParserRegistry
@@ -232,6 +234,12 @@ def plan_method(
     toolbox: Toolbox | None = None
     if returns is not None:
         parser = _find_parser(returns, settings.parsers, namespace, qualname, problems)
+        leniency = declared.leniency or settings.leniency
+        if leniency is not None and not isinstance(leniency, Leniency):
+            message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
+            problems.append(DefinitionProblem(qualname, message))
+        elif leniency is not None and isinstance(parser, TypeParser):  # other parsers have rules of their own
+            parser = parser.with_leniency(leniency)
         routes = _make_routes(returns, parser, model, method_strategy, service_strategy, qualname, problems)
         if prompt is not None and declared.examples and not problems:
             examples = plan_examples(declared.examples, prompt, parser, problems)
@@ -281,6 +289,7 @@ def _with_declaration(
         model=settings.model if declared.model is None else declared.model,
         options=options,
         strategy=_parse_strategy(declared.strategy or settings.strategy, name, problems),
+        leniency=declared.leniency or settings.leniency,
         system=declared.system or settings.system,
         tools=settings.tools if declared.tools is None else declared.tools,
     )

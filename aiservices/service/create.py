@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from output_parsers.parser.registry import ParserFactory
+    from output_parsers.result.reading import Leniency
 
     from ..engine.budget import Budget
     from ..engine.pipeline import Interceptor, Listener
@@ -37,6 +38,8 @@ class ServiceSettings(TypedDict, total=False):
             ``@options``.
         strategy: How structured output is requested; by default the most reliable strategy that the model
             supports.
+        leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``. Methods
+            may override it with ``@options``.
         system_message: A template, or a function of arguments of the call. Methods with a system message of
             their own do not use it.
         parsers: Factories that make parsers for types before the built-in ones.
@@ -53,6 +56,7 @@ class ServiceSettings(TypedDict, total=False):
 
     options: ChatOptions | None
     strategy: Strategy | str | None
+    leniency: Leniency | None
     system_message: str | Callable[..., str] | None
     parsers: Sequence[ParserFactory]
     tools: Sequence[ToolSource]
@@ -139,6 +143,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
             model=model,
             options=settings.get("options") or ChatOptions(),
             strategy=settings.get("strategy"),
+            leniency=settings.get("leniency"),
             system=TemplateSource(system) if isinstance(system, str) else system,
             transform=transform,
             parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,

@@ -5,9 +5,10 @@ It also writes a value as a text that is read back as the same value.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
@@ -57,10 +58,15 @@ class TypeParser(Generic[T]):
 
     Attributes:
         name: The name of the type, as it is written in source code.
+        leniency: How far replies may deviate from the exact format, unless a method is called with another
+            leniency.
     """
 
-    def __init__(self, target: Target, node: Node[T], *, field: str | None = None) -> None:
+    def __init__(
+        self, target: Target, node: Node[T], *, field: str | None = None, leniency: Leniency = Leniency.SAFE
+    ) -> None:
         self.name = target.name
+        self.leniency = leniency
         self._target = target
         self._node: Node[T] = node
         self._read_node: Node[T] = node if field is None else EnvelopeNode(field, node)
@@ -83,7 +89,7 @@ class TypeParser(Generic[T]):
 
     @property
     def node(self) -> Node[T]:
-        """The root of the tree of parser nodes that read, write and describe the type.
+        """The parser node for the whole type. Its children are the nodes for items, fields and so on.
 
         It includes the envelope if there is one.
         """
@@ -134,13 +140,22 @@ class TypeParser(Generic[T]):
         return f"Reply with JSON only, in one of these forms:\n{self.hint}"
 
     def with_envelope(self, field: str = "value") -> TypeParser[T]:
-        """Return a parser that expects the value inside a JSON object with the single key ``field``.
+        """Return a parser that expects the value in a JSON object with one key, such as ``{"value": 42}``.
 
         Some providers accept only an object as the root of a schema.
         """
-        return TypeParser(self._target, self._node, field=field)
+        return TypeParser(self._target, self._node, field=field, leniency=self.leniency)
 
-    def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
+    def with_leniency(self, leniency: Leniency) -> Self:
+        """Return a parser for the same type that is more or less tolerant by default."""
+        if leniency is self.leniency:
+            return self
+        parser = copy.copy(self)
+        parser.leniency = leniency
+        parser._read_exact = parser._first_read_exact
+        return parser
+
+    def parse(self, text: str, leniency: Leniency | None = None) -> T:
         """Read a text as a value of the type.
 
         Raises OutputParsingError if the text does not fit, and no other error.
@@ -151,8 +166,8 @@ class TypeParser(Generic[T]):
         exact: T = value
         return exact
 
-    def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Read a text as a value of the type, and return the value with its coercions.
+    def read(self, text: str, leniency: Leniency | None = None) -> Reading[T]:
+        """Read a text as a value of the type, and return it with the conversions that were needed.
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
@@ -161,7 +176,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def fast_reader(self) -> Callable[[str], Any] | None:
-        """A function that reads exact JSON in one step; None if the type has no such function.
+        """A function that reads valid JSON in one step; None if the type has no such function.
 
         For any other text the function returns ``NOT_EXACT``.
         """
@@ -175,7 +190,8 @@ class TypeParser(Generic[T]):
         self._read_exact = self.fast_reader or _never_exact
         return self._read_exact(text)
 
-    def _read_leniently(self, text: str, leniency: Leniency) -> Reading[T]:
+    def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
+        leniency = self.leniency if leniency is None else leniency
         # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
         # which must be removed first.
         has_fast_reader = self._read_exact is not _never_exact
@@ -194,7 +210,7 @@ class TypeParser(Generic[T]):
         return Reading(value, tuple(cursor.coercions))
 
     def _read_reply(self, text: str, cursor: Cursor) -> T:
-        """Read the value in a reply: as exact JSON, as JSON inside other text, or as prose."""
+        """Read the value in a reply: as valid JSON, as JSON inside other text, or as prose."""
         node = self._read_node
         reply = strip_reasoning(text, cursor)
         if self.plain_text:  # text keeps its white space, unless reasoning was removed
@@ -223,7 +239,7 @@ class TypeParser(Generic[T]):
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Read the only JSON in a reply that contains tags; return NOT_EXACT if it is not exact."""
+        """Read the only JSON in a reply with tags such as ``</think>``; return NOT_EXACT if it is invalid."""
         rules = reply.rules
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
@@ -242,11 +258,29 @@ class TypeParser(Generic[T]):
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
             cursor.record_dropped(rule)
-        value = self._read_node.read(candidate.value, cursor)
+        value = self._read_value(candidate.value, cursor)
         if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
             # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
             raise cursor.failure("the JSON is broken: it closes more brackets than it opens", candidate.value)
         return value
+
+    def _read_value(self, data: Json, cursor: Cursor) -> T:
+        """Read a JSON value, also inside an unrequested object such as ``{"value": 42}`` for an int.
+
+        Models copy this form from earlier answers in the conversation, which may have had an envelope.
+        """
+        if isinstance(data, dict) and len(data) == 1 and self._field is None:
+            ((key, inner),) = data.items()
+            is_list = key == "values" and isinstance(inner, list)
+            if (key == "value" or is_list) and not self._accepts_objects:
+                cursor.child(key).record_dropped("value in an envelope")
+                return self._read_node.read(inner, cursor.child(key))
+        return self._read_node.read(data, cursor)
+
+    @cached_property
+    def _accepts_objects(self) -> bool:
+        """True if a JSON object may be a value of the type, as far as its JSON Schema tells."""
+        return _allows_objects(self._schema)
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
         """Read the JSON values in a reply, and return the only one that fits the type.
@@ -276,7 +310,7 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Read several JSON values from a reply, and return the only distinct one that fits the type.
+        """Read the JSON values in a reply, and return the one that fits the type, which may be repeated.
 
         Equal values count as one. Raises ValidationFailure if values that differ fit the type. If no
         candidate fits, the failure with the fewest problems is raised.
@@ -321,7 +355,7 @@ class TypeParser(Generic[T]):
             raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
 
     def _checked_text(self, value: T, data: Json) -> str:
-        """Return the text for a value, after checking that the text is read back as the same value.
+        """Return the text for a value, after checking that reading the text gives the same value.
 
         Raises ValueError if no text passes the check.
         """
@@ -333,7 +367,7 @@ class TypeParser(Generic[T]):
         message = f"expected {self._read_node.kind}, found {value!r}"
         for text in texts:
             try:
-                again = self.parse(text)
+                again = self.parse(text, Leniency.SAFE)
             except OutputParsingError as error:
                 message = f"{value!r} is not read as {self.name}: {'; '.join(map(str, error.problems))}"
             else:
@@ -344,11 +378,22 @@ class TypeParser(Generic[T]):
 
 
 def _difference_message(value: object, again: object) -> str:
-    """Return an error message about the first difference between a value and its copy that was read back."""
+    """Return an error message about a value that changes when it is written as text and read again."""
     path, part, other = first_difference(value, again)
     if path == "$":
         return f"{value!r} is read as {again!r}"
     return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
+
+
+def _allows_objects(schema: object) -> bool:
+    """Return True if a JSON object may be valid for a JSON Schema; references are not followed."""
+    if not isinstance(schema, dict):
+        return True
+    if "anyOf" in schema:
+        return any(map(_allows_objects, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return any(isinstance(value, dict) for value in schema.get("enum", [schema.get("const")]))
+    return "object" in schema.get("type", "object")
 
 
 def _never_exact(text: str) -> Any:
@@ -356,7 +401,7 @@ def _never_exact(text: str) -> Any:
 
 
 class _Fragment(ValidationFailure):
-    """A value that fits the type is a part of larger, broken JSON."""
+    """Raised if a value fits the type but is only a fragment of larger, broken JSON."""
 
 
 class _DifferentAnswers(ValidationFailure):

@@ -24,7 +24,7 @@ class NoMatch(ValueError):
 
 
 class Choice(NamedTuple, Generic[T]):
-    """A value that a reply may choose, with the texts that name it.
+    """One of the values that a reply may choose, with its label and other accepted spellings.
 
     Attributes:
         label: The text that prompts show.
@@ -43,7 +43,7 @@ class Choice(NamedTuple, Generic[T]):
 
 
 class ChoiceMatcher(Generic[T]):
-    """Finds the choice that a text names, from a fixed sequence of choices."""
+    """Finds out which of several choices a text names: "red" names ``Color.RED``."""
 
     def __init__(self, choices: Sequence[Choice[T]]) -> None:
         self.choices = tuple(choices)
@@ -66,7 +66,7 @@ class ChoiceMatcher(Generic[T]):
         self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
 
     def find(self, text: str) -> tuple[Choice[T], str | None]:
-        """Return the choice that a text names, and the rule by which it was recognized.
+        """Return the choice that a text names, with the name of the matching rule.
 
         The rule is None if the text is exactly the label of the choice. Raises NoMatch.
         """
@@ -125,7 +125,7 @@ class ChoiceMatcher(Generic[T]):
 
 
 def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
-    """Return True if a choice's word has another sense in a sentence, as in "on a positive note".
+    """Return True if a word means something else than the choice, as in "on a positive note".
 
     ``original`` is the text with its capital letters.
     """
@@ -242,7 +242,7 @@ _GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 def split_items(text: str) -> list[str] | None:
-    """Split a list with one item per line, or with commas; return None for other text.
+    """Split a text into list items at its line ends or commas; return None if it is not a list.
 
     Either all lines begin with a bullet or a number, or none of them. ``1,234`` is refused, because it may be
     one item or two.
@@ -259,3 +259,33 @@ def split_items(text: str) -> list[str] | None:
         parts = [part.strip() for part in lines[0].split(",")]
         return parts if len(parts) > 1 and all(parts) and not _GROUPED.search(lines[0]) else None
     return [line.strip() for line in lines]
+
+
+_MAX_ITEM_WORDS = 4
+_MAX_ITEM_CHARACTERS = 60
+# Markup, punctuation of sentences, and names with a value.
+_NOT_AN_ITEM = lazy_regex(r"\s*[#|*_`<>{}\[\]=~]|.*[.!?:;,]\s*\Z|.*:\s|.*\|")
+_REMARK_WORDS = lazy_regex(
+    r"\b(?:sorry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here"
+    r"|below|above|following|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|none|nothing|n/a|let['’]s)\b",
+    re.IGNORECASE,
+)
+
+
+def is_clear_list(text: str) -> bool:
+    """Return True if the lines of a text are clearly the items of a list, and not sentences about them.
+
+    All of at least two lines have a bullet or a number, or all are a few words without punctuation.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2:
+        return False
+    if all(map(_BULLET.fullmatch, lines)):
+        return True
+    return not any(
+        len(line) > _MAX_ITEM_CHARACTERS
+        or len(line.split()) > _MAX_ITEM_WORDS
+        or _NOT_AN_ITEM.match(line)
+        or _REMARK_WORDS.search(line)
+        for line in lines
+    )

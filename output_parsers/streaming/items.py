@@ -40,7 +40,7 @@ _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """The action for a list item that does not fit its type.
+    """What to do with a list item that does not fit its type: raise an error, skip it or keep the error.
 
     Attributes:
         RAISE: Raise OutputParsingError.
@@ -55,7 +55,7 @@ class ItemPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """A replacement for a list item that does not fit its type.
+    """Takes the place of a list item that does not fit its type, and explains the problems.
 
     Attributes:
         index: The position of the item in the list.
@@ -83,7 +83,7 @@ class ItemReader(Generic[T]):
         *,
         leniency: Leniency = Leniency.SAFE,
     ) -> None:
-        """Create a reader for one reply.
+        """Create a reader that receives the chunks of one reply.
 
         Args:
             item: The type of the items, or its parser.
@@ -188,7 +188,7 @@ class ItemReader(Generic[T]):
         self._list = candidate
 
     def _on_root_closed(self, root: Container) -> bool:
-        """Parse the items of a complete outermost array or object.
+        """Parse the items of the outermost array or object after its closing bracket has arrived.
 
         Returns True if the scanner has to look for another object.
         """
@@ -257,7 +257,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Apply the item policy to an item that does not fit its type."""
+        """Raise, keep or drop the error of an item that does not fit its type, as the ItemPolicy says."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -265,7 +265,7 @@ class ItemReader(Generic[T]):
         self._count += 1
 
     def _read_remaining(self) -> None:
-        """Parse the whole reply after the scanner gave up, and add the items that are still missing."""
+        """Parse the complete reply if reading it in chunks failed, and add the items that are missing."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
@@ -303,7 +303,7 @@ def _read_json(text: str) -> Json:
 
 
 class ItemListParser(TypeParser[list[Any]]):
-    """A parser for a complete list that returns the same items as an ``ItemReader``.
+    """A parser for complete replies that returns the same items as ``ItemReader`` does for streamed ones.
 
     A reply that is not JSON, such as a bulleted list, is parsed like any other list. With
     ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
@@ -325,22 +325,23 @@ class ItemListParser(TypeParser[list[Any]]):
         self._policy = policy
 
     def with_envelope(self, field: str = "value") -> ItemListParser:
-        """Return a parser for the same list as the only field of an object."""
-        return ItemListParser(self._item, self._policy, field=field)
+        """Return a parser for the same list inside an object with one key, such as ``{"items": [...]}``."""
+        return ItemListParser(self._item, self._policy, field=field).with_leniency(self.leniency)
 
     def reader(self) -> ItemReader[Any]:
         """Return a reader that returns the items of a streamed reply one by one."""
-        return ItemReader(self._item, self._policy)
+        return ItemReader(self._item, self._policy, leniency=self.leniency)
 
-    def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> list[Any]:
+    def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
         """Return the items of a complete reply. Raises OutputParsingError if the text does not fit."""
         return self.read(text, leniency).value
 
-    def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[list[Any]]:
-        """Return the items of a complete reply as a ``Reading``.
+    def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:
+        """Return the items of a complete reply, with the coercions that were needed.
 
         Raises OutputParsingError if the text does not fit.
         """
+        leniency = self.leniency if leniency is None else leniency
         reader = ItemReader(self._item, self._policy, leniency=leniency)
         try:
             items = reader.feed(text)

@@ -41,7 +41,7 @@ class Snapshot(Generic[T]):
     def __init__(
         self, make_value: Callable[[], Any] | None = None, *, value: object = None, done: bool
     ) -> None:
-        """Create a snapshot from a value, or from a function that makes the value on first access."""
+        """Create a snapshot from a value, or from a function that computes it on first access."""
         self._make_value = make_value
         self._value = value
         self.done = done
@@ -60,7 +60,7 @@ class Snapshot(Generic[T]):
         return cast("T | PartialObject | PartialList | None", self._value)
 
     def is_done(self, *path: str | int) -> bool:
-        """Return True if one part of the value, such as a field or a list item, is complete.
+        """Return True if a field or an item of the value is complete, so that it will not change any more.
 
         ``path`` consists of field names and list indexes, as in ``snapshot.is_done("skills", 0)``. All parts
         of a complete value are complete.
@@ -102,19 +102,17 @@ class PartialReader(Generic[T]):
     and its result is authoritative.
     """
 
-    def __init__(
-        self, output_type: TypeForm[T] | TypeParser[T], *, leniency: Leniency = Leniency.SAFE
-    ) -> None:
-        """Create a reader for one reply.
+    def __init__(self, output_type: TypeForm[T] | TypeParser[T], *, leniency: Leniency | None = None) -> None:
+        """Create a reader that receives the chunks of one reply.
 
         Args:
             output_type: The type of the value, or its parser.
-            leniency: How far the text may differ from exact JSON.
+            leniency: How far the text may differ from exact JSON; by default the leniency of the parser.
         """
         self._parser: TypeParser[T] = (
             output_type if isinstance(output_type, TypeParser) else parser_for(output_type)
         )
-        self._leniency = leniency
+        self._leniency = self._parser.leniency if leniency is None else leniency
         self._chunks: list[str] = []
         self._reasoning = ReasoningFilter()
         self._reading: Reading[T] | None = None
@@ -123,7 +121,7 @@ class PartialReader(Generic[T]):
         self._window = TextWindow()
         self._text_of_reading = ""  # the text that ``_reading`` was parsed from
         self._factory = factory_for(node)
-        self._cursor = Cursor(leniency)  # shared by all members; the coercions in it are not reported
+        self._cursor = Cursor(self._leniency)  # shared by all members; the coercions in it are not reported
         self._last_closed: ScanState | None = None  # the state when the outermost container was closed
         finder = RootFinder(self._factory.root_brackets.__contains__)
         self._scanner = IncrementalScanner(finder, self._on_root_closed)

@@ -1,4 +1,4 @@
-"""Encode a JSON Schema, or the parser of a Python type, for a provider's strict mode.
+"""Translate a JSON Schema, or the parser of a Python type, for a provider's strict mode.
 
 ``encode`` returns an ``Encoding``: the schema to send, and functions that translate values. OpenAI, for
 example, requires every property, so that an optional one becomes nullable::
@@ -50,7 +50,7 @@ from .unions import disambiguate_unions, is_identity
 
 
 class Encoding(NamedTuple):
-    """The result of encoding a JSON Schema: the schema to send, and functions that translate values.
+    """The JSON Schema to send to a provider, with functions that translate values to it and back.
 
     Attributes:
         schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
@@ -72,7 +72,7 @@ class Encoding(NamedTuple):
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
-    """Encode a JSON Schema for the strict mode of a provider.
+    """Translate a JSON Schema for the strict mode of a provider.
 
     A schema without ``$schema`` is read as draft 2020-12.
     """
@@ -80,14 +80,14 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Encode a JSON Schema, and prefix the paths in its findings with a location."""
+    """Translate a JSON Schema for a strict mode, and report unsupported features with this location."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)
 
 
 def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the encoding for a JSON Schema that can be sent unchanged.
+    """Return the Encoding of a JSON Schema that can be sent to the provider unchanged.
 
     Its codecs are built when the first value is encoded or decoded.
     """
@@ -116,7 +116,7 @@ _SIZE_LIMITS = [
 
 
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Encode a JSON Schema by building its codecs, even if it could be sent unchanged."""
+    """Translate a JSON Schema for a strict mode, even if it could be sent unchanged."""
     log = FindingLog()
     # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
@@ -139,7 +139,7 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 def _try_encode(
     schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
 ) -> tuple[Encoding | None, FindingLog, bool]:
-    """Try to encode a JSON Schema within size limits.
+    """Translate a JSON Schema for a strict mode, unless the result exceeds the size limits.
 
     Returns the encoding or None, the findings, and True if the schema is only too large.
     """
@@ -186,7 +186,7 @@ _LIMITS_IN_WORDS = {
 
 
 def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
-    """Make unions unambiguous, and wrap the root of a schema if the provider does not allow it."""
+    """Make the unions in a schema unambiguous, and wrap its root in an object if the provider needs one."""
     if isinstance(root, NeverCodec):
         builder.findings.give_up(location, "a schema that no value fits")
         return root
@@ -244,7 +244,7 @@ def _make_decode(root: Codec) -> Callable[[Json], Json]:
 
 
 def _make_encode(root: Codec) -> Callable[[Json], Json]:
-    """Return a function that encodes a value and checks that it can be decoded again."""
+    """Return a function that translates a value for strict mode, and checks that it can be decoded again."""
     decode = _make_decode(root)
 
     def encode(value: Json) -> Json:
@@ -280,7 +280,7 @@ _SCALAR_KEYWORDS = frozenset(("type", "description"))
 
 
 def is_supported(schema: JsonSchema | bool, profile: Profile) -> bool:
-    """Return True if a JSON Schema can be sent to a provider unchanged and without any finding.
+    """Return True if a JSON Schema can be sent to a provider unchanged, with full support for it.
 
     This is a quick check for the usual schemas of records. It returns False for all that it does not know.
     """
@@ -310,7 +310,7 @@ class _SupportCheck:
         self._definitions = definitions
 
     def is_supported(self, part: object) -> bool:
-        """Return True if a part of the JSON Schema can be sent unchanged."""
+        """Return True if a part of the JSON Schema can be sent to the provider unchanged."""
         if not isinstance(part, dict):
             return False
         if "$ref" in part:
@@ -337,7 +337,7 @@ class _SupportCheck:
         )
 
     def _is_supported_reference(self, part: JsonSchema) -> bool:
-        """Return True if a reference can be sent unchanged: it leads to a definition of the schema."""
+        """Return True if a ``$ref`` can be sent unchanged, because it leads to a definition of the schema."""
         reference = part["$ref"]
         return (
             len(part) == 1
@@ -348,7 +348,7 @@ class _SupportCheck:
         )
 
     def _are_supported_options(self, options: object) -> bool:
-        """Return True if the options of a union can be sent unchanged."""
+        """Return True if the options of an anyOf can be sent to the provider unchanged."""
         if not isinstance(options, list) or len(options) < 2:
             return False
         # nested and repeated options would be merged
@@ -372,7 +372,7 @@ class _SupportCheck:
         )
 
     def _is_closed_object(self, part: JsonSchema) -> bool:
-        """Return True if an object schema can be sent unchanged: it forbids other keys.
+        """Return True if an object schema can be sent unchanged, because it forbids undeclared keys.
 
         It must also require the keys that the provider wants to be required.
         """
@@ -394,7 +394,7 @@ T = TypeVar("T")
 
 
 def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
-    """Return a parser for the same type with a schema that the provider supports, and its encoding.
+    """Return a parser for the same type whose JSON Schema the provider supports, and the Encoding used.
 
     A type that is not an object is put into an envelope first if the profile requires an object. So is plain
     text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
@@ -423,7 +423,8 @@ class EncodedParser(TypeParser[T]):
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
         node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
-        super().__init__(parser._target, parser._node if encoding.identity else node, field=None)
+        plain_node = parser._node if encoding.identity else node
+        super().__init__(parser._target, plain_node, leniency=parser.leniency)
         if encoding.identity:
             # nothing is encoded, so read with the parser's own envelope
             self._read_node = node
@@ -437,7 +438,7 @@ class EncodedParser(TypeParser[T]):
 
 
 class EncodedNode(Node[T]):
-    """Reads replies to an encoded JSON Schema, and also replies that ignore the encoding.
+    """Reads replies that follow the schema sent to the provider, or the original schema of the type.
 
     Attributes:
         inner: The node of the type.
@@ -485,7 +486,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
-        """Return the key of the envelope object if a reply was written without the envelope."""
+        """Return the key of an envelope such as ``{"value": ...}`` if the reply was written without it."""
         inner = self.inner
         if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None
@@ -508,7 +509,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _read_unencoded(self, reply: Json, cursor: Cursor, failure: ValidationFailure) -> T:
-        """Read a reply as if it was written for the original, unencoded JSON Schema.
+        """Read a reply as if the original JSON Schema had been sent.
 
         If this is not possible, raises ``failure``, which explains why the decoded reply does not fit.
         """
@@ -522,7 +523,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
-        """Raise Ambiguity if a reply has different values with and without decoding."""
+        """Raise Ambiguity if a reply has a different value when it is read without decoding."""
         try:
             other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:
@@ -588,7 +589,7 @@ def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
 
 
 def _field_default(cls: Any, name: str) -> object:
-    """Return the default value of a field if it is a JSON scalar, else ``_NO_DEFAULT``."""
+    """Return the default value of a field if it is a string, number, boolean or null."""
     default: object = _NO_DEFAULT
     fields = getattr(cls, "__pydantic_fields__", None)
     if fields is not None and name in fields:

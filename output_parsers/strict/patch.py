@@ -33,7 +33,7 @@ _MAX_REFERENCES = 100  # a longer chain of references must be a cycle
 
 
 class Patch(NamedTuple, Generic[T]):
-    """A plan for replacing some parts of a reply.
+    """The parts of a reply to replace, and the parser for the new parts.
 
     Attributes:
         parts: The parser of the new parts: an object with one key for each.
@@ -68,7 +68,7 @@ class Patch(NamedTuple, Generic[T]):
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """Return the patch that can repair a reply, or None if the whole reply must be rewritten."""
+    """Return the Patch that can repair a reply; None if the model must write the whole reply again."""
     original = _json_of(parser, text)
     if not isinstance(original, (dict, list)):
         return None
@@ -135,13 +135,15 @@ class PartsNode(Node[dict[str, Json]]):
 
 
 def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser for the same type without the encoding for a strict mode."""
+    """Return the parser of the original type, whose schema is not changed for a strict mode."""
     node = parser.node
-    return TypeParser(parser.target, node.inner) if isinstance(node, EncodedNode) else parser
+    if not isinstance(node, EncodedNode):
+        return parser
+    return TypeParser(parser.target, node.inner, leniency=parser.leniency)
 
 
 def _json_of(parser: TypeParser[Any], text: str) -> Json:
-    """Return the only JSON value in a reply, decoded if it was encoded for a strict mode.
+    """Return the only JSON value in a reply, converted to the original JSON Schema if necessary.
 
     Return None if the reply does not have exactly one JSON value.
     """
@@ -180,7 +182,7 @@ def _parse_path(path: str) -> Path | None:
 
 
 def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
-    """Return the path and the JSON Schema of a part of a reply, or of its nearest known ancestor."""
+    """Return the path and JSON Schema of a part of a reply, or of the nearest parent with a schema."""
     part: JsonSchema = schema
     # the schema and the reply are followed together, because both must have the path
     value: Any = reply

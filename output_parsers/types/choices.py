@@ -51,6 +51,9 @@ class ChoiceNode(Node[T]):
         return described_hint(labels, _meanings(self.choices.choices, self.description, quotes=True))
 
     def read(self, data: Json, cursor: Cursor) -> T:
+        if isinstance(data, list) and len(data) == 1 and isinstance(data[0], str):  # [HIGH]
+            cursor.record_dropped("brackets around a choice")
+            (data,) = data
         if isinstance(data, str):
             # The exact text of a choice wins over matching by words, which may find another choice in it.
             exact_text = self._by_text(data)
@@ -76,7 +79,7 @@ class ChoiceNode(Node[T]):
         return self._find(text.strip(), cursor) if non_text is None else non_text.value
 
     def has_text_choice(self, text: str) -> bool:
-        """Return True if a text without quotes is a choice, even if the text is also valid JSON.
+        """Return True if an unquoted text such as ``true`` is a string choice and not a JSON value.
 
         For ``Literal["true", "x"]`` the reply ``true`` is the first choice. For ``Literal["7", 7]`` the reply
         ``7`` is the number, because prompts show the number in this way.
@@ -88,7 +91,7 @@ class ChoiceNode(Node[T]):
         return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
 
     def _non_text_choice(self, text: str) -> Choice[T] | None:
-        """Return the number, boolean or null among the choices that prompts show as a given text."""
+        """Return the choice that is a number, boolean or null and that prompts show as this text, or None."""
         others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
         return next((choice for choice in others if _as_hint(choice) == text), None)
 
@@ -200,11 +203,11 @@ class FlagNode(Node[Flag]):
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
-    """Return the members of an Enum class as choices with labels and aliases.
+    """Return a Choice for each member of an Enum class, with its label and other accepted names.
 
     The label of a member is its value if all values are texts, else its name. The label, the name and the
-    value are all accepted, in upper and lower case. The description of a member is its attribute
-    ``description``, or the docstring under it.
+    value are all accepted, in upper and lower case, and so is the description if it is the whole reply. The
+    description of a member is its attribute ``description``, or the docstring under it.
     """
     members = list(cls)
     by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
@@ -216,7 +219,9 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
         if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
             aliases.append(str(member.value))
         aliases = [alias for alias in aliases if alias != label]
-        choices.append(Choice(label, member, tuple(aliases), _member_description(member)))
+        meaning = _member_description(member)
+        # a model may reply with the meaning that the prompt shows
+        choices.append(Choice(label, member, tuple(aliases), meaning, (meaning,) if meaning else ()))
     return choices
 
 
@@ -227,7 +232,7 @@ def _member_description(member: Enum) -> str | None:
 
 
 def _json_of(choice: Choice[Any]) -> Json:
-    """Return the JSON value that stands for a choice."""
+    """Return the JSON value that represents a choice."""
     return choice.label if isinstance(choice.value, Enum) else choice.value
 
 
@@ -267,7 +272,7 @@ def _json_type(value: Json) -> str:
 
 
 def choice_node(target: Target) -> Node[object] | None:
-    """Return the parser node for a bool, Enum, Flag or Literal type, or None for other types."""
+    """Return the parser for a bool, Enum, Flag or Literal type, or None for other types."""
     tp = target.type
     if tp is bool:
         return BoolNode()

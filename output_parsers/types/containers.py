@@ -10,7 +10,7 @@ from typing import Any
 
 from ..json.reader import parse_json_string, read_exact
 from ..json.result import JsonSyntaxError
-from ..prose.choices import IN_A_SENTENCE, split_items
+from ..prose.choices import IN_A_SENTENCE, is_clear_list, split_items
 from ..result.reading import (
     MAX_FAILURES,
     Cursor,
@@ -91,8 +91,11 @@ class ListNode(Node[Any]):
         items = split_items(text)
         if items is None:
             raise cursor.failure("expected an array", text)
-        # any line can be an item of text, even a remark about the items, so it is a guess; a number is not
-        cursor.record("items in a text", text, items, guess=self.item.any_text)
+        # any line can be an item of text, even a remark about the items; a number cannot
+        is_guess = self.item.any_text and not is_clear_list(text)
+        if is_guess and cursor.leniency is Leniency.SAFE:
+            raise cursor.failure("expected an array; write the items as a JSON array", text)
+        cursor.record("items in a text", text, items, guess=is_guess)
         before = len(cursor.coercions)
         value = self.read(items, cursor)
         # "Yes, I like red, and blue" has commas too, but they do not separate items
@@ -163,7 +166,7 @@ class TupleNode(Node[tuple[object, ...]]):
 
 
 def sequence_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the parser node for a list, set or tuple type, or None for other types.
+    """Return the parser for a list, set or tuple type, or None for other types.
 
     Without type arguments the items can be any JSON.
     """
@@ -253,7 +256,7 @@ class DictNode(Node[dict[Any, Any]]):
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, cursor: Cursor) -> object:
-        """Convert a key of a JSON object to the key type of the dict.
+        """Convert a key of a JSON object to the key type of the dict, such as ``"1"`` to 1.
 
         JSON keys are always strings, so reading a number from digits is not recorded as a coercion.
         """
@@ -290,7 +293,7 @@ _KEY_RULES = ("number as text", "text for a value that is not text", "member by 
 
 
 def _key_readings(key: str) -> list[Json]:
-    """Return the JSON values that a key of a JSON object may represent.
+    """Return the values that a JSON object key may mean: ``"1"`` is a string, and maybe the number 1.
 
     It is always text, and for ``1`` or ``true`` also a number or a boolean.
     """
@@ -302,7 +305,7 @@ def _key_readings(key: str) -> list[Json]:
 
 
 def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Node[object] | None:
-    """Return the parser node for a dict type, or None for other types.
+    """Return the parser for a dict type, or None for other types.
 
     A dict type without type arguments maps text to any JSON.
     """

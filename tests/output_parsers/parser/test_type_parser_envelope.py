@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from output_parsers import Leniency, OutputParsingError, parser_for
+from output_parsers.json_schema.parser import schema_parser
 
 
 @dataclass
@@ -114,3 +115,69 @@ def test_definitions_stay_at_the_root_of_the_envelope() -> None:
 def test_text_in_an_envelope_is_not_plain_text() -> None:
     assert parser_for(str).plain_text
     assert not parser_for(str).with_envelope().plain_text
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value", "rules"),
+    [
+        (bool, '{"value": true}', True, ["$.value: value in an envelope"]),
+        (
+            int,
+            '{"value": "42"}',
+            42,
+            ["$.value: value in an envelope", '$.value: number as text: "42" → 42'],
+        ),
+        (list[int], '{"value": [1, 2]}', [1, 2], ["$.value: value in an envelope"]),
+        (list[int], '{"values": [1, 2]}', [1, 2], ["$.values: value in an envelope"]),
+        (
+            list[int],
+            'Here:\n{"value": [1]}',
+            [1],
+            ["$: text around the JSON left out", "$.value: value in an envelope"],
+        ),
+        (date, '```json\n{"value": "1968-07-04"}\n```', date(1968, 7, 4), None),
+        (int | None, '{"value": null}', None, ["$.value: value in an envelope"]),
+        (Literal["a", "b"], '{"value": "a"}', "a", ["$.value: value in an envelope"]),
+        (dict[str, int], '{"value": 1}', {"value": 1}, []),
+        (Any, '{"value": 1}', {"value": 1}, []),
+        (list[int] | dict[str, list[int]], '{"value": [1]}', {"value": [1]}, []),
+    ],
+)
+def test_an_envelope_that_was_not_requested_is_opened_if_the_type_takes_no_object(
+    form: Any, text: str, value: object, rules: list[str] | None
+) -> None:
+    reading = parser_for(form).read(text)
+    assert reading.value == value
+    assert rules is None or list(map(str, reading.coercions)) == rules
+
+
+def test_the_envelope_of_a_json_schema_is_opened_only_if_the_schema_allows_no_object() -> None:
+    number: dict[str, Any] = {"type": "integer"}
+    assert schema_parser(number).parse('{"value": 3}') == 3
+    assert schema_parser({"enum": [1, {"value": 3}]}).parse('{"value": 3}') == {"value": 3}
+    assert schema_parser({"type": ["integer", "object"]}).parse('{"value": 3}') == {"value": 3}
+    assert schema_parser({"anyOf": [number, True]}).parse('{"value": 3}') == {"value": 3}
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "message"),
+    [
+        (int, '{"count": 3}', "$: expected an integer, found an object with count"),
+        (int, '{"values": 3}', "$: expected an integer, found an object with values"),
+        (int, '{"value": "many"}', '$.value: expected an integer, found "many"'),
+        (int, '{"value": {"value": 1}}', "$.value: expected an integer, found an object with value"),
+        (int, '{"value": 1, "unit": "m"}', "$: expected an integer, found an object with value, unit"),
+    ],
+)
+def test_another_object_is_not_an_envelope(form: Any, text: str, message: str) -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        parser_for(form).parse(text)
+    assert "; ".join(map(str, caught.value.problems)) == message
+
+
+def test_an_envelope_that_was_not_requested_is_an_error_without_leniency() -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        parser_for(int).parse('{"value": 1}', Leniency.NONE)
+    assert "; ".join(map(str, caught.value.problems)) == (
+        "$.value: value in an envelope is not permitted with Leniency.NONE"
+    )

@@ -95,7 +95,7 @@ def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
             "not true",
             '$: expected true or false; the text does not clearly choose one of them, found "not true"',
         ),
-        ('{"value": 1}', "$: expected true or false, found an object with value"),
+        ('{"score": 1}', "$: expected true or false, found an object with score"),
     ],
 )
 def test_a_text_with_neither_or_both_of_true_and_false_is_refused(text: str, message: str) -> None:
@@ -160,7 +160,7 @@ def test_a_json_scalar_selects_the_member_with_its_text(text: str, member: Odd) 
             '$: expected one of "red", "dark-blue"; the text names red and dark-blue, '
             'found "red or dark blue"',
         ),
-        (Color, '{"value": "red"}', '$: expected one of "red", "dark-blue", found an object with value'),
+        (Color, '{"color": "red"}', '$: expected one of "red", "dark-blue", found an object with color'),
         (Level, "0", '$: expected one of "ONE", "TWO", found 0'),
         (Level, "1.0", '$: expected one of "ONE", "TWO", found 1.0'),
         (Literal["a"], "b", '$: expected "a"; the text names none of them, found "b"'),
@@ -359,3 +359,68 @@ def test_a_word_of_a_choice_in_another_meaning_is_refused(tp: Any, text: str, me
 )
 def test_a_choice_that_a_sentence_names_is_read(tp: Any, text: str, value: object) -> None:
     assert parse(tp, text) == value
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "value", "coercions"),
+    [
+        (
+            Priority,
+            "[HIGH]",
+            Priority.HIGH,
+            ["$: unquoted string", "$: brackets around a choice"],
+        ),
+        (Priority, '["HIGH"]', Priority.HIGH, ["$: brackets around a choice"]),
+        (Literal["a", "b"], '["b"]', "b", ["$: brackets around a choice"]),
+        (
+            list[Priority],
+            '[["HIGH"], "LOW"]',
+            [Priority.HIGH, Priority.LOW],
+            ["$[0]: brackets around a choice"],
+        ),
+        (list[Priority] | Priority, '["HIGH"]', [Priority.HIGH], []),
+    ],
+)
+def test_brackets_around_one_choice_are_left_out(
+    tp: Any, text: str, value: object, coercions: list[str]
+) -> None:
+    reading = read(tp, text)
+    assert reading.value == value
+    assert list(map(str, reading.coercions)) == coercions
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('["HIGH", "LOW"]', '$: expected one of "HIGH", "LOW", found an array of 2'),
+        ("[]", '$: expected one of "HIGH", "LOW", found an array of 0'),
+        ("[1]", '$: expected one of "HIGH", "LOW", found an array of 1'),
+        ('[["HIGH"]]', '$: expected one of "HIGH", "LOW", found an array of 1'),
+    ],
+)
+def test_brackets_around_anything_else_are_an_array(text: str, message: str) -> None:
+    assert problem(Priority, text) == message
+
+
+def test_the_description_of_a_member_is_read_as_the_member_if_it_is_the_whole_reply() -> None:
+    assert parse(Priority, "Can wait.") is Priority.LOW
+    assert parse(list[Priority], '["very urgent", "LOW"]') == [Priority.HIGH, Priority.LOW]
+    assert problem(Priority, "It can wait until the very urgent ones are done.") == (
+        '$: expected one of "HIGH", "LOW"; the text names none of them, '
+        'found "It can wait until the very urgent ones are done."'
+    )
+
+
+def test_a_description_that_two_members_share_is_refused() -> None:
+    class Size(enum.Enum):
+        SMALL = "s", "of any length"
+        LARGE = "l", "of any length"
+
+        @property
+        def description(self) -> str:
+            return self.value[1]
+
+    assert problem(Size, "of any length") == (
+        '$: expected one of "SMALL", "LARGE"; “of any length” means more than one of them, '
+        'found "of any length"'
+    )

@@ -82,7 +82,7 @@ def test_wrong_items_of_a_sequence_are_reported_one_by_one(tp: Any, text: str, m
     assert problem(tp, text) == message
 
 
-@pytest.mark.parametrize("text", ["a\nb", "- a\n- b", "a, b"])
+@pytest.mark.parametrize("text", ["a\nb", "- a\n- b", "1. a\n2. b", "```\na\n\nb\n```"])
 @pytest.mark.parametrize(
     ("tp", "items"),
     [
@@ -94,9 +94,38 @@ def test_wrong_items_of_a_sequence_are_reported_one_by_one(tp: Any, text: str, m
         (list[bytes], [b"a", b"b"]),
     ],
 )
-def test_lines_of_text_become_items_only_if_guesses_are_allowed(tp: Any, items: object, text: str) -> None:
-    assert problem(tp, text).startswith("$: items in a text is not permitted with Leniency.SAFE")
-    assert parse(tp, text, leniency=Leniency.ALL) == items
+def test_short_lines_and_lines_with_bullets_become_items_of_text(tp: Any, items: object, text: str) -> None:
+    assert parse(tp, text) == items
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("a, b", ["a", "b"]),
+        ("- a", ["a"]),
+        ("I cannot help with that.\nPlease ask again.", ["I cannot help with that.", "Please ask again."]),
+        ("Here is the list\na", ["Here is the list", "a"]),
+        ("the quick brown fox jumps\nover the lazy dog", ["the quick brown fox jumps", "over the lazy dog"]),
+        ("Fruits:\na", ["Fruits:", "a"]),
+        ("Name: Ann\nAge: 3", ["Name: Ann", "Age: 3"]),
+        ("# Fruits\na", ["# Fruits", "a"]),
+        ("|a|b|\n|-|-|", ["|a|b|", "|-|-|"]),
+        ("**a**\n**b**", ["**a**", "**b**"]),
+        ("a" * 61 + "\nb", ["a" * 61, "b"]),
+    ],
+)
+def test_other_text_becomes_items_only_if_guesses_are_allowed(text: str, items: list[str]) -> None:
+    message = "$: expected an array; write the items as a JSON array, found "
+    assert problem(list[str], text).startswith(message)
+    assert parse(list[str], text, leniency=Leniency.ALL) == items
+
+
+def test_lines_are_not_items_without_leniency() -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        parse(list[str], "a\nb", leniency=Leniency.NONE)
+    assert list(map(str, caught.value.problems)) == [
+        '$: items in a text is not permitted with Leniency.NONE, found "a\nb"'
+    ]
 
 
 def test_every_coercion_from_lines_to_items_is_recorded() -> None:
