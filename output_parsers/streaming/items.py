@@ -40,7 +40,7 @@ _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """What to do with a list item that does not fit its type: raise an error, skip it or keep the error.
+    """The treatment of a list item that does not fit its type: raise, skip, or return an ItemError.
 
     Attributes:
         RAISE: Raise OutputParsingError.
@@ -257,7 +257,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Raise, keep or drop the error of an item that does not fit its type, as the ItemPolicy says."""
+        """Raise, return or ignore the error of an item that does not fit its type, as the ItemPolicy says."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:

@@ -386,7 +386,7 @@ class RootFinder:
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Find the bracket that begins the JSON. Returns a position, and True if it is the bracket's.
+        """Find the bracket that begins the JSON; return a position, and True if the bracket is there.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -566,7 +566,7 @@ class PartialString:
 
 
 class QuoteRole(Enum):
-    """What a quotation mark inside a JSON string means: the end of the string, or a part of its text."""
+    """The meaning of a quotation mark in a JSON string: it ends the string or is a part of the text."""
 
     CLOSES = "it ends the string"
     INSIDE = "it is a part of the string that should have been escaped"

@@ -48,7 +48,7 @@ class Codec(ABC):
 
     @property
     def parts(self) -> Sequence[Codec]:
-        """The codecs for the values inside a value, for example for the items of a list."""
+        """The codecs for the parts of a value, such as the items of a list."""
         return ()
 
     @property

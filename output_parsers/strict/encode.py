@@ -280,7 +280,7 @@ _SCALAR_KEYWORDS = frozenset(("type", "description"))
 
 
 def is_supported(schema: JsonSchema | bool, profile: Profile) -> bool:
-    """Return True if a JSON Schema can be sent to a provider unchanged, with full support for it.
+    """Return True if a provider supports all of a JSON Schema, so that it can be sent unchanged.
 
     This is a quick check for the usual schemas of records. It returns False for all that it does not know.
     """
