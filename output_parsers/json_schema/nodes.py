@@ -294,7 +294,7 @@ def _pointer(steps: Iterable[str | int]) -> str:
 
 
 def _problems_of(error: Any, root: Cursor) -> Iterator[Problem]:
-    """Convert an error of the package jsonschema to problems.
+    """Convert an error of the package jsonschema to Problem objects.
 
     Their paths begin at ``root``.
     """

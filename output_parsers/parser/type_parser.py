@@ -409,7 +409,7 @@ class _DifferentAnswers(ValidationFailure):
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after the last Markdown fence that may correct the fenced value.
+    """Return the JSON values after the last code block that may be corrections of the value in it.
 
     An object that shares no key with the fenced objects cannot.
     """

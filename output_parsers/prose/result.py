@@ -58,7 +58,7 @@ _MAX_LAYERS = 6  # realistic replies have fewer, and removing a layer copies the
 
 
 def strip_wrapping(text: str) -> tuple[str, str | None]:
-    """Remove white space, quotes, markup and a final full stop around a text.
+    """Remove white space, quotes, markup and a final full stop from the ends of a text.
 
     Return the rest, and the name of the rule if more than white space was removed.
     """

@@ -1,1 +1,1 @@
-"""The results of reading text: a value with its coercions, or an error with its problems."""
+"""The results of reading text: a value with the conversions needed, or an error with its causes."""

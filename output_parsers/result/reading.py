@@ -1,4 +1,4 @@
-"""Values that were read from text, and the coercions that were needed to read them.
+"""Values that were read from text, and the conversions and repairs that were needed to read them.
 
 ``Cursor`` records coercions while a value is read. This file also has short descriptions of values for
 messages, and ``strict_equal``, which compares two values.
@@ -60,7 +60,7 @@ class Coercion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """A value that was read from text, with the coercions that were needed.
+    """A value that was read from text, with the conversions and repairs that were needed.
 
     Attributes:
         value: The value.
@@ -106,7 +106,7 @@ def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure
 
 
 class Cursor:
-    """A position in the JSON value that is being read, with the coercions recorded so far.
+    """A position in the JSON value that is being read, with the conversions recorded so far.
 
     All cursors of one reading share one list of coercions. A reader that tries an alternative remembers
     the length of the list, and undoes a failed alternative by cutting the list back to that length.

@@ -337,7 +337,7 @@ class ItemListParser(TypeParser[list[Any]]):
         return self.read(text, leniency).value
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:
-        """Return the items of a complete reply, with the coercions that were needed.
+        """Return the items of a complete reply, with the conversions and repairs that were needed.
 
         Raises OutputParsingError if the text does not fit.
         """

@@ -176,7 +176,7 @@ class PartialReader(Generic[T]):
         return Snapshot(partial(make_view, state, self._factory, self._cursor), done=False)
 
     def finish(self) -> Reading[T]:
-        """Parse the complete reply and return its value with the coercions, like ``TypeParser.read``.
+        """Parse the complete reply; return its value and the conversions needed, like ``TypeParser.read``.
 
         Afterwards ``snapshot`` returns this value. Raises OutputParsingError if the text does not fit.
         """

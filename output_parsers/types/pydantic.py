@@ -99,7 +99,7 @@ def to_python(data: Json, cursor: Cursor) -> Any:
 
 
 def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
-    """Convert the errors in a ValidationError of pydantic to problems.
+    """Convert the errors in a ValidationError of pydantic to Problem objects.
 
     Their paths begin at the path of ``cursor``.
     """

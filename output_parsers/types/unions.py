@@ -1,4 +1,4 @@
-"""The parser for unions, which chooses the member that needs the fewest coercions."""
+"""The parser for unions such as ``int | str``, which chooses the type with the fewest conversions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Build = Callable[[Target], Node[object]]
 
 
 class _Fit(NamedTuple):
-    """A union member that can read the data, with the value that it returned and the coercions."""
+    """A union member that can read the data, with the resulting value and the conversions needed."""
 
     option: Node[object]
     value: object
@@ -100,7 +100,7 @@ class UnionNode(Node[object]):
         cursor: Cursor,
         read: Callable[[Node[object]], object],
     ) -> object:
-        """Read data with each union member, and return the value that needs the fewest coercions."""
+        """Read data with each union member, and return the value that needs the fewest conversions."""
         before = len(cursor.coercions)
         fits: list[_Fit] = []
         failures: list[ValidationFailure] = []
@@ -185,7 +185,7 @@ class UnionNode(Node[object]):
 
 
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
-    """Return the union member that read the data with the fewest coercions.
+    """Return the union member that read the data with the fewest conversions.
 
     Text and Any lose against more specific members. Raises Ambiguity if two members remain that have
     different values.
