@@ -105,11 +105,12 @@ def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
             arg if arg is types.NoneType else _with_constrained_arguments(arg, validators) for arg in args
         )
         return Union[options]  # noqa: UP007  # a tuple of types has no | syntax
-    if origin is tuple and args[-1:] == (...,):
-        return tuple[constrained_by(validators[0], args[0]), ...]  # type: ignore[misc]  # made at run time
+    generic: Any = origin
+    if args[1:] == (...,):
+        return generic[(constrained_by(validators[0], args[0]), ...)]
     if origin is tuple or len(args) != len(validators):
         return tp
-    return origin[tuple(map(constrained_by, validators, args))]
+    return generic[tuple(map(constrained_by, validators, args))]
 
 
 def _with_options(tp: TypeExpression, options: Any) -> Any:

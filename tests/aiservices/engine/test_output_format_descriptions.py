@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import attrs
 import msgspec
@@ -14,6 +14,8 @@ from typing_extensions import TypedDict
 
 from aiservices import Capabilities, ScriptedChatModel, create, preview, user_message
 from output_parsers import Description
+
+T = TypeVar("T", covariant=True)
 
 
 class Desk(Enum):
@@ -130,6 +132,11 @@ def of_msgspec() -> Any:
     return Letter
 
 
+class Office(Protocol[T]):
+    @user_message("Sort this letter.")
+    def sort(self) -> T: ...
+
+
 HINT = """{
   // A letter to the office.
   "desk": "bills" | "parcels" (A desk of the office; "bills": invoices and payments; "parcels": delivery),\
@@ -233,13 +240,8 @@ KINDS = [
 def test_all_descriptions_reach_the_model(
     kind: Any, strategy: str, capabilities: Capabilities, instructions: str, schema: dict[str, Any] | None
 ) -> None:
-    letter = kind()
-
-    class Office(Protocol):
-        @user_message("Sort this letter.")
-        def sort(self) -> letter: ...
-
-    office = create(Office, ScriptedChatModel([], capabilities=capabilities), strategy=strategy)
+    interface: Any = Office
+    office = create(interface[kind()], ScriptedChatModel([], capabilities=capabilities), strategy=strategy)
     request = preview(office.sort)
     assert request.messages[-1].text == "\n\n".join(filter(None, ["Sort this letter.", instructions]))
     assert request.schema == schema

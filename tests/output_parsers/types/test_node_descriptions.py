@@ -14,6 +14,9 @@ from output_parsers.text import EnumOutputParser, PydanticOutputParser
 T = TypeVar("T")
 
 
+Reference = Annotated[int, "an id"] | Annotated[str, "a name"] | None
+
+
 class Desk(Enum):
     """A desk of the office."""
 
@@ -109,7 +112,7 @@ class Plain(BaseModel):
             },
         ),
         (
-            Annotated[int, "an id"] | Annotated[str, "a name"] | None,
+            Reference,
             "integer (an id) | string (a name) | null",
             {
                 "anyOf": [
