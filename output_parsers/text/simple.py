@@ -438,7 +438,7 @@ class _TypeBasedParser(Generic[T]):
         return self._parser.parse(reply_text(text, self), leniency)
 
     def read(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Parse a text, or the text of a reply, and return its value with the conversions that were needed."""
+        """Parse a text, or the text of a reply, and return its value with the conversions needed."""
         return self._parser.read(reply_text(text, self), leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:

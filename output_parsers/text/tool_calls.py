@@ -216,7 +216,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def read_calls(
         self, calls: ToolCallsInput, *, partial: bool = False, leniency: Leniency = Leniency.SAFE
     ) -> Reading[R_co]:
-        """Parse tool calls like ``parse_calls``, and return the value with the conversions that were needed."""
+        """Parse tool calls like ``parse_calls``, and return the value with the conversions needed."""
         every = tool_calls_of(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[object] = []
