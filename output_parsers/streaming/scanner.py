@@ -636,7 +636,7 @@ def _inside(string: PartialString) -> QuoteRole:
 
 
 def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Return DOUBTFUL for a quote that would close the string while a quotation inside is still open."""
+    """Return DOUBTFUL if a quote would close a string in which an inner quotation is still open."""
     return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
 
 

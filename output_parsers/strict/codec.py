@@ -116,7 +116,7 @@ class RefCodec(Codec):
         return self.target.kinds
 
     def target_schema(self) -> JsonSchema:
-        """Return the JSON Schema that is sent for the definition behind this reference."""
+        """Return the JSON Schema that is sent for the target of this reference."""
         return self._defined().schema()
 
     def bare_schema(self) -> JsonSchema:

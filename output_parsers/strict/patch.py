@@ -49,7 +49,7 @@ class Patch(NamedTuple, Generic[T]):
 
     @property
     def paths(self) -> list[str]:
-        """The JSON paths of the parts of the reply to replace."""
+        """The JSON paths of the parts to replace in the reply, such as ``$.people[0].age``."""
         return [_json_path(path) for path in self.paths_by_name.values()]
 
     def text(self, parts: dict[str, Json]) -> str:
@@ -203,7 +203,7 @@ def _has_child(value: Json, step: str | int) -> bool:
 
 
 def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """Follow the references of a JSON Schema, and unwrap a union of null and one other schema."""
+    """Resolve the ``$ref`` of a JSON Schema, and reduce a union of null and one schema to that schema."""
     for _ in range(_MAX_REFERENCES):
         options = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if "$ref" in part:

@@ -291,7 +291,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
 
 
 def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] | None:
-    """Return the codecs of an object's keys, its required keys, and True if it accepts other keys."""
+    """Return the codec for each key of an object, the required keys, and True if other keys are allowed."""
     if isinstance(codec, WrapperCodec):
         return {codec.key: codec.inner}, frozenset((codec.key,)), False
     if isinstance(codec, TupleCodec):

@@ -44,7 +44,7 @@ class TextReply(Protocol):
 
 
 def reply_text(reply: str | TextReply, parser: object) -> str:
-    """Return the text of a reply for a parser. Raises TypeError for an object without a text."""
+    """Return the text of a reply object or of a str. Raises TypeError for an object without a text."""
     text = reply if isinstance(reply, str) else getattr(reply, "text", None)
     if not isinstance(text, str):
         raise TypeError(
