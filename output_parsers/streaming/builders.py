@@ -1,4 +1,4 @@
-"""Build Python values from JSON that is still being written, one member at a time.
+"""Build Python values from JSON that is still being written, one field or item at a time.
 
 The scanner produces ``Container`` objects, which hold the complete members as text. A builder reads them
 when the value of a snapshot is accessed: ``ObjectBuilder`` for a record or a dict, ``ListBuilder`` for a
@@ -17,7 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..json.result import JsonSyntaxError, add_field
 from ..parser.fast_path import NOT_EXACT
@@ -30,7 +30,7 @@ from .views import NO_TAIL, ListStore, ObjectStore, PartialList, PartialObject, 
 
 
 class Member(NamedTuple):
-    """One complete field of a JSON object, or one complete item of an array.
+    """One field of a JSON object, or one item of an array, that is complete.
 
     Consecutive members that are exact JSON are kept together as text instead.
 
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 
 
 class Container:
-    """A JSON object or array in a streamed reply, with the members that are complete so far.
+    """A JSON object or array in a streamed reply, with its complete fields or items.
 
     Attributes:
         bracket: The opening bracket.
@@ -77,7 +77,7 @@ Part: TypeAlias = str | Member | Container
 
 
 class ScanState(NamedTuple):
-    """The open containers and the unfinished string of a JSON text at one moment.
+    """The open objects and arrays, and the unfinished string, of a JSON text that is still growing.
 
     Attributes:
         stack: The open containers, each with the number of its parts.
@@ -93,7 +93,7 @@ class ScanState(NamedTuple):
 
 
 def exact_json(container: Container) -> str | None:
-    """Return the JSON text of a complete object or array; None if a part of it is not exact JSON."""
+    """Return the JSON text of a complete object or array; None if a part of it is not valid JSON."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
@@ -113,7 +113,7 @@ _MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 
 def decode_items(run: str) -> list[Json]:
-    """Decode the text of several consecutive array items that are exact JSON."""
+    """Decode the text of several consecutive array items that are valid JSON."""
     items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
     return items
 
@@ -122,11 +122,12 @@ def decode_items(run: str) -> list[Json]:
 
 ReadExact: TypeAlias = Callable[[str], object]  # reads a text of exact JSON, or returns NOT_EXACT
 INVALID = object()  # the result of a builder whose members do not fit the type
+HIDDEN = object()  # the result of validating a field that must not be shown yet
 IGNORED = object()  # the result of a builder for a member that the type does not have
 
 
 class MemberSpec(NamedTuple):
-    """The rules for validating and showing one field of an object or one item of a list.
+    """The rules for validating one field or item, and for showing it while it is unfinished.
 
     Attributes:
         node: The node that validates the JSON value.
@@ -137,7 +138,8 @@ class MemberSpec(NamedTuple):
         shows_partial_text: True if a string is shown while it is being written.
         name: The name of the field, or the key of a dict.
         is_exact_key: True if the key in the text is the name of the field, False for another spelling.
-        is_hidden: True if the value is shown only with the whole object, because its class may change it.
+        is_hidden: True if the value is shown only when it is complete and ``ObjectPlan.validate`` has run
+            the validators of its class, which may change it.
     """
 
     node: Node[object]
@@ -163,7 +165,7 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Set the key of the next member of the JSON object; arrays ignore it."""
+        """Set the key of the field that is added next. Builders of arrays ignore it."""
 
     def add_value(self, value: Json) -> None:
         """Add a complete JSON value as the next field or item."""
@@ -201,7 +203,7 @@ class Builder:
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return how snapshots show a field or item that is still being written; None to hide it."""
+        """Return the rules for showing a field or item that is still being written; None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
@@ -259,7 +261,7 @@ class JsonBuilder(Builder):
 
 
 class MemberBuilder(Builder, ABC):
-    """Base class of builders that validate and show each member as soon as it is complete."""
+    """Base class of builders that validate each field or item as soon as it is complete."""
 
     _cursor: Cursor
     _spec: MemberSpec | None = None  # of the next member
@@ -267,7 +269,7 @@ class MemberBuilder(Builder, ABC):
 
     @abstractmethod
     def _show(self, value: object, *, is_valid: bool) -> None:
-        """Add the value of the next field or item to the value that snapshots show."""
+        """Add a complete field or item to the value that snapshots of the reply show."""
 
     def add_value(self, value: Json) -> None:
         spec = self._spec
@@ -327,7 +329,7 @@ class MemberBuilder(Builder, ABC):
 
 
 class ObjectPlan(NamedTuple):
-    """The plan for converting streamed JSON objects to values of one type.
+    """The rules for converting streamed JSON objects to values of one type.
 
     Attributes:
         fields: The names of the fields; None if any key is possible.
@@ -337,6 +339,8 @@ class ObjectPlan(NamedTuple):
         make: A function that makes the value from the members with a spec by name, and the members without
             a spec by key. It raises ValidationFailure.
         extra: What to do with members that have no spec: ``"ignore"``, ``"forbid"`` or ``"allow"``.
+        validate: A function that runs the validators of one hidden field, from its name, its value and the
+            visible values by name. It returns HIDDEN if it cannot know the value yet. None if there is none.
     """
 
     fields: Collection[str] | None
@@ -344,6 +348,7 @@ class ObjectPlan(NamedTuple):
     find_spec: Callable[[str, Cursor], MemberSpec | None]
     make: Callable[[dict[object, object], dict[str, Json], Cursor], object]
     extra: str
+    validate: Callable[[object, object, Mapping[object, object]], object] | None = None
 
 
 class ObjectBuilder(MemberBuilder):
@@ -415,8 +420,12 @@ class ObjectBuilder(MemberBuilder):
         if spec is None:
             return
         if spec.is_hidden:
-            self._hidden[spec.name] = value
-            return
+            self._hidden[spec.name] = value  # ``make`` runs the validators again, on this value
+            if self._plan.validate is None or not is_valid:
+                return
+            value = self._plan.validate(spec.name, value, self._values())
+            if value is HIDDEN:
+                return
         if not is_valid:
             self._store.invalid.add(spec.name)
         self._store.add(spec.name, value)
@@ -424,12 +433,15 @@ class ObjectBuilder(MemberBuilder):
     def build(self) -> object:
         if self._is_invalid:
             return INVALID
-        values = dict(zip(self._store.positions, self._store.values, strict=True))
-        values.update(self._hidden)
+        values = {**self._values(), **self._hidden}
         try:
             return self._plan.make(values, self._extras, self._cursor)
         except (ValidationFailure, RecursionError):
             return INVALID
+
+    def _values(self) -> dict[object, object]:
+        """Return a dict from field name to the value that snapshots show."""
+        return dict(zip(self._store.positions, self._store.values, strict=True))
 
     @property
     def size(self) -> int:
@@ -445,7 +457,7 @@ class ObjectBuilder(MemberBuilder):
 
 
 class ListPlan(NamedTuple):
-    """The plan for converting streamed JSON arrays to values of one type.
+    """The rules for converting streamed JSON arrays to values of one type.
 
     Attributes:
         first: The specs of the first items, as in a tuple.
@@ -501,7 +513,7 @@ class ListBuilder(MemberBuilder):
 
 
 def build_parts(container: Container, count: int) -> None:
-    """Pass the first ``count`` parts of an object or array to its builder, except parts already read.
+    """Pass the first ``count`` fields or items of an object or array to its builder, if they are new.
 
     Complete containers inside it are parsed from their text, or built by their own builders.
     """
@@ -527,7 +539,7 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass unread parts of an object or array to its builder, until a nested one must be built first.
+    """Pass new fields or items to a builder, and stop at a nested object that must be built first.
 
     Returns the nested container, or None when the first ``count`` parts are read.
     """

@@ -1,4 +1,4 @@
-"""Choose the builders for the types of streamed replies, and make the views that snapshots show.
+"""Choose the builders for streamed values, and create the views that show unfinished values.
 
 A value is shown early only if nothing that follows can change it. A list of integers, for example, is built
 item by item. A union of two records without a tag is built only when it is complete, because its last key
@@ -13,13 +13,17 @@ containers with the string that is being written::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
+
+from pydantic_core import SchemaValidator, core_schema
 
 from ..json.reader import read_exact
 from ..json.result import JsonSyntaxError
 from ..parser.fast_path import NOT_EXACT, compile_fast_reader
+from ..result.errors import USER_CODE_ERRORS
 from ..result.reading import Cursor, Json, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode
@@ -39,6 +43,7 @@ from ..types.scalars import (
 )
 from ..types.unions import UnionNode
 from .builders import (
+    HIDDEN,
     INVALID,
     Builder,
     JsonBuilder,
@@ -106,7 +111,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
-        """Return a function that parses exact JSON of a type in one step; None if there is none."""
+        """Return a function that parses valid JSON of a type in one step; None if there is none."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -159,7 +164,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the instructions for building tuples of one type."""
+        """Return the rules for building tuples of one type."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -170,7 +175,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the instructions for building lists or sets of one type, or untyped JSON arrays."""
+        """Return the rules for building lists or sets of one type, or untyped JSON arrays."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -183,7 +188,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the instructions for building dicts of one type, or untyped JSON objects."""
+        """Return the rules for building dicts of one type, or untyped JSON objects."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -201,11 +206,10 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the instructions for building instances of a record class."""
+        """Return the rules for building instances of a record class."""
         record, nodes = node.spec, node.nodes
+        # The validator of a field may change its value, so the text of the field is not shown.
         hidden = validated_fields(node)
-        # A field with a validator is hidden until the object is complete, because the validator may change
-        # the value.
         names = tuple(field.name for field in record.fields)
         specs = {
             key: self.spec(nodes[field.name], field.name, is_hidden=field.name in hidden)
@@ -233,7 +237,9 @@ class BuilderFactory:
                 }
             return _apply(checks, node.make(arguments, {}, cursor), cursor)
 
-        return ObjectPlan(names, specs, find_spec, make, record.extra)
+        return ObjectPlan(
+            names, specs, find_spec, make, record.extra, field_validator(node) if hidden else None
+        )
 
 
 def _read_any(text: str) -> object:
@@ -493,7 +499,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the parser node of a type; follow the references that a recursive type has to itself."""
+    """Return the parser node of a type, or the node that a placeholder in a recursive type stands for."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
@@ -523,16 +529,79 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 def may_change_any_field(node: ObjectNode) -> bool:
     """Return True if the validation of a complete object may change the value of any field."""
-    config: Any = getattr(node.spec.cls, "model_config", None) or {}
-    return node.spec.sees_whole_object or any(config.get(name) for name in _TEXT_SETTINGS)
+    return node.spec.sees_whole_object
 
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:
-    """Return the names of the fields that a pydantic field validator may change."""
+    """Return the fields that a pydantic validator, or a setting such as ``str_to_lower``, may change."""
+    config: Any = getattr(node.spec.cls, "model_config", None) or {}
+    if any(config.get(name) for name in _TEXT_SETTINGS):
+        return frozenset(node.nodes)
     decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
     validators = decorators.field_validators.values() if decorators else ()
     names = {name for validator in validators for name in validator.info.fields}
     return frozenset(node.nodes if "*" in names else names)
+
+
+def field_validator(
+    node: ObjectNode,
+) -> Callable[[object, object, Mapping[object, object]], object] | None:
+    """Return a function that runs the validators of one field of a pydantic class.
+
+    See ``ObjectPlan.validate``. Returns None for classes whose fields cannot be validated one by one.
+    """
+    validator = None if node.spec.adapter is None else _fields_validator(node.spec.adapter.core_schema)
+    if validator is None:
+        return None
+    names = list(node.nodes)
+    with_info = _validators_with_info(node)
+
+    def validate(name: object, value: object, shown: Mapping[object, object]) -> object:
+        # pydantic passes the fields that are declared before this one, so they have to be known.
+        known = names[: names.index(str(name))]
+        if name in with_info and not shown.keys() >= set(known):
+            return HIDDEN
+        data = {other: shown[other] for other in known if other in shown}
+        try:
+            values: Any = validator.validate_assignment(data, str(name), value)
+        except (ValueError, *USER_CODE_ERRORS):
+            return HIDDEN  # the parser of the complete reply reports it
+        return values[0][name]  # the other parts of the tuple are the extra fields and the names of those set
+
+    return validate
+
+
+def _fields_validator(schema: Any) -> SchemaValidator | None:
+    """Return a pydantic-core validator for the fields of a class, without validators for whole objects."""
+    definitions: list[Any] = []
+    config = None
+    while schema["type"] not in ("model-fields", "dataclass-args"):
+        if schema["type"] == "definition-ref":
+            reference = schema["schema_ref"]
+            schema = next(one for one in definitions if one["ref"] == reference)
+            continue
+        definitions = schema.get("definitions", definitions)
+        config = schema.get("config", config)
+        if "schema" not in schema:
+            return None
+        schema = schema["schema"]
+    if definitions:
+        schema = core_schema.definitions_schema(schema, definitions)
+    return SchemaValidator(schema, config)
+
+
+def _validators_with_info(node: ObjectNode) -> frozenset[str]:
+    """Return the names of fields whose validators use the values of earlier fields."""
+    names: set[str] = set()
+    decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
+    for validator in decorators.field_validators.values() if decorators else ():
+        try:
+            count = len(inspect.signature(validator.func).parameters)
+        except ValueError:  # a function written in C
+            count = 1
+        if count > (2 if validator.info.mode == "wrap" else 1):
+            names.update(node.nodes if "*" in validator.info.fields else validator.info.fields)
+    return frozenset(names)
 
 
 def may_have_key(node: TypeNode, key: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import to_jsonable_python
 
 from output_parsers import OutputParsingError, parser_for, read
@@ -87,6 +87,30 @@ class Loud(BaseModel):
         return word.upper()
 
 
+class Sum(BaseModel):
+    first: int
+    second: int
+    note: str = ""
+
+    @field_validator("second")
+    @classmethod
+    def total(cls, second: int, info: ValidationInfo) -> int:
+        return int(info.data["first"]) + second
+
+    @field_validator("note", mode="before")
+    @classmethod
+    def short(cls, note: str) -> str:
+        if note == "bad":
+            raise ValueError("it is bad")
+        return note[:2]
+
+
+class Stripped(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True, frozen=True)
+    name: str
+    kids: list[Stripped] = []
+
+
 class Aliased(BaseModel):
     model_config = ConfigDict(extra="allow")
     first: str = Field(alias="firstValue")
@@ -128,6 +152,20 @@ TABLE: list[tuple[Any, str, Any]] = [
     (Person, '{"age": "forty two", "', {"age": 42}),
     (Person, '{"age": "no idea", "first_name": "A', {"first_name": "A"}),
     (Person, '{"mood": "gl', {}),
+    (Loud, '{"word": "hey', {}),  # the validator may change the text
+    (Loud, '{"word": "hey", "', {"word": "HEY"}),
+    (Loud, '{"word": "hey", "name": "A', {"word": "HEY", "name": "A"}),
+    (Sum, '{"first": 1, "second": 2, ', {"first": 1, "second": 3}),
+    (Sum, '{"second": 2, "note": "long", "f', {"note": "lo"}),  # the validator of second needs first
+    (Sum, '{"second": 2, "first": 1}', {"first": 1, "second": 3, "note": ""}),
+    (Sum, '{"first": 1, "note": "bad", ', {"first": 1}),
+    (Stripped, '{"name": " Ann ", "ki', {"name": "Ann"}),
+    (Stripped, '{"name": " Ann ", "kids": [{"name": " Ben', {"name": "Ann"}),
+    (
+        Stripped,
+        '{"name": " Ann ", "kids": [{"name": " Ben "}], ',
+        {"name": "Ann", "kids": [{"name": "Ben", "kids": []}]},
+    ),
     (Person, '{"mood": "glad"', {}),
     (Person, '{"mood": "glad", "', {"mood": "glad"}),
     (Person, '{"mood": null, "', {"mood": None}),
@@ -191,7 +229,7 @@ TABLE: list[tuple[Any, str, Any]] = [
     (Point, '{"x": 1.5, "y": 2, "tags": ["a", "b', {"x": 1.5, "y": 2.0, "tags": ["a", "b"]}),
     (Pair, '{"left": 1, "right": "a', {"left": 1, "right": "a"}),
     (Movie, '{"title": "M", "year": 1931', {"title": "M"}),
-    (Loud, '{"word": "abc", "name": "d', {"name": "d"}),
+    (Loud, '{"word": "abc", "name": "d', {"name": "d", "word": "ABC"}),
     (Loud, '{"word": "abc", "name": "d"}', {"name": "d", "word": "ABC"}),
     (Aliased, '{"firstValue": "a", "third": [1], "second": "b', {"first": "a", "second": "b"}),
     (Aliased, '{"firstValue": "a", "third": [1]}', {"first": "a", "second": "", "third": [1]}),
