@@ -1,4 +1,4 @@
-"""The messages of agents and users, and the rounds that led to the reply of an agent.
+"""Messages between agents and users, and the rounds (model call, then tools) before a reply.
 
 When a reply waits for approval, its rounds are stored with the suspended call.
 """
@@ -43,7 +43,7 @@ MsgRole: TypeAlias = Literal["user", "assistant", "system"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent: a message of the model and the tool calls that it led to.
+    """One round of an agent: a message of the model, and the tool calls in that message with their results.
 
     ``str(round)`` is readable text. If the reply waited for approval, arguments and results of earlier rounds
     are plain JSON values, because they were stored as JSON.
@@ -102,7 +102,7 @@ class Msg(Generic[T_co]):
 
     @staticmethod
     def of_user(content: str, name: str = "user") -> Msg[None]:
-        """Return a message of a user."""
+        """Create a message with the role of the user."""
         return Msg(name, content, "user")
 
 
@@ -114,7 +114,7 @@ AgentInput: TypeAlias = (
 
 
 def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
-    """Convert the input of an agent to messages for its model.
+    """Convert the message or messages that an agent receives to messages for its model.
 
     The agent's own messages become AI messages, those with the role "system" system messages, and all others
     user messages. Raises TypeError for other objects, and for dicts of tool calls and their results.
@@ -158,7 +158,7 @@ def _dict_to_chat_message(agent: str, fields: Mapping[str, Any]) -> Message:
 
 
 def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the system message of an agent, with the texts of all others added, and then the other messages.
+    """Merge all system messages into the first one, because many providers accept only one.
 
     Many providers accept only one system message, and only as the first message.
     """
@@ -170,7 +170,7 @@ def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge several messages into one user message, in which each text follows the name of the speaker.
+    """Merge several messages into one user message that shows the name of each speaker before the text.
 
     A memory stores one user message per answer.
     """
@@ -191,7 +191,7 @@ _STATE_KEY = "agent"
 
 
 def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that stores the rounds of a reply in its state when the reply waits for approval.
+    """An interceptor that saves the finished rounds of an agent when it must wait for an approval.
 
     It also stores the output type, because the reply can only be resumed with the same one.
     """
@@ -208,7 +208,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 
 
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """Return the invocation that continues the reply of an agent after an approval.
+    """Return the call that continues the reply of an agent after tool calls were approved.
 
     Raises ValueError if the state is not that of this agent or if the reply had another output type, and the
     errors of ``resumed_invocation``.
@@ -244,7 +244,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
 
 
 def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """Return a Round for each request that the model replied to."""
+    """Return the rounds of a call: each message of the model with the results of its tool calls."""
     return tuple(
         Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
         for attempt in attempts
@@ -253,7 +253,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Remove the tool runs that belong to a message from the left of ``runs``, and return them."""
+    """Remove the results for the tool calls of one message from the start of the queue, and return them."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 
@@ -293,7 +293,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
 
 
 def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """Return the name of the output type and the rounds that ``save_trace`` stored."""
+    """Read the name of the output type and the rounds that were saved when an agent was suspended."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 

@@ -150,7 +150,7 @@ class ReActAgent:
     @overload
     async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Answer like ``reply``, in an event loop. Tools and hooks may be async functions."""
+        """Reply like the method ``reply``, but asynchronously. Tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type))
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -186,7 +186,7 @@ class ReActAgent:
     async def aresume(
         self, state: SuspendedCall, approvals: Approvals, output_type: object = None
     ) -> Msg[Any]:
-        """Continue a reply that waited for approval, like ``resume``, in an event loop."""
+        """Continue a reply that waited for approval, like the method ``resume``, but asynchronously."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -229,7 +229,7 @@ class ReActAgent:
         limits: ToolLimits,
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        """Return the models and the tools of the agent, and check the other settings.
+        """Return the models and the tools of the agent, and check its other settings.
 
         Raises DefinitionError with all problems of the settings.
         """
@@ -261,7 +261,7 @@ class ReActAgent:
         return plan.invocation(request, CallState(self._budget))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
-        """Return the plan of a blocking reply. Raise TypeError if a tool or a hook is async."""
+        """Return the settings of a blocking reply. Raises TypeError if a tool or a hook is async."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         names += [f"the hook {name}" for name in self._hooks.async_names]
@@ -272,7 +272,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the plan of a reply with an output type, which is made once for each type."""
+        """Return the settings of a reply with this output type, which are prepared once for each type."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -308,7 +308,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """An interceptor that rewords the error for too many rounds to name ``max_rounds`` of the agent."""
+        """An interceptor that names ``max_rounds`` in the error for too many rounds of an agent."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -324,7 +324,7 @@ def _order_interceptors(
     interceptors: Sequence[Interceptor],
     problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """Return all interceptors of an agent in order, outermost first, and add problems of the order.
+    """Return the interceptors of an agent, outermost first, and report those in a wrong order.
 
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
@@ -343,7 +343,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that replaces the final tool call with its text, so that a memory stores the text."""
+    """An interceptor that turns the agent's final tool call into a text message, which a memory can store."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -351,7 +351,7 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that reads a call of ``generate_response`` with a text alone as that text.
+    """An interceptor that accepts a text answer given by a call of the tool ``generate_response``.
 
     AgentScope offers the tool in each reply, so a model may know it from there, or from an earlier reply with
     an output type.
@@ -367,7 +367,7 @@ def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Fl
 
 
 def _with_response_as_text(reply: ChatReply) -> ChatReply:
-    """Return the reply with the text of a call of ``generate_response`` that has no other argument."""
+    """Convert a reply that only passes a text to ``generate_response`` to a normal text reply."""
     calls = reply.message.tool_calls
     if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
         return reply
@@ -395,7 +395,7 @@ _REPLACEMENT_TYPES: dict[Step, type | None] = {
 
 
 class HookHandle:
-    """A handle for a hook of an agent. Its method ``remove`` removes the hook."""
+    """The object that adding a hook to an agent returns. Its method ``remove`` removes the hook."""
 
     def __init__(self, hooks: list[Hook], hook: Hook) -> None:
         self._hooks = hooks
@@ -431,7 +431,7 @@ class Hooks:
         return map_effects(proceed(invocation), self._perform)
 
     def _perform(self, effect: Effect) -> Flow[Any]:
-        """Perform an effect, and call the hooks before and after it if it is a step of the agent."""
+        """Execute an effect; if it is a model request or a tool call, run the hooks before and after it."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
             reply = yield effect._replace(request=request)
@@ -448,7 +448,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call the hooks of a step in order, and return the value with their replacements."""
+        """Call the hooks of a step in order. Each hook may replace the value that the next one receives."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
@@ -518,7 +518,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
 
 
 def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
-    """Return the strategies for the answer of an agent; a tool comes first if there is a typed value."""
+    """Return the ways to request an agent's answer; for a typed value, a tool call comes first."""
     strategies = select_strategies(parser, model.capabilities, None, model.name)
     if parser.schema is not None and model.capabilities.tools:
         by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
@@ -536,7 +536,7 @@ def _make_format(
 
 
 class _GenerateResponseParser(TypeParser[GeneratedResponse]):
-    """Parses the arguments of the tool ``generate_response``."""
+    """A parser for the arguments of the tool ``generate_response``, which gives an agent's final answer."""
 
     def __init__(self, node: _GenerateResponseNode) -> None:
         super().__init__(Target(Any, alias=GENERATE_RESPONSE), node)
@@ -547,7 +547,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
 
 
 class _GenerateResponseNode(Node[GeneratedResponse]):
-    """Reads an object with the key ``response`` and the fields of the output type."""
+    """Reads an agent's answer from ``{"response": "text", …}`` with the fields of the output type."""
 
     kind = f"an object with {_RESPONSE!r}"
 
@@ -610,7 +610,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
 
 class _MetadataNode(Node[Any]):
-    """Reads a value of a type without fields from the object ``{"metadata": value}``."""
+    """Reads a value that has no fields, such as an int, from ``{"metadata": 5}``."""
 
     def __init__(self, record: Node[Any]) -> None:
         self._record = record

@@ -1,4 +1,4 @@
-"""A listener that logs one line for each call, without the texts of prompts and replies."""
+"""A listener that logs one line for each call of a service, without prompts or replies."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class ApprovalRequiredError(AiServiceError):
 
 
 def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: int) -> SuspendedCall:
-    """Return the state of a call that stops because tool calls must be approved.
+    """Return the state of a call that stops until its tool calls are approved or rejected.
 
     ``messages_sent`` is how many of its tool messages the request already contains.
     """
@@ -201,7 +201,7 @@ def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: 
 def resumed_invocation(
     plan: CallPlan, suspended: SuspendedCall, approvals: Mapping[str, bool | str], budget: Budget
 ) -> Invocation:
-    """Return the invocation that continues a suspended call.
+    """Continue a suspended call: return an Invocation with its messages and the decisions about its tools.
 
     Raises TypeError if an argument has another type. Raises ValueError if the state is that of another
     method, is damaged or has expired, if the decisions are not those of the pending calls, and if the model
@@ -240,7 +240,7 @@ def resumed_invocation(
 
 
 def _check_decisions(suspended: SuspendedCall, approvals: object, qualname: str) -> None:
-    """Raise TypeError or ValueError unless there is one decision for each call that waits, and no other."""
+    """Raise an error unless ``approvals`` has a decision for each pending tool call and for no others."""
     last = suspended.tool_messages[-1] if suspended.tool_messages else None
     calls = last.tool_calls if isinstance(last, AiMessage) else ()
     waiting = [call.id for call in calls if call.id in suspended.pending]
@@ -271,7 +271,7 @@ def _check_decisions(suspended: SuspendedCall, approvals: object, qualname: str)
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the route of the model that wrote the pending tool calls; None if it is not known.
+    """Return the model that wrote the pending tool calls, with its settings; None if it is not known.
 
     The arguments must be read in the format of that model.
     """
@@ -292,7 +292,7 @@ _NOT_A_STATE = "the text is not a suspended call that to_json wrote"
 
 
 def _signature(data: Mapping[str, object], key: str | bytes) -> str:
-    """Return the signature of the JSON values of a state.
+    """Return the HMAC-SHA256 signature of the JSON data of a suspended call.
 
     It does not depend on the order of keys and on blanks, which a database may change.
     """
@@ -306,7 +306,7 @@ def _signature(data: Mapping[str, object], key: str | bytes) -> str:
 
 
 def _check_signature(data: dict[str, object], key: str | bytes | None) -> None:
-    """Remove the signature from the JSON values of a state. Raises ValueError if it is missing or wrong."""
+    """Check and remove the signature in the data of a suspended call. Raises ValueError if it is wrong."""
     signature = data.pop("signature", None)
     if key is None:
         if signature is not None:
@@ -324,7 +324,7 @@ def _check_signature(data: dict[str, object], key: str | bytes | None) -> None:
 
 
 def _check_expiry(state: SuspendedCall) -> None:
-    """Raise ValueError if the state has expired."""
+    """Raise ValueError if the suspended call has expired."""
     if state.expires_at is not None and not time.time() < state.expires_at:
         raise ValueError(f"the suspended call of {state.qualname} has expired; make the call again")
 

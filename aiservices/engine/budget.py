@@ -73,7 +73,7 @@ class Budget:
             raise DefinitionError([DefinitionProblem("Budget", message) for message in messages])
 
     def problems(self, location: str, models: Iterable[str]) -> list[DefinitionProblem]:
-        """Return a problem for each model without a price, if the budget limits money."""
+        """Return a problem for each model whose price is unknown, if the budget limits the cost."""
         if self.money is None:
             return []
         return [
@@ -83,7 +83,7 @@ class Budget:
         ]
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of a model by the first of its names that ``prices`` contains, or None."""
+        """Look up a model in the price list under each of its names, and return the first price, or None."""
         for name in names:
             for key in (name, name.partition(":")[2]):
                 if key in self.prices:

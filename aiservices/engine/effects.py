@@ -1,4 +1,4 @@
-"""Effects that generators yield to request input or output, and the four drivers that perform them.
+"""Effects: instructions such as "call the model" that generators yield, and functions that execute them.
 
 A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``. The
 driver performs the effect, and sends the outcome or throws the error into the generator. So everything above
@@ -33,7 +33,7 @@ _END: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An effect that calls a function. Its outcome is the return value.
+    """An effect (an instruction to the driver) to call a function and return its result.
 
     Attributes:
         function: Takes no arguments. In async calls it may be async.
@@ -46,7 +46,7 @@ class Run:
 
 
 class CallModel(NamedTuple):
-    """An effect that sends a request to a model. Its outcome is the ChatReply.
+    """An effect (an instruction to the driver) to send a request to a model and return its reply.
 
     Attributes:
         model: The model.
@@ -62,7 +62,7 @@ class CallModel(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """An effect that performs several effects concurrently. Its outcome is the list of their outcomes.
+    """An effect (an instruction to the driver) to perform several effects concurrently and list the results.
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
@@ -75,7 +75,7 @@ class Gather(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An effect that passes an event to listeners and to the user of a stream. Its outcome is None.
+    """An effect (an instruction to the driver) to pass an event to listeners and to the user of a stream.
 
     Attributes:
         event: The event.
@@ -88,7 +88,7 @@ class Emit:
 
 
 class Sleep(NamedTuple):
-    """An effect that waits some seconds. Its outcome is None.
+    """An effect (an instruction to the driver) to wait for some seconds.
 
     Attributes:
         seconds: The seconds to wait.
@@ -104,7 +104,7 @@ Flow: TypeAlias = Generator[Effect, Outcome, T]
 
 
 class ReplyBlocked(Exception):
-    """Raised when a check does not allow the reply of a model to be shown.
+    """Raised when a check blocks the reply of a model before any of it is shown.
 
     Attributes:
         reply: The whole reply; None if the request was cancelled before it was complete.
@@ -116,7 +116,7 @@ class ReplyBlocked(Exception):
 
 
 def run(flow: Flow[T]) -> T:
-    """Perform the effects that a generator yields in this thread, and return its result."""
+    """Run a generator, execute each effect that it yields (such as a model call), and return its result."""
     # The next step either sends an outcome into the generator, or throws an error into it.
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -133,7 +133,7 @@ def run(flow: Flow[T]) -> T:
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Perform the effects that a generator yields in the running event loop, and return its result."""
+    """Run a generator in the event loop, execute its effects (such as model calls), and return its result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -149,7 +149,7 @@ async def arun(flow: Flow[T]) -> T:
 
 
 def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
-    """Perform the effects that a generator yields, and yield reply deltas and emitted events."""
+    """Run a generator, execute its effects (such as model calls), and yield pieces of replies and events."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     # When the user closes the stream, the cleanup code of the flow must run at once.
@@ -176,7 +176,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
 
 
 async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
-    """Perform the effects that a generator yields in the event loop, and yield deltas and events."""
+    """Run a generator in the event loop, execute its effects, and yield pieces of replies and events."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     with closing(flow):
@@ -207,7 +207,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a generator and pass each effect that it yields to ``perform``, which returns the outcome.
+    """Run a generator, but let ``perform`` execute each effect that it yields, such as a model call.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
     inner flow.
@@ -230,7 +230,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def without_streaming(effect: Effect) -> Flow[Outcome]:
-    """Perform an effect without showing the deltas of its reply in streams."""
+    """Execute an effect, such as a model call, without streaming the reply of the model to the user."""
     if isinstance(effect, CallModel):
         (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
         return reply
@@ -238,7 +238,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a call without streaming its replies, so that nothing is shown before it succeeds."""
+    """Run a call without streaming: the user sees nothing before the whole call succeeds."""
     return map_effects(flow, without_streaming)
 
 
@@ -375,7 +375,7 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield the deltas of a reply after all checks have passed.
+    """Yield the pieces of a streamed reply, but only after all checks have passed.
 
     Until then a thread reads and buffers the deltas. Raises ReplyBlocked when a check fails. If the thread is
     still reading then, it closes the stream after the next delta.
@@ -412,7 +412,7 @@ def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]
 
 
 async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the deltas of a reply after all checks have passed, in the running event loop."""
+    """Yield the pieces of a streamed reply in an event loop, but only after all checks have passed."""
     import asyncio
 
     deltas = _adeltas(effect)
@@ -439,7 +439,7 @@ async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None
 async def _checked_reply(
     reply: Coroutine[Any, Any, ChatReply], passes: Callable[[], Awaitable[bool]]
 ) -> ChatReply:
-    """Return the reply of a model if all checks pass; else cancel the request and raise ReplyBlocked."""
+    """Return the reply of a model if all checks pass. Otherwise cancel the request and raise ReplyBlocked."""
     async with _task(reply) as reading:
         if not await passes():
             raise ReplyBlocked(_reply_so_far(reading))

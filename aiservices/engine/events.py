@@ -43,7 +43,7 @@ class AttemptStarted(NamedTuple):
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy by which structured output is requested."""
+        """The method by which structured output is requested, such as JSON Schema or JSON mode."""
         return self.output_format.strategy
 
 

@@ -1,4 +1,4 @@
-"""Choose the next model and strategy of a call, and the wait before a retry.
+"""Choose the next model of a call, how to ask it for structured output, and the wait before a retry.
 
 A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
 refused. A ModelFailover goes through the routes of one call. If the provider refuses a strategy, it tries the
@@ -51,7 +51,7 @@ _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
 
 
 class StrategyOption(NamedTuple):
-    """A strategy for structured output that is possible for one model and one type.
+    """One way to ask a certain model for structured output, such as JSON Schema in strict mode.
 
     Attributes:
         strategy: The strategy.
@@ -69,7 +69,7 @@ class StrategyOption(NamedTuple):
 
 
 class StrategyFallbacks:
-    """The strategies for structured output that a call tries in order, for one type and one model.
+    """The ways to ask a model for structured output, such as JSON Schema and JSON mode, best first.
 
     The output format of a strategy is made when it is first used.
     """
@@ -84,7 +84,7 @@ class StrategyFallbacks:
         self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
     def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return the output format of a strategy option, which is made at the first call.
+        """Return how to request a value with this strategy (such as JSON mode) and how to read the reply.
 
         ``refusal`` is the reason why a better option is not used; "" if this is the best one.
         """
@@ -95,23 +95,23 @@ class StrategyFallbacks:
         return output_format
 
     def output_tool_names(self) -> set[str]:
-        """Return the names of the tools by which a model may give its answer."""
+        """Return the names of the tools that a model can call to give its answer instead of writing text."""
         formats = [self.output_format(option) for option in self.options]
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Make the first output format in advance, so that the first call does not have to."""
+        """Prepare the first way to request structured output now, so that the first call is not slower."""
         self.output_format(self.options[0])
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return strategy fallbacks that contain only one output format."""
+    """Return StrategyFallbacks with a single output format, so that there is nothing to fall back to."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 class UnsupportedFeature(NamedTuple):
-    """Strategies for structured output that a provider refused, and its reason.
+    """A feature for structured output, such as JSON Schema, that a provider rejected, with its message.
 
     Attributes:
         options: The names of the options that are skipped from now on.
@@ -125,7 +125,7 @@ class UnsupportedFeature(NamedTuple):
 
 
 class ModelRoute:
-    """A model with the strategies for structured output of one type.
+    """A model and the ways to ask it for structured output, such as JSON Schema and then JSON mode.
 
     The route remembers which strategies the provider refused. It does so once a simpler strategy was
     accepted, because only then it is known that the strategy was the reason. All services that use the model
@@ -141,12 +141,12 @@ class ModelRoute:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of the model, without strict tools once the provider has refused them."""
+        """The capabilities of the model, without strict tools if the provider has rejected them before."""
         capabilities = self.model.capabilities
         return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
     def give_up_strict_tools(self, error: ModelError) -> bool:
-        """Stop sending strict tools if the error of the provider refuses them. Return True if so."""
+        """Stop using strict tool schemas if this error says that the provider rejects them; True if so."""
         text = _provider_text(error)
         refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
         if not refused or self._strict_tools_refused or not self.model.capabilities.strict_schema:
@@ -155,7 +155,7 @@ class ModelRoute:
         return True
 
     def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
-        """Return the best strategy option that the provider is not known to refuse.
+        """Return the best way to request structured output that the provider has not rejected before.
 
         The second item is the reason why a better option is refused; "" if there is none.
         """
@@ -169,13 +169,13 @@ class ModelRoute:
         return chosen, reasons[-1] if reasons else ""
 
     def output_format(self, model_name: str | None = None) -> OutputFormat:
-        """Return the output format that the next request to the model would use."""
+        """Return how the next request asks this model for a typed value, and how its reply is read."""
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
         self, refused: StrategyOption, error: ModelError
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """Return the strategy option to try after the provider refused one.
+        """Return the simpler strategy, such as JSON mode, to try after the provider rejected the last one.
 
         Returns None if the error has another reason, or if there is no simpler option.
         """
@@ -198,21 +198,21 @@ class ModelRoute:
         return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
-        """Store what the provider refused, so that later calls skip these strategy options."""
+        """Remember the features that the provider rejected, so that later calls do not try them again."""
         for refusal in refusals:
             unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
             options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
 
     def _refused_options(self, model_name: str | None) -> dict[str, str]:
-        """Return the strategy options that are known to be refused, by name, with the reasons."""
+        """Return the strategies that the provider rejected, as a dict from the name to the reason."""
         name, oldest = model_name or "", time.monotonic() - _MEMORY_SECONDS
         refused = {**self._unsupported.get(name, {}), **self._unsupported_schema.get(name, {})}
         return {option: reason for option, (reason, when) in refused.items() if when > oldest}
 
 
 class ModelState:
-    """The progress of one call with one model: failures, strategy, and time of the next retry.
+    """What one call knows about one model: how often it failed, and when it may be asked again.
 
     Attributes:
         route: The model with its strategies.
@@ -236,7 +236,7 @@ class ModelState:
         self._refusals: list[UnsupportedFeature] = []
 
     def choose_format(self) -> OutputFormat:
-        """Return the output format for the next request to this model."""
+        """Choose how the next request asks this model for a typed value, and how its reply is read."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
             reason = self._refusals[-1].reason
@@ -245,7 +245,7 @@ class ModelState:
         return self.route.strategies.output_format(self.option, reason)
 
     def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
-        """Switch to a simpler strategy if the provider refused the last one. Return True if switched."""
+        """Switch to a simpler strategy if the provider rejected the last one. Return True if it did."""
         if offers_tools and self.route.give_up_strict_tools(error):
             return True
         fallback = self.route.fallback_after(self.option, error)
@@ -256,7 +256,7 @@ class ModelState:
         return True
 
     def remember_refusals(self) -> None:
-        """After a request has succeeded, store the strategies that were refused before it."""
+        """After a successful request, remember the features that the provider rejected before it."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
 
@@ -269,7 +269,7 @@ class ModelFailover:
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Start with the first model. ``model_name`` renames only this model, not those of other routes."""
+        """Start with the first model. ``model_name`` is another name for it; the other models keep theirs."""
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []
@@ -278,7 +278,7 @@ class ModelFailover:
         self.current = self._models[0]
 
     def address(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with the name of the current model in its options."""
+        """Return a copy of the request whose options contain the name of the current model."""
         name = self.current.model_name
         if request.options.model == name:
             return request
@@ -287,7 +287,7 @@ class ModelFailover:
     def after_failure(
         self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False
     ) -> float | None:
-        """Choose the next model after a failed request, and return the seconds to wait before it.
+        """Choose the model to ask after a failed request, and return how many seconds to wait before that.
 
         Returns None if no model can be asked again.
         """
@@ -313,7 +313,7 @@ class ModelFailover:
         return wait
 
     def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
-        """Return the seconds before the same model may be asked again; None if a retry is useless."""
+        """Return how many seconds to wait before asking the same model again; None if a retry cannot help."""
         if not error.retryable:
             return None
         if error.retry_after is not None:
@@ -328,7 +328,7 @@ class ModelFailover:
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:
-    """Return the strategies that a model is known to refuse, shared by all models at its address.
+    """Return the features that a model is known to reject, such as JSON Schema. Models at one URL share them.
 
     A model without an address does not share them.
     """
@@ -351,7 +351,7 @@ def _provider_text(error: ModelError) -> str:
 
 
 def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
-    """Return True if the error of the provider says that it does not support the strategy."""
+    """Return True if the error message says that the provider does not support, for example, JSON Schema."""
     if error.status not in _UNSUPPORTED_STATUS:
         return False
     text = _provider_text(error)
@@ -361,7 +361,7 @@ def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
 
 
 def _refuses_schema(error: ModelError) -> bool:
-    """Return True if the provider refused this one schema, and not JSON Schema in general."""
+    """Return True if the provider rejected this one schema but may accept other schemas."""
     text = _provider_text(error)
     return "invalid schema" in text or "invalid_json_schema" in text or "invalid_function_parameters" in text
 

@@ -1,4 +1,4 @@
-"""Output formats: how each strategy requests a typed value from a model and reads the reply.
+"""How typed values are requested from a model (by JSON Schema, a tool or a prompt), and replies are read.
 
 An OutputFormat is for one type and one strategy. It contains what is added to a request (a schema, a tool,
 JSON mode, or instructions in the prompt) and the function that reads the reply. Both are made together, so
@@ -59,7 +59,7 @@ class FewShotExample(NamedTuple):
 
 
 class ObjectSchema(NamedTuple):
-    """The JSON Schema of an object that the model has to write, with the parser of the object.
+    """A JSON Schema of an object, and the parser for the JSON that a model writes for it.
 
     Attributes:
         parser: Reads the object.
@@ -73,7 +73,7 @@ class ObjectSchema(NamedTuple):
 
 
 class OutputFormat(NamedTuple):
-    """How a value of one type is requested from a model, and how the reply is read.
+    """How to request a value of one type from a model, and how to read the value from its reply.
 
     Attributes:
         strategy: The strategy that this format implements.
@@ -100,7 +100,7 @@ class OutputFormat(NamedTuple):
     def prepare(
         self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
     ) -> ChatRequest:
-        """Return the request with the schema, tools, examples and instructions of this output format.
+        """Return a copy of the request with the schema, tools, examples and instructions for the answer.
 
         Instructions replace their mark in the prompt; without one they follow the last user message. Examples
         follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
@@ -119,7 +119,7 @@ class OutputFormat(NamedTuple):
         )
 
     def text_extractor(self) -> Callable[[ReplyDelta], str]:
-        """Return a function that extracts the text of the answer from each delta of one reply."""
+        """Return a function that returns the part of the answer in each piece of a streamed reply."""
         if self.tooling is None:
             return lambda delta: delta.text
         name, indexes = self.tooling.choice, list[int]()
@@ -175,27 +175,27 @@ class OutputFormat(NamedTuple):
 
 
 def text_format(parser: OutputParser[object], reason: str) -> OutputFormat:
-    """Return the output format for plain text, which reads the answer from the text of the reply."""
+    """Return an OutputFormat that asks for plain text and reads the answer from the text of the reply."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.TEXT, (reason,), typed, _text_reader(parser), instructions=instructions)
 
 
 def reply_format(read: Callable[[ChatReply], object]) -> OutputFormat:
-    """Return the output format of a method that returns the reply itself, or a part of it."""
+    """Return an OutputFormat whose answer is the reply itself or a part of it, such as its text."""
     reason = "the method returns the reply itself"
     return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
 
 
 def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the output format that sends a JSON Schema to the provider."""
+    """Return an OutputFormat that sends a JSON Schema to the provider and reads JSON from the reply."""
     response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=schema.strict)
     read = _text_reader(schema.parser)
     return OutputFormat(Strategy.JSON_SCHEMA, reasons, schema.parser, read, response_format)
 
 
 def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the output format in which the model calls a tool whose arguments are the answer."""
+    """Return an OutputFormat for which the model calls a tool, whose arguments are the answer."""
     description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
         _schema_name(name), shorten(description, _LONGEST_DESCRIPTION), schema.schema, strict=schema.strict
@@ -206,7 +206,10 @@ def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> Ou
 
 
 def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the output format that constrains decoding by a schema and describes it in the prompt."""
+    """Return an OutputFormat with a schema that limits which tokens the model can write.
+
+    It also describes the schema in the prompt, because the model does not see it.
+    """
     reasons = (*reasons, "the prompt has a hint, because the model does not see the schema")
     parser = schema.parser
     response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=True)
@@ -215,13 +218,13 @@ def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) ->
 
 
 def json_mode_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the output format that uses JSON mode and describes the type in the prompt."""
+    """Return an OutputFormat that uses the JSON mode of the provider and describes the type in the prompt."""
     mode = JsonObjectFormat()
     return OutputFormat(Strategy.JSON_MODE, reasons, parser, _text_reader(parser), mode, None, _hint(parser))
 
 
 def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return the output format that only describes the type in the prompt."""
+    """Return an OutputFormat that asks for JSON only by a description of the type in the prompt."""
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
@@ -293,7 +296,7 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
 def _with_coercion(
     parser: OutputParser[object], reading: Reading[object], text: str, rule: str
 ) -> Reading[object]:
-    """Return a reading with one more coercion.
+    """Return a copy of the parsed value that records one more tolerated mistake of the model.
 
     Raises OutputParsingError if the leniency of the parser does not allow it.
     """
@@ -305,7 +308,7 @@ def _with_coercion(
 # Cached, because the models prepare equal tooling only once.
 @lru_cache(maxsize=256)
 def _combine(tools: Tooling | None, output_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
-    """Return the tools of a method together with the tool by which the model gives its answer."""
+    """Combine the tools of a method with the tool that the model calls to give its answer."""
     if tools is None or output_tool is None:
         return tools or output_tool
     # The model must call some tool, unless text is an answer too.

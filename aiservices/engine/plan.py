@@ -1,4 +1,4 @@
-"""The data of a call: the plan of the method, the invocation, and the state of the call.
+"""The data of a call: the settings of the method, the request with its arguments, and the progress.
 
 The plan is made once, when the service is created. Each call makes an Invocation, which is frozen:
 interceptors change it by making copies. Everything that changes during the call is in its CallState, which
@@ -27,7 +27,7 @@ RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
 class CallPlan(NamedTuple):
-    """The models, options and tools of one method, which are the same for all calls.
+    """The models, options and tools of one service method, prepared once for all calls.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -53,23 +53,23 @@ class CallPlan(NamedTuple):
 
     @property
     def model(self) -> ChatModel:
-        """The model that is asked first."""
+        """The first model that the call asks."""
         return self.routes[0].model
 
     @property
     def output_format(self) -> OutputFormat:
-        """The output format that the next request to the first model would use."""
+        """How the next request to the first model asks for a typed value, and how its reply is read."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
-        """Return the invocation of a call with this request and without arguments."""
+        """Return the Invocation (the data of one call) for a request that has no method arguments."""
         hooks = () if self.transform is None else (self.transform,)
         return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
 
 @dataclass(slots=True)
 class CallState:
-    """The state of one call, such as its attempts and tool results.
+    """The progress of one call: the requests sent so far, the results of tools, and data of interceptors.
 
     All copies of an Invocation share it.
 
@@ -140,7 +140,7 @@ class CallState:
         return total
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with a deadline at the end of the time that the budget allows.
+        """Return the request with a deadline, so that it ends when the time of the budget is used up.
 
         Its timeout is shortened accordingly.
         """
@@ -153,7 +153,7 @@ class CallState:
         return replace(request, options=options, deadline=time.monotonic() + left)
 
     def next_attempt_number(self) -> int:
-        """Return the number of the next request of the call, from 1.
+        """Return the number of the next request of the call: 1 for the first one.
 
         Rounds of tools count; side questions of interceptors do not.
         """
@@ -163,7 +163,7 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Change the purpose of all attempts from the index ``since`` on."""
+        """Label all requests of the call from position ``since`` on with a purpose, such as TOOL_ROUND."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
@@ -184,7 +184,7 @@ class CallState:
         return None
 
     def may_retry(self) -> bool:
-        """Return True if another request may follow a failed request or an unreadable reply.
+        """Return True if the call may send another request after a failure or an unreadable reply.
 
         After a stream has yielded text it may not, because the user already has a part of the first answer.
         """
@@ -197,7 +197,7 @@ def _exceeded(limit: str, message: str) -> BudgetExceededError:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a method, as interceptors see it. ``dataclasses.replace`` makes changed copies.
+    """One call of a service method, with its request and arguments. Interceptors can change a copy of it.
 
     Attributes:
         plan: The models, options and tools of the method.
@@ -231,20 +231,20 @@ class Invocation:
 
     @property
     def is_resumed(self) -> bool:
-        """True if the call waited for approval and its tool calls are still to be run."""
+        """True if the call was resumed after an approval and its approved tool calls have not run yet."""
         messages = self.state.tool_messages
         return bool(messages) and isinstance(messages[-1], AiMessage) and bool(messages[-1].tool_calls)
 
     @property
     def messages_sent(self) -> int:
-        """The number of tool messages of the call that the request already contains."""
+        """The number of messages of tool calls and results that the request already contains."""
         messages = self.state.tool_messages
         if not messages:
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
 
     def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
-        """Return what an interceptor stored before the call waited for approval; None if nothing is stored.
+        """Return the data that an interceptor saved before the call was suspended; None if there are none.
 
         ``read`` converts it from JSON. If that fails, the state is damaged, and ValueError is raised.
         """
@@ -260,5 +260,5 @@ class Invocation:
             ) from error
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
-        """Return a copy with one more function that may change each request before it is sent."""
+        """Return a copy of the call with one more function that can change each request before it is sent."""
         return replace(self, request_hooks=(*self.request_hooks, hook))

@@ -80,7 +80,7 @@ class Retry:
 
 
 def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:
-    """Return a problem for each Retry that asks for more answers than the budget allows."""
+    """Return a problem for each Retry whose number of attempts is greater than the budget allows."""
     limits = [one.max_attempts for one in interceptors if isinstance(one, Retry)]
     return [
         DefinitionProblem(
@@ -123,7 +123,7 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add a note to the error if a limit of the budget, except ``max_attempts``, prevents a retry."""
+    """Add a note to the error if the call cannot be retried because a limit such as tokens is reached."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.add_note(f"not asked again: {exceeded}")
@@ -149,7 +149,7 @@ class _FieldRepairError(ServiceOutputError):
 
 
 class FieldRepair:
-    """A request for only the invalid fields of an answer, which are then put into the answer.
+    """Asks the model to correct only the invalid fields of an answer, and puts them into the answer.
 
     ``invocation`` is the call that requests them.
     """
@@ -163,7 +163,7 @@ class FieldRepair:
         self.invocation = invocation
 
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
-        """Request the invalid fields and return the whole answer with the new values.
+        """Request the invalid fields, and return the whole answer with the new values.
 
         Raises _FieldRepairError if the new values cannot be read or do not fit; the answer then stays
         unchanged.
@@ -189,7 +189,7 @@ class FieldRepair:
 def plan_field_repair(
     original: Invocation, tool_messages: Sequence[Message], error: ServiceOutputError, proceed: Proceed
 ) -> FieldRepair | None:
-    """Plan a request for only the invalid fields of an answer.
+    """Prepare a request that asks the model to correct only the invalid fields of an answer.
 
     Returns None if the whole answer must be written again. ``tool_messages`` are the tool messages since the
     request of ``original``.

@@ -1,4 +1,4 @@
-"""Select the strategies for structured output that are possible for a type and a model."""
+"""Select how to request structured output, such as JSON Schema or JSON mode, for a type and a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .output_format import (
 
 
 class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when the requested strategy is impossible for the type or the model."""
+    """Raised when a strategy such as ``JSON_SCHEMA`` is impossible for the return type or the model."""
 
 
 def select_strategies(
@@ -36,7 +36,7 @@ def select_strategies(
     partial_values: bool = False,
     is_streamed: bool = True,
 ) -> StrategyFallbacks:
-    """Return the strategies for structured output of a type by a model, the most reliable first.
+    """Return the possible ways to request a type from a model, such as JSON Schema, the most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats.
@@ -114,7 +114,7 @@ def _all_options(
 
 
 class _FormatFactory:
-    """Makes the output formats of one type for one model."""
+    """Prepares the JSON Schemas, tools or instructions that ask one model for one type."""
 
     def __init__(
         self, parser: TypeParser[Any], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
@@ -149,20 +149,20 @@ class _FormatFactory:
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:
-        """The parser itself if its schema is an object, else a parser for ``{"value": …}``."""
+        """A parser for a JSON object: other types are wrapped, such as ``{"value": 5}`` for an int."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The schema for constrained decoding, and a description of each change that it needed."""
+        """The schema that limits which tokens the model can write, and a list of changes made to it."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema
 
     @cached_property
     def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The schema for strict mode, and a description of each change that it needed."""
+        """The schema for the strict mode of the provider, and a list of changes made to it."""
         from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 

@@ -40,7 +40,7 @@ class FieldCompleted(NamedTuple):
 
 
 class Completed(NamedTuple, Generic[T]):
-    """The last event of a stream: the answer is complete and accepted.
+    """The last event of a stream, which contains the complete value.
 
     Attributes:
         result: The value with the details of the call.
@@ -50,7 +50,7 @@ class Completed(NamedTuple, Generic[T]):
 
 
 class Accepted(NamedTuple):
-    """An internal event: the answer has passed all interceptors and does not change any more.
+    """An internal event of streams: the answer is final, because all interceptors have accepted it.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.
@@ -139,7 +139,7 @@ class StreamState(Generic[T]):
                     yield FieldCompleted(name, _field_value(value, name))
 
     def check(self) -> None:
-        """Raise the error that ended the stream, if one did."""
+        """Raise the error that the stream ended with. Do nothing if it had no error."""
         if self.error is not None:
             raise self.error
 
@@ -169,7 +169,7 @@ def _is_complete(value: object, part: str | int) -> bool:
 
 
 def _field_names(value: Any) -> list[str]:
-    """Return the field names of a record or an object; none for other values."""
+    """Return the field names of a dict, dataclass or similar object; an empty list for other values."""
     if isinstance(value, dict) or _is_partial(value):
         return list(value)
     if is_dataclass(value):
@@ -237,7 +237,7 @@ class Stream(Generic[T_co]):
         self.close()
 
     def _remaining_events(self) -> Iterator[object]:
-        """Yield the events that were not read yet. A loop that stops early leaves the rest to the next."""
+        """Yield the events that have not been read yet. After a ``break``, a new loop continues there."""
         self._state.check()
         try:
             for event in self._events:  # noqa: UP028  # "yield from" would close the events with this generator
@@ -305,15 +305,15 @@ _END = object()
 
 
 class ChunkSource(Protocol):
-    """Converts the events of a call to the chunks that an iterator yields to the user."""
+    """Converts events of a streamed call to the text chunks or list items that the user receives."""
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the chunks of text or the items that an event completes."""
+        """Yield the text chunks or list items that become complete with this event."""
         ...
 
 
 class TextChunks:
-    """Yields the text of a reply in chunks, for methods that return ``Iterator[str]``."""
+    """Splits a reply into text chunks, for methods that return ``Iterator[str]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._state = invocation.state
@@ -327,12 +327,12 @@ class TextChunks:
             yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
-        """Return True if the text of the answer was already yielded in chunks."""
+        """Return True if the user has already received the text of the answer in chunks."""
         return self._state.text_streamed and answer.tool_run is None
 
 
 class ItemStream:
-    """Yields the items of a list, each when it is complete, for methods that return ``Iterator[Item]``."""
+    """Yields each item of a streamed list when it is complete, for methods that return ``Iterator[Item]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -342,7 +342,7 @@ class ItemStream:
         self._item_count = 0
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the items that an event completes.
+        """Yield the list items that become complete with this event.
 
         An invalid item raises _ItemError after the items before it were yielded.
         """
@@ -366,7 +366,7 @@ class ItemStream:
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
     def _stop_reading(self, reader: ItemReader[object], tool_name: str) -> None:
-        """Ignore the rest of a reply that calls a tool. Raises _ItemError if items were yielded."""
+        """Skip the rest of a reply that calls a tool. Raises _ItemError if the user already has items."""
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
@@ -400,7 +400,7 @@ class _ItemError(Exception):
 
 
 def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, None]:
-    """Run a call and yield the chunks that ``source`` makes of its events."""
+    """Run a streamed call, and yield the text chunks or list items that ``source`` makes of its events."""
     with closing(stream(flow)) as events:
         event = next(events, _END)
         while event is not _END:
@@ -412,7 +412,7 @@ def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, No
 
 
 async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[object, None]:
-    """Run a call in the running event loop and yield the chunks that ``source`` makes of its events."""
+    """Run a streamed call in an event loop, and yield its text chunks or list items."""
     async with aclosing(astream(flow)) as events:
         event = await anext(events, _END)
         while event is not _END:
@@ -425,6 +425,6 @@ async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[obje
 
 
 def _called_tool(delta: ReplyDelta) -> str:
-    """Return the name of the first tool that a delta of a reply calls, or ""."""
+    """Return the name of the first tool that a piece of a reply calls, or "" if it calls no tool."""
     calls = delta.tool_calls or (delta.reply.message.tool_calls if delta.reply is not None else ())
     return next((call.name for call in calls), "")

@@ -36,7 +36,7 @@ def tool_effect(
     errors: ToolErrors,
     timeout: float | None,
 ) -> Run:
-    """Return an effect that runs a tool call. Its outcome is a ToolRun.
+    """Return an effect (an instruction to the driver) that runs a tool call and returns its ToolRun.
 
     Args:
         call: The call as the model wrote it.
@@ -70,7 +70,7 @@ def tool_effect(
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
-    """Cut the text of a tool result to ``max_characters``, and add a note that the rest is missing."""
+    """Shorten the result of a tool to ``max_characters``, with a note to the model that text is missing."""
     length = len(run.text)
     if max_characters is None or length <= max_characters:
         return run
@@ -93,7 +93,7 @@ def _failed(
 
 
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
-    """Return the failed tool run with the text that a function of ToolErrors chooses for the model.
+    """Set the error text that the model receives for a failed tool call, as the user configured it.
 
     Raises AiServiceError if the function raises.
     """
@@ -165,7 +165,7 @@ def _run(
 
 
 def _collect(result: object, tool: Tool) -> object:
-    """Return the result of a tool: of an iterator the list of its items, of a stream its Result."""
+    """Return the result of a tool as a plain value: an iterator becomes a list, a stream its final Result."""
     if isinstance(result, Stream):
         return result.result()
     if not isinstance(result, Iterator):
@@ -174,7 +174,7 @@ def _collect(result: object, tool: Tool) -> object:
 
 
 async def _acollect(returned: object, tool: Tool) -> object:
-    """Await the result of a tool, and collect its items as ``_collect`` does."""
+    """Await the result of a tool; an async iterator becomes a list, and a stream its final Result."""
     result = await returned if inspect.isawaitable(returned) else returned
     if isinstance(result, AsyncStream):
         return await result.result()
@@ -185,7 +185,7 @@ async def _acollect(returned: object, tool: Tool) -> object:
 
 
 def _from_cancellation(error: BaseException) -> Exception:
-    """Convert the CancelledError of a tool to an ordinary error, so that it does not cancel the call.
+    """Convert a CancelledError raised inside a tool to a RuntimeError, so that the call continues.
 
     Other errors are raised again.
     """
@@ -254,11 +254,11 @@ def _result_text(result: object, tool: Tool) -> str:
 
 
 def _to_json(result: object) -> str:
-    """Write the result of a tool as JSON. Raise TypeError if a part of it has no form as JSON or text."""
+    """Convert the result of a tool to JSON. Raises TypeError if a part of it cannot be converted."""
     errors: list[TypeError] = []
 
     def to_data(value: Any) -> Any:
-        """Convert an object that pydantic does not know."""
+        """Convert an object that pydantic cannot convert to JSON."""
         if has_own_text(type(value)):
             return str(value)
         try:

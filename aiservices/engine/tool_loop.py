@@ -39,14 +39,14 @@ from .tool_execution import limit_text, tool_effect
 
 
 class ModelResponse(NamedTuple):
-    """The reply of a model, and the output format used to read it."""
+    """The reply of a model, and how it is to be parsed."""
 
     reply: ChatReply
     output_format: OutputFormat
 
 
 class ToolLoopResult(NamedTuple):
-    """The outcome of the tool loop: the last reply, or the tool results of which one is the answer.
+    """The result of the tool loop: the last reply, or tool results that can be the answer themselves.
 
     Attributes:
         reply: The last reply.
@@ -60,7 +60,7 @@ class ToolLoopResult(NamedTuple):
 
 
 def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
-    """Send requests and run the tools that the model calls, until it calls no more tools.
+    """Send requests and run the tools that the model calls, until a reply contains no tool calls.
 
     Each round is recorded in the state of the call; the messages of a round that fails are removed again.
     Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and the errors of ``request_model``.
@@ -111,7 +111,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
 ) -> Flow[ModelResponse]:
-    """Send a request; if it fails, try a simpler strategy, the next model, or the same model later.
+    """Send a request, with retries, simpler ways to request structured output, and fallback models.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
     if no model can be asked any more, and BudgetExceededError if the budget does not allow another request.
@@ -199,7 +199,7 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
 
 
 def _final_reply(response: ModelResponse) -> ChatReply | None:
-    """Return the reply if it contains the answer; None if it only calls tools of the method.
+    """Return the reply if it contains the answer; None if it only calls tools that must run first.
 
     Tool calls beside the answer are removed from the reply. They are not run, but the attempt still contains
     them.
@@ -314,7 +314,7 @@ def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> flo
 
 
 def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Return the toolbox with the tools that tool providers add for this call.
+    """Return the toolbox for this call, with the tools that tool providers such as MCP servers add.
 
     Raises DefinitionError for invalid tools.
     """
@@ -346,7 +346,7 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:
-    """Return the tool runs whose results may be the answer; none if all results go back to the model."""
+    """Return the executed tool calls whose results can be the answer without asking the model again."""
     behaviors = []
     for run in runs:
         if run.error is not None or run.name not in toolbox.tools:

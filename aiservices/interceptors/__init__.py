@@ -1,4 +1,4 @@
-"""The public names for writing interceptors: the invocation, the effects and the answer."""
+"""The public names for writing interceptors (middleware for calls of a service)."""
 
 from __future__ import annotations
 

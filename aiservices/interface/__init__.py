@@ -1,1 +1,1 @@
-"""Read what users declare in an interface: decorators, templates, and parameters with their roles."""
+"""Read the interface that a user writes: decorators, prompt templates, and parameters."""

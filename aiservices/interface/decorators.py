@@ -48,11 +48,11 @@ class History:
 
 
 class ToolContext:
-    """Marks a parameter for tools, retrievers and listeners, which the model never sees."""
+    """Marks a parameter whose value goes to tools, retrievers and listeners, but never to the model."""
 
 
 class TemplateSource(NamedTuple):
-    """The text or the file of a prompt template, before it is compiled.
+    """The text or the file of a prompt template that is not compiled yet.
 
     Attributes:
         text: The template itself; None if it is in a file.
@@ -66,7 +66,7 @@ class TemplateSource(NamedTuple):
 
 
 class ExampleSource(NamedTuple):
-    """The arguments of ``@example``: the arguments of a call, and its result."""
+    """The arguments of ``@example``: example arguments of a call, and the result that it should return."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -78,7 +78,7 @@ SystemSource: TypeAlias = TemplateSource | Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Everything that decorators declare about one method or interface.
+    """All settings that decorators such as ``@system_message`` add to one method or interface.
 
     Attributes:
         user: The template of the user message.
@@ -232,7 +232,7 @@ def structured_prompt(
 
 
 def structured_prompt_of(cls: object) -> TemplateSource | None:
-    """Return the template of a structured prompt class; None for other objects."""
+    """Return the prompt template of an object whose class is a structured prompt; None for other objects."""
     source = getattr(cls, _PROMPT_ATTRIBUTE, None)
     return source if isinstance(source, TemplateSource) else None
 
@@ -261,7 +261,7 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
 
 
 def _repeated(decorator: str, decorated: Any) -> DefinitionError:
-    """Return the error for a decorator that a method or class has twice."""
+    """Return the error for a decorator that is used twice on one method or class."""
     name = getattr(decorated, "__qualname__", type(decorated).__name__).rpartition("<locals>.")[2]
     location = ".".join(name.split(".")[-2:])
     return DefinitionError([DefinitionProblem(location, f"it has @{decorator} twice; keep one of them")])

@@ -1,4 +1,4 @@
-"""The parameters of methods and tools, and the roles of those that are not for the prompt."""
+"""The parameters of methods and tools, including special ones such as the memory id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """The role of a parameter that is not data for prompt templates, such as the memory id."""
+    """The special meaning of a parameter, such as the memory id, that prompt templates do not use."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -53,7 +53,7 @@ class RoleError(TypeError):  # callers turn it into DefinitionProblems, which ad
 
 
 class Parameter(NamedTuple):
-    """A parameter of a service method, with its role and its types.
+    """A parameter of a service method, with its type and its special meaning, such as the memory id.
 
     Attributes:
         name: The name.
@@ -107,7 +107,7 @@ def _roles(hint: object) -> list[Role]:
 
 
 def _parts(hint: object) -> Iterator[TypeExpression]:
-    """Yield the types in a type hint; a generic type is followed by its type arguments."""
+    """Yield a type and the types inside it, such as ``list`` and ``int`` for ``list[int]``."""
     for target in _members(hint):
         if target.origin is Union:
             continue
@@ -128,7 +128,7 @@ def _media_problems(name: str, hint: object, kind: object) -> Iterator[str]:
 
 
 def _members(hint: object) -> tuple[Target, ...]:
-    """Return the type without aliases and Annotated, followed by its members if it is a union."""
+    """Return the members of a union after the union itself; for any other type, return just the type."""
     target = Target.of(hint)
     if target.origin is not Union:
         return (target,)
@@ -136,7 +136,7 @@ def _members(hint: object) -> tuple[Target, ...]:
 
 
 def _metadata(hint: object) -> tuple[Any, ...]:
-    """Return the metadata of Annotated, also in unions such as ``Annotated[str, UserName] | None``."""
+    """Return the metadata of ``Annotated[...]``, such as ``UserName``, also if it is inside a union."""
     return tuple(item for target in _members(hint) for item in target.metadata)
 
 
@@ -145,7 +145,7 @@ def _types(hint: object) -> tuple[Any, ...]:
 
 
 def media_problem(parser: OutputParser[Any]) -> str | None:
-    """Return why a model cannot write values of a type, if the type contains media; None if it can."""
+    """Return an error message if a type contains images or other media, as a model cannot write them."""
     if not isinstance(parser, TypeParser):
         return None
     found = _find_media(parser.node, "", set())
@@ -155,7 +155,7 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
 
 
 def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
-    """Return the first class of media in a type, with its position; None if there are none."""
+    """Return the first image or other media class inside a type, and where it is; None if there is none."""
     if id(node) in visited:  # the type is recursive
         return None
     visited.add(id(node))
@@ -186,7 +186,7 @@ class ToolDefinitionError(TypeError):  # callers turn it into a DefinitionProble
 
 
 def unwrapped(function: Any) -> Any:
-    """Return the innermost function, without the partials and decorators that wrap it."""
+    """Return the original function that partials and decorators wrap."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
         if inner is function:
@@ -212,7 +212,7 @@ def summary_of(docs: str) -> str:
 
 
 class ToolSignature(NamedTuple):
-    """The signature of a tool.
+    """The parameters of a tool that the model fills in, the parameters it does not see, and the return type.
 
     Attributes:
         parameters: The types of the parameters that the model writes, by name.
@@ -228,7 +228,7 @@ class ToolSignature(NamedTuple):
 def tool_signature(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
 ) -> ToolSignature:
-    """Return the signature of a tool.
+    """Read the signature of a function that is used as a tool.
 
     Raises ToolDefinitionError if a parameter cannot be passed by a model.
     """
@@ -278,7 +278,7 @@ def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict
 
 
 def _marks(hint: object) -> Iterator[type]:
-    """Yield the class of a type hint and the classes of its Annotated metadata, also inside unions."""
+    """Yield the classes in a type hint, such as ``str`` and ``UserName`` for ``Annotated[str, UserName]``."""
     target = Target.of(hint)
     yield from (mark if isinstance(mark, type) else type(mark) for mark in target.metadata)
     if target.origin is Union:
@@ -289,7 +289,7 @@ def _marks(hint: object) -> Iterator[type]:
 
 
 def _described(hint: object, parameter: inspect.Parameter, documented: str | None) -> Any:
-    """Return the type of a tool argument with its description; NotRequired if it has a default."""
+    """Add the description of a tool argument to its type, and mark it as optional if it has a default."""
     description = Target.of(hint).description or documented
     default = parameter.default
     if default is parameter.empty:
@@ -301,7 +301,7 @@ def _described(hint: object, parameter: inspect.Parameter, documented: str | Non
 
 
 def _parameter_docs(docs: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and descriptions of parameters in a docstring of Google, NumPy or Sphinx style."""
+    """Yield the name and description of each parameter in a docstring (Google, NumPy or Sphinx style)."""
     name, name_indent, description = "", 0, ""
     for line in docs.splitlines():
         match, indent = _PARAMETER.match(line), len(line) - len(line.lstrip())

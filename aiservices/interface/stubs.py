@@ -1,4 +1,4 @@
-"""Find the methods without a body, and the local names that their annotations use."""
+"""Find the methods without a body in an interface, and the names that their type hints use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def has_own_init(interface: type) -> bool:
 
 
 def attributes_without_value(interface: type) -> Iterator[str]:
-    """Yield the annotated attributes of an interface that have no value. A service cannot set them."""
+    """Yield the attributes of an interface without a value, such as ``x: int``. A service cannot set them."""
     for cls in interface.__mro__:
         if cls in (object, Protocol, Generic):
             continue
@@ -82,7 +82,7 @@ def _messages(code: CodeType) -> list[Any]:
 
 @cache
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
-    """Return the bytecode of all bodies that count as empty.
+    """Return the bytecode of each function body that counts as empty, such as ``...`` or ``pass``.
 
     It does not depend on the parameters of a function.
     """
@@ -97,7 +97,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
 
 
 def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
-    """Return the local names that the string annotations of functions use, from the enclosing scopes.
+    """Return the local variables of enclosing functions that type hints in quotes refer to.
 
     A frame only counts if its code contains one of the functions, because variables of other callers must
     never be used as types. No reference to a frame is stored.
@@ -121,7 +121,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 
 
 def _scopes(function: FunctionType) -> list[tuple[str, int]]:
-    """Return the qualified names of the functions and the class that enclose a function.
+    """Return the qualified names of the functions and classes around a function.
 
     Each is paired with the id of the globals, because other modules may contain the same names.
     """
@@ -131,7 +131,7 @@ def _scopes(function: FunctionType) -> list[tuple[str, int]]:
 
 
 def _mentioned(thing: object) -> set[str]:
-    """Return the names that occur in the string annotations of a function or class."""
+    """Return the names in the quoted type hints of a function or class, such as ``"list[Item]"``."""
     if not isinstance(thing, (type, FunctionType)):
         return set()
     annotations = get_annotations(thing, format=Format.FORWARDREF)

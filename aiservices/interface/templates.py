@@ -105,7 +105,7 @@ def record_prompt(cls: type) -> Prompt | None:
 
 
 def field_names(cls: Any) -> list[str]:
-    """Return the field names of a structured prompt class, which its template may use."""
+    """Return the field names of a structured prompt class, which are the variables of its template."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):
@@ -148,7 +148,7 @@ def _compile(text: str) -> Prompt:
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return the used names that Jinja itself defines, which it does not report as variables."""
+    """Return those of the names that Jinja defines itself, such as ``range``."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
@@ -210,7 +210,7 @@ def render_value(value: object) -> str:
 
 
 def _prompt_of(value: object) -> Prompt | None:
-    """Return the template of a structured prompt; None for other values."""
+    """Return the template of a structured prompt object; None for other values."""
     cls = type(value)
     if structured_prompt_of(cls) is None:
         return None
@@ -260,7 +260,7 @@ def _to_json(value: object) -> str:
 
 
 def _to_plain(value: object) -> Any:
-    """Convert a value to plain JSON data. What JSON cannot express becomes text."""
+    """Convert a value to JSON-compatible data; values such as dates become text."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value
     if _prompt_of(value) is not None:
@@ -304,13 +304,13 @@ class _Marks(Sequence[Any]):
 
 
 class MediaMarks:
-    """Replaces media with marks while a template is rendered, and then puts the media back."""
+    """Puts placeholder text for images into a prompt while it is rendered, and then puts the images back."""
 
     def __init__(self) -> None:
         self.media: list[Media] = []
 
     def mark(self, value: object, location: str) -> Any:
-        """Return a mark for an image or other media, several marks for a list, and "" for None.
+        """Return placeholder text for an image or other media; "" for None.
 
         Raises TypeError for other values.
         """
@@ -327,7 +327,7 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Split a rendered text at its marks, and insert the media there.
+        """Split a rendered prompt at the placeholders of its images and other media, and insert the media.
 
         Media without a mark are added at the end. Returns None if the text has no mark.
         """

@@ -16,7 +16,7 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """The features that a model supports. They decide how structured output is requested.
+    """The features that a model supports, such as tools and JSON Schema.
 
     Attributes:
         json_schema: The model accepts a JSON Schema for its answer.

@@ -257,7 +257,7 @@ def _format_size(size: int) -> str:
 
 
 def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
-    """Yield the pieces of a text, with images and other media at their positions between them.
+    """Yield the parts of a message in order: pieces of text, with the images and other media between them.
 
     The strings in ``contents`` together are the original text, and show where the media belong in it. Without
     strings, all media follow the text. ``text`` may differ from the original, because interceptors can change
@@ -277,7 +277,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
 
 def _position_mapping(original: str, text: str) -> Callable[[int], int]:
-    """Return a function that maps positions in the original text to positions in the changed text.
+    """Return a function that maps a position in a text to the same position after the text was edited.
 
     Three kinds of change are recognized: text was added around the original, the original was cut at its
     ends, or one passage in it was replaced.

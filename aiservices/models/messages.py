@@ -231,7 +231,7 @@ def messages_from_json(text: str) -> list[Message]:
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """Convert a message to a JSON object with its ``type`` and those fields that are not None or empty."""
+    """Convert a message to a dict with its ``type`` and all fields that are not empty."""
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
     data = {name: getattr(message, name) for name in message.__dataclass_fields__}
     data = {name: value for name, value in data.items() if value not in (None, ())}
@@ -268,7 +268,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def _checked_texts(value: _TextFields) -> _TextFields:
-    """Return a message or a tool call unchanged. Raises TypeError if a text field is not a string."""
+    """Check that the text fields of a message are strings, and return it. Raises TypeError."""
     # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
     for field in dataclass_fields(value):
         content = getattr(value, field.name)
@@ -279,7 +279,7 @@ def _checked_texts(value: _TextFields) -> _TextFields:
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:
-    """Convert an image, audio or file object to a JSON object, with its data in base64."""
+    """Convert an image, audio or file object to a dict for JSON, with its data in base64."""
     fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
     if media.data is not None:
         fields["data"] = media.base64
@@ -290,7 +290,7 @@ def _media_to_dict(media: Media) -> dict[str, Any]:
 
 
 def _media_from_dict(data: object) -> Media:
-    """Convert a JSON object back to an image, audio or file object. Raises ValueError."""
+    """Convert a dict from JSON back to an image, audio or file object. Raises ValueError."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MEDIA_TYPES.get(name) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""The strategies for requesting structured output from a model.
+"""The ways to request structured output from a model, such as JSON Schema, a tool or JSON mode.
 
 It has a module of its own because both ``errors`` and the engine need it, and ``errors`` imports little else.
 """
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """A strategy for requesting a value of a type from a model.
+    """A way to request structured output from a model, such as JSON Schema, a tool or JSON mode.
 
     JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.

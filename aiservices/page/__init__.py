@@ -1,4 +1,4 @@
-"""A web page on which the methods of services can be called by hand.
+"""A web page in which a person can call the methods of a service.
 
 The code is in ``aiservices.integrations.playground``. It needs the extra ``fastapi``.
 """

@@ -1,1 +1,1 @@
-"""Build services: compile an interface, bind arguments to prompts, and implement the methods."""
+"""Create services: check an interface, render prompts from arguments, and implement the methods."""

@@ -1,4 +1,4 @@
-"""Compile an interface into the plans of its methods. All problems of the interface are reported together.
+"""Check an interface and prepare its methods for calls. All problems are reported together.
 
 The end of the file parses return annotations.
 """
@@ -59,7 +59,7 @@ _REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
 
 
 class ReturnShape(Enum):
-    """The shape in which a method returns its value: alone, in a Result, or as a stream."""
+    """How a method returns its value: directly, in a Result, or as a stream."""
 
     VALUE = "value"
     RESULT = "result"
@@ -85,11 +85,11 @@ class ReturnType(NamedTuple):
 
 
 class ReturnTypeError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when a service method cannot have this return annotation."""
+    """Raised when a service method has an unsupported return annotation."""
 
 
 class MethodPlan(NamedTuple):
-    """The models, prompt and return type of one method, which are the same for all calls.
+    """The models, prompt and return type of one service method, prepared once for all calls.
 
     Attributes:
         call: The plan for the engine.
@@ -104,7 +104,7 @@ class MethodPlan(NamedTuple):
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
     ) -> Invocation:
-        """Bind the arguments of a call to the parameters of the method, and render the messages.
+        """Assign the arguments of a call to the parameters of the method, and render the messages.
 
         Raises TypeError if the arguments do not fit the signature.
         """
@@ -140,7 +140,7 @@ class MethodPlan(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The arguments of ``create`` that concern all methods of a service."""
+    """The arguments of ``create`` that apply to all methods of a service."""
 
     model: ChatModel | str | None
     options: ChatOptions
@@ -156,7 +156,7 @@ class Settings(NamedTuple):
 
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
-    """Compile an interface, and return the plans of all methods without a body, by name.
+    """Check an interface and prepare its methods. Return a dict from the method name to the prepared method.
 
     Raises DefinitionError with all problems of the interface.
     """
@@ -202,7 +202,7 @@ def plan_method(
     type_arguments: Mapping[Any, object],
     model: ChatModel | None,
 ) -> MethodPlan:
-    """Return the plan of one method of an interface.
+    """Check and prepare one method of an interface.
 
     ``type_arguments`` are the types for the type variables of a generic interface. Raises DefinitionError
     with all problems of the method.
@@ -278,7 +278,7 @@ def plan_method(
 def _with_declaration(
     settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
 ) -> Settings:
-    """Return the settings of ``create``, overridden by the decorators of the interface."""
+    """Return the settings of ``create`` with the changes that decorators of the interface make."""
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
@@ -326,7 +326,7 @@ class _ModelFinder:
     models: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
-        """Return the model of a method, or that of the service if the method has none."""
+        """Return the model that a method sets itself, or else the model of the service."""
         if method_model is None:
             model, location = self.service_model, self.service
         else:
@@ -449,7 +449,7 @@ def _make_routes(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[ModelRoute, ...]:
-    """Return a route for each model of a method, with the strategies for the return type."""
+    """Return the models of a method, each with the ways to request the return type from it."""
     members = () if model is None else members_of(model)
     if parser is None:
         read = _REPLY_TYPES.get(returns.output_type)
@@ -524,7 +524,7 @@ def _type_argument(hint: object, origin: type) -> Any:
 
 
 def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
-    """Return the first type, such as Stream, that is not allowed inside another type; None if all are."""
+    """Return a type such as Stream that is used inside another type, where it is not allowed; else None."""
     for arg in args:
         cls = get_origin(arg) or arg
         if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):

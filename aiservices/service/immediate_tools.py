@@ -1,4 +1,4 @@
-"""Check that the results of immediate tools can be the answers of a method, when the service is created."""
+"""Check immediate tools (tools whose result is the answer) when the service is created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tools.toolbox import Toolbox
 
 
 def immediate_tool_problems(toolbox: Toolbox, answer_type: Any, qualname: str) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each immediate tool whose result can certainly not be the answer of a method.
+    """Yield a problem for each tool whose result should be the answer but never fits the return type.
 
     Tools without a return annotation are checked only when they have run.
     """
@@ -36,7 +36,7 @@ def immediate_tool_problems(toolbox: Toolbox, answer_type: Any, qualname: str) -
 
 
 def _result_type(tool: Tool) -> Any:
-    """Return the type of the result of a tool, as it is after streams and iterators were read."""
+    """Return the type of a tool's final result, such as ``list[int]`` for a tool that yields ints."""
     try:
         target = Target.of(tool.return_type)
     except UnsupportedTypeError:
@@ -52,7 +52,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: Any, answer_type: Any) -> bool:
-    """Return True if a value of one type may be a value of the other type, or if that is not certain."""
+    """Return False only if no value of the first type can ever be a value of the second type."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:
@@ -76,7 +76,7 @@ def _may_be(result_type: Any, answer_type: Any) -> bool:
 
 
 def _class_of(target: Target) -> type | None:
-    """Return the class of a type; None for types such as Any, which say little about their values."""
+    """Return the class of a type, such as ``list`` for ``list[int]``; None for types such as Any."""
     if target.type is None:
         return NoneType
     if is_typeddict(target.origin):

@@ -100,7 +100,7 @@ def _content_lines(message: Message) -> list[str]:
 
 
 def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the JSON Schema of the answer, and True if the provider enforces it."""
+    """Return the JSON Schema of the answer, and True if the provider guarantees that replies match it."""
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):
         return response_format.schema, response_format.strict

@@ -36,7 +36,7 @@ _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that t
 
 
 class PlannedExample(NamedTuple):
-    """A few-shot example before its prompt is rendered.
+    """A few-shot example whose prompt is not rendered yet.
 
     Attributes:
         values: The values for the template of the prompt.
@@ -48,7 +48,7 @@ class PlannedExample(NamedTuple):
 
 
 class PromptPlan(NamedTuple):
-    """The plan by which the arguments of one method become messages.
+    """How the arguments of one method become the messages to the model.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -104,7 +104,7 @@ class PromptPlan(NamedTuple):
         return argument.text if isinstance(argument, UserMessage) else render_value(argument)
 
     def rendered_examples(self) -> tuple[FewShotExample, ...]:
-        """Return the few-shot examples with rendered prompts.
+        """Return the few-shot examples of a method with the rendered prompt of each one.
 
         They are rendered for each call, because the template may use the current date.
         """
@@ -113,7 +113,7 @@ class PromptPlan(NamedTuple):
     def _earlier_messages(
         self, values: Mapping[str, Any], arguments: Mapping[str, Any]
     ) -> tuple[Message, ...]:
-        """Return the messages before the user message: the system message and the history."""
+        """Return the system message and the messages of the conversation so far."""
         system: tuple[Message, ...] = ()
         if self.system is not None:
             if isinstance(self.system, Prompt):
@@ -238,7 +238,7 @@ def plan_prompt(
 def docstring_problems(
     docstring: str, parameters: Sequence[Parameter], qualname: str
 ) -> list[DefinitionProblem]:
-    """Return a problem if the docstring of a method without a template has a placeholder of a parameter.
+    """Return a problem if a docstring looks like a prompt, for example "Summarize {{text}}".
 
     Other libraries send docstrings, so the author expects this one to be the prompt.
     """
@@ -258,7 +258,7 @@ def plan_examples(
     parser: OutputParser[Any] | None,
     problems: list[DefinitionProblem],
 ) -> tuple[PlannedExample, ...]:
-    """Return the few-shot examples of a method, and add a problem for each invalid one."""
+    """Return the few-shot examples of a method, and add a problem to the list for each invalid one."""
     examples = []
     for number, source in enumerate(sources, 1):
         location = prompt.qualname if len(sources) == 1 else f"{prompt.qualname}, example {number}"
@@ -291,7 +291,7 @@ def _plan_system(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
-    """Return the template or function of the system message, and the parameter names that it uses."""
+    """Compile the system message, and return it with the names of the parameters that it uses."""
     names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     if source is None:
@@ -327,7 +327,7 @@ def _check_template(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> frozenset[str | None]:
-    """Return the names that a template uses, and add a problem for each that is not a parameter.
+    """Return the variables of a template, and add a problem for each that is not a parameter.
 
     ``names`` are the parameters that the template may use, and ``title`` names the template in problems.
     """
@@ -354,7 +354,7 @@ def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter
 
 
 def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
-    """Return a list of valid names as text, and suggest the one closest to an unknown name."""
+    """Return a list of valid names for an error message, with the name most similar to the wrong one."""
     from difflib import get_close_matches  # only error messages need it
 
     close = get_close_matches(unknown_name, names, 1)
@@ -369,7 +369,7 @@ def _message_parameter(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> str | None:
-    """Return the name of the parameter that is the user message; None if the message is only media."""
+    """Return the name of the parameter that is the user message; None if there are only images or files."""
     if user_messages:
         return user_messages[0]
     if len(unused) == 1:
@@ -414,7 +414,7 @@ def _check_structured_prompt(cls: type, qualname: str, problems: list[Definition
 
 
 def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, Any]:
-    """Bind the arguments of a few-shot example to the parameters of its method.
+    """Match the arguments of a few-shot example with the parameters of the method.
 
     An example contains no arguments for parameters with a role, except those that templates can use. Raises
     TypeError if the arguments do not fit, or if the prompt uses one that is missing.
@@ -438,7 +438,7 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
 
 
 def _check_example_value(value: object, parser: OutputParser[Any] | None) -> None:
-    """Raise ValueError if the value of an example could not be the answer of a model."""
+    """Raise ValueError if the result in a few-shot example is not a possible answer of the model."""
     if parser is None:
         raise ValueError("the method returns the reply itself, for which there are no examples")
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)

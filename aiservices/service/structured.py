@@ -40,7 +40,7 @@ _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 @dataclass(frozen=True, slots=True)
 class Structured(Generic[T]):
-    """A typed answer together with the reply of the model, for ``structured(…, include_raw=True)``.
+    """A typed answer and the reply of the model: the result of ``structured(…, include_raw=True)``.
 
     Attributes:
         reply: The reply of the model.
@@ -54,7 +54,7 @@ class Structured(Generic[T]):
 
 
 class StructuredModel(Generic[T, V]):
-    """A model that answers with values of one type. The function ``structured`` makes it.
+    """A model that answers with values of one type, created by ``structured``.
 
     The methods raise the same errors as the methods of a service, and DefinitionError for invalid messages or
     options.
@@ -218,21 +218,21 @@ def structured(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The models to ask, with the parser of the answer and the requested strategy."""
+    """The models of a ``structured`` object, and the type that they answer with."""
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]
     strategy: Strategy | None
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return a route for each model, in order.
+        """Return the models in order, each with the ways to request the type from it.
 
         ``partial_values`` is True for streams, which show the value while it is written.
         """
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Return a route for each model with its first output format, and add a problem for each failure."""
+        """Prepare the models, and add a problem for each that cannot answer with the type."""
         routes = []
         for member in self.members:
             try:

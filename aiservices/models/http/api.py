@@ -28,7 +28,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSettings:
-    """All parts of a request to a model, except its messages.
+    """The settings of a request: the model, options, response format and tools, but not the messages.
 
     It has no messages, so that the request writer for it can be used for calls with other messages.
 
@@ -79,7 +79,7 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        """Return a parser for a streamed response with these headers."""
+        """Return a parser for the streamed response that has these headers."""
 
     def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
         """Raise UnsupportedRequestError if an option is set that the API does not support."""

@@ -294,7 +294,7 @@ class _LoopEntry(Generic[T]):
 
 
 class PerLoop(Generic[T]):
-    """A container that creates one object, such as an HTTP client, for each event loop.
+    """A cache that creates one object, such as an HTTP client, for each event loop.
 
     The connections of an asynchronous client belong to one event loop, so a model that several loops use
     needs a client in each. The object of a loop is closed when the loop shuts down its asynchronous
@@ -352,7 +352,7 @@ class PerLoop(Generic[T]):
             self._abandon(entry.value)
 
     def pop(self, loop: asyncio.AbstractEventLoop) -> _LoopEntry[T] | None:
-        """Remove and return the entry of an event loop without closing its object."""
+        """Remove the object of an event loop from the cache, and return it without closing it."""
         with self._lock:
             return self._entries.pop(loop, None)
 

@@ -1,4 +1,4 @@
-"""The errors that the dialects of HTTP APIs raise, and the conversion of HTTP failures to ModelErrors."""
+"""The errors of provider APIs, and the conversion of HTTP failures to ModelErrors."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMapper:
-    """A converter from the failures of one request to ModelErrors, without secrets in the messages.
+    """Converts exceptions of a request to ModelErrors, and removes secrets such as API keys from messages.
 
     Attributes:
         label: The model and its address; every message starts with it.
@@ -276,7 +276,7 @@ class ErrorMapper:
 
 
 def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[ModelError], str, str, bool]:
-    """Return the error type for an HTTP status, its meaning, advice, and True if a retry may help."""
+    """Return the error class, an explanation and advice for an HTTP status, and True if a retry may help."""
     if status == 401:
         return AuthenticationError, "the key is not accepted", key_advice, False
     if status == 403:

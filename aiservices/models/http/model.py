@@ -149,7 +149,7 @@ class HttpClients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PreparedCall:
-    """The prepared part of a request, which all calls with the same options, format and tools share.
+    """The part of a request that stays the same for all calls with the same options, format and tools.
 
     Attributes:
         settings: All parts of the requests except the messages.

@@ -194,7 +194,7 @@ class EventStreamReader(StreamReader):
 
 
 class WholeReplyReader(StreamReader):
-    """A parser for a server that sends the whole reply at once although a stream was requested."""
+    """A parser for a server that ignores ``stream=True`` and sends the whole reply at once."""
 
     def __init__(self, read: Callable[[bytes], ChatReply]) -> None:
         super().__init__()

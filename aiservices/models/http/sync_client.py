@@ -54,7 +54,7 @@ _NO_RETRIES: Final = Retry(False, redirect=False)
 
 
 class _DefaultTimeout(float):
-    """The number of seconds to wait for a connection in calls that set no timeout.
+    """The timeout in seconds for connecting, for calls that set no timeout.
 
     It has its own type because a call may set the same number of seconds as its timeout.
     """
@@ -144,7 +144,7 @@ def _invalid_length(error: Exception) -> ProtocolError:
 
 
 class _PooledUrl(NamedTuple):
-    """The connection pool for a URL, and the target for the request line."""
+    """The connection pool for a URL, and the path that the HTTP request line contains."""
 
     pool: HTTPConnectionPool
     target: str

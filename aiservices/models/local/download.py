@@ -395,7 +395,7 @@ def demo_weights(
     pull: Callable[[str], object] = _pull_with_progress,
     free_memory: Callable[[], int | None] = free_memory,
 ) -> tuple[str, str]:
-    """Choose and download weights for a demonstration; return their name and the reason for the choice.
+    """Choose weights that fit the memory for a demo, download them, and return their name and the reason.
 
     ``prefer`` is the name of the weights to use. Without it, the large weights are used, or the small ones if
     the memory is short or the large ones cannot be downloaded. Raises LookupError for an unknown name, and

@@ -78,7 +78,7 @@ class LocalChatModel:
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """Return the model for the name ``"local:NAME"``, or for ``"local"`` if the name is empty."""
+        """Return the model for ``"local:NAME"``. For ``"local"`` alone, ``name`` is empty."""
         return cls(name)
 
     @property
@@ -131,7 +131,7 @@ class LocalChatModel:
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Return the job that will run a request, and the builder of its reply."""
+        """Return a job that runs the model on a request, and a builder that joins its chunks to a reply."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -149,7 +149,7 @@ class LocalChatModel:
 
 
 class _JobEnd:
-    """The item after the last chunk of a job; ``error`` is None if the reply is complete."""
+    """A marker that a job puts after its last chunk. ``error`` is None if the reply is complete."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -187,7 +187,7 @@ class Job:
         self._thread.start()
 
     def _run(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Run the request; this is the target function of the thread."""
+        """Run the request in the thread of the job."""
 
         def receive(chunk: JsonObject) -> bool:
             deliver(chunk)
@@ -218,7 +218,7 @@ class Job:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def timeout_error(self) -> ModelTimeoutError:
-        """Return the error to raise when the timeout of the job has passed."""
+        """Return the error for a job that did not finish within its timeout."""
         return ModelTimeoutError(
             f"the embedded model did not finish within {self._timeout:g} s: raise timeout, lower max_tokens, "
             "or use smaller weights",

@@ -1,4 +1,4 @@
-"""The conversion of requests and replies between this package and llama.cpp, and grammars for replies.
+"""Convert requests for llama.cpp, convert its replies back, and write grammars that limit the replies.
 
 Tools do not use the chat template of the weights: the system message describes them, and a grammar
 constrains the reply to lines ``Call: {...}`` or to ``Answer: ...``. So they work alike with all weights.
@@ -107,7 +107,7 @@ def _refuse_media(message: UserMessage) -> None:
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Return the text of a message of the model with its mark, ``Call:`` or ``Answer:``."""
+    """Return a message of the model as text, with ``Call:`` before a tool call or ``Answer:`` before text."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -182,7 +182,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """A constraint on the reply of the model: the format of the answer and the tools that it may call.
+    """Limits what the model can write: the format of the answer and the tools that it may call.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -201,7 +201,7 @@ class ReplyConstraint:
 
     @property
     def key(self) -> str:
-        """The cache key of the grammar: constraints with the same grammar have the same key."""
+        """The cache key of the grammar. Equal keys mean equal grammars."""
         tools = [[tool.name, tool.parameters] for tool in self.tools]
         return json.dumps(
             [self.response_format, tools, self.parallel_calls, self.allows_calls, self.allows_answer]
@@ -209,7 +209,7 @@ class ReplyConstraint:
 
 
 def reply_constraint(request: ChatRequest) -> ReplyConstraint:
-    """Return the constraint on the reply to a request.
+    """Return the limits on the reply to a request: the answer format and the allowed tools.
 
     Raises BadRequestError if the request requires a call of a tool that it does not offer.
     """
@@ -232,7 +232,7 @@ def reply_constraint(request: ChatRequest) -> ReplyConstraint:
 
 
 def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
-    """Return the field ``response_format`` of llama.cpp's request; None if the answer is free text."""
+    """Return the value of ``response_format`` in a request to llama.cpp; None if the answer is free text."""
     if isinstance(response_format, JsonSchemaFormat):
         schema = {"name": response_format.name, "schema": dict(response_format.schema)}
         return {"type": "json_schema", "json_schema": schema}
@@ -402,7 +402,7 @@ _CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"
 
 
 class ToolCallReader:
-    """A parser for a reply in pieces that consists of either tool calls or an answer.
+    """A streaming parser for the text of a reply that is either tool calls or an answer.
 
     Each line of tool calls has one call. A reply without a mark is an answer too: it can come from a grammar
     in ``extra_body``.
@@ -438,7 +438,7 @@ class ToolCallReader:
         return ReplyDelta(tool_calls=tuple(deltas)) if deltas else None
 
     def remaining_text(self) -> str:
-        """Return the unread text of a reply that ended in the middle of a mark such as ``Answer:``."""
+        """Return the rest of a reply that ended in the middle of a mark, such as ``Answ`` for ``Answer:``."""
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
@@ -477,7 +477,7 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if a text begins with a mark, or could begin with it once more text has arrived."""
+    """Return True if a text starts with a mark such as ``Answer:``, or may do so when more text arrives."""
     return text.startswith(mark) or mark.startswith(text)
 
 

@@ -124,7 +124,7 @@ class Runtime:
             self._request_lock.release()
 
     def _fields_for(self, constraint: ReplyConstraint) -> JsonObject:
-        """Return the fields of a request body that enforce a constraint on the reply."""
+        """Return the fields of a llama.cpp request that limit the reply to an answer format or tool calls."""
         if constraint.key not in self._constraint_fields:
             fields: JsonObject = {}
             if constraint.tools:
@@ -135,7 +135,7 @@ class Runtime:
         return self._constraint_fields[constraint.key]
 
     def _answer_fields(self, response_format: JsonObject) -> JsonObject:
-        """Return the fields of a request body that enforce the format of an answer.
+        """Return the fields of a llama.cpp request that limit the reply to a JSON Schema.
 
         A grammar is faster than llama.cpp's ``response_format``, but llguidance does not support every JSON
         Schema. For an invalid schema, ``response_format`` also has the better error message.

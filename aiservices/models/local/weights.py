@@ -135,7 +135,7 @@ def is_ready(weights: Weights) -> bool:
 
 
 def mark_verified(path: Path, sha256: str) -> None:
-    """Write a record that the file at ``path`` has this SHA-256."""
+    """Record in a small file that the SHA-256 of a downloaded file was checked."""
     record = json.dumps({"sha256": sha256, "bytes": path.stat().st_size})
     # The record appears only when it is complete: another process may be reading it.
     new = _record_path(path).with_suffix(".new")
@@ -144,12 +144,12 @@ def mark_verified(path: Path, sha256: str) -> None:
 
 
 def unmark_verified(path: Path) -> None:
-    """Remove the record that the file at ``path`` was verified."""
+    """Remove the record that says that the SHA-256 of a file was checked."""
     _record_path(path).unlink(missing_ok=True)
 
 
 def _record_path(path: Path) -> Path:
-    """Return the path of the small file that records the verification of the weights at ``path``."""
+    """Return the path of the small file that records that the SHA-256 of the weights was checked."""
     return path.with_name(path.name + ".checked")
 
 

@@ -288,7 +288,7 @@ class SdkClients:
 
 
 def _abandon(client: AsyncOpenAI) -> None:
-    """Do nothing: a client whose event loop is closed has lost its sockets with that loop."""
+    """Do nothing. A client does not have to be closed if its event loop is already closed."""
 
 
 class SdkClient(NamedTuple):
@@ -332,7 +332,7 @@ class SdkClient(NamedTuple):
 
 
 class _SdkTypes(NamedTuple):
-    """The response class and the parameter name that differ between versions of the openai SDK.
+    """A class and a parameter name that depend on the installed version of the openai SDK.
 
     Attributes:
         response: The response class of its HTTP library, for unparsed responses.
