@@ -67,7 +67,10 @@ class ChatOptions:
         return ChatOptions(**merged)
 
     def problems(self, location: str) -> list[DefinitionProblem]:
-        """Return a problem for each option with an invalid value; ``location`` says where it is set."""
+        """Return a problem for each invalid option, such as a temperature of 3.
+
+        ``location`` says where the options are set.
+        """
         problems = []
         ranges = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
         for name, low, high in ranges:
@@ -123,6 +126,7 @@ class ToolSpecification:
         description: What the tool does and when to use it.
         parameters: The JSON Schema of the arguments, which describes an object.
         strict: True if the provider should enforce the schema.
+        metadata: Further fields of the tool in the request, as the provider documents them.
     """
 
     name: str
@@ -130,6 +134,7 @@ class ToolSpecification:
     parameters: Mapping[str, Any]
     _: KW_ONLY
     strict: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +208,7 @@ class ChatRequest:
         deadline: float | None = None,
         parser: TypeParser[Any] | None = None,
     ) -> ChatRequest:
-        """Create a request from the forms that users have: texts, and the dicts of OpenAI's API.
+        """Create a request from a text, message objects, or dicts in the format of OpenAI's API.
 
         Args:
             messages: The text of a user message, or a list of messages, of pairs of role and text, and of the
@@ -263,7 +268,7 @@ def _to_tool(tool: object, number: int) -> ToolSpecification:
 
 
 def _to_response_format(response_format: object) -> ResponseFormat | None:
-    """Convert the response format of OpenAI's API. Raises ValueError for another object."""
+    """Convert a response format, such as the dict of OpenAI's API. Raises ValueError if it is invalid."""
     if isinstance(response_format, JsonObjectFormat):
         return response_format
     from output_parsers.json_schema.parser import check_schema, named_schema
@@ -292,7 +297,7 @@ _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
 def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """Convert the input of a user to messages, and add a problem for each invalid item."""
+    """Convert a text or a list of messages to message objects, and add a problem for each invalid one."""
     if isinstance(value, str):
         return (UserMessage(value),)
     if isinstance(value, Message):
@@ -306,7 +311,7 @@ def to_messages(value: MessageInput, location: str, problems: list[DefinitionPro
 def list_to_messages(
     value: Iterable[object], location: str, problems: list[DefinitionProblem]
 ) -> tuple[Message, ...]:
-    """Convert a list of messages, pairs and dicts to messages, and add a problem for each invalid item."""
+    """Convert a list of messages, ``(role, text)`` pairs or dicts; add a problem for each invalid item."""
     # Strings, bytes and mappings can be iterated over, but their items are not messages.
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         expected = f"pass a text, a message, or a list in which each item is {_FORMS}"
@@ -397,7 +402,7 @@ def _tool_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 
 def _text(content: object) -> str:
-    """Return a content that is only text. Raises ValueError for media."""
+    """Return the content of a message that must be only text. Raises ValueError for other content."""
     parts = _parts(content)
     media = [part for part in parts if not isinstance(part, str)]
     if media:
@@ -406,7 +411,7 @@ def _text(content: object) -> str:
 
 
 def _parts(content: object) -> list[str | Media]:
-    """Return the texts and the media of a content. Texts that follow each other are joined by line breaks."""
+    """Return the texts and images of a message's content, with consecutive texts joined by line breaks."""
     if isinstance(content, str):
         return [content]
     if not isinstance(content, (list, tuple)):
@@ -432,7 +437,7 @@ _MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
 def _part(part: Any) -> str | Media:
-    """Convert one part of a content."""
+    """Convert one part of a message's content, such as ``{"type": "text", "text": "Hi"}``."""
     if isinstance(part, (str, Image, Audio, File)):
         return part
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
@@ -466,7 +471,7 @@ def _part(part: Any) -> str | Media:
 
 
 def _file(fields: Mapping[str, Any]) -> File:
-    """Convert the fields of a file, whose data is a data URL."""
+    """Convert a file part of OpenAI's API, whose content is a data URL."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")
     data, name = fields["file_data"], fields.get("filename")

@@ -42,7 +42,7 @@ YIELDS_TEXT = "__aiservices_yields_text__"
 
 
 class ReturnBehavior(StrEnum):
-    """The destination of a tool result: the model, or the caller of the method.
+    """Where the result of a tool goes: to the model, or directly to the caller of the method.
 
     Attributes:
         TO_LLM: The result goes to the model, which continues.
@@ -64,13 +64,14 @@ class ToolException(Exception):
 
 
 class ToolDeclaration(NamedTuple):
-    """The arguments of ``@tool``, which are stored on the function."""
+    """The arguments of the ``@tool`` decorator."""
 
     name: str | None = None
     description: str | None = None
     return_behavior: ReturnBehavior = ReturnBehavior.TO_LLM
     timeout: float | None = None
     needs_approval: bool = False
+    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,7 @@ class Tool:
         needs_approval: True if each call must be approved before it runs.
         return_type: The return annotation of the function; ``inspect.Signature.empty`` if it has none.
         yields_text: True if the function returns an iterator of the pieces of one text.
+        metadata: Further fields of the tool in the request, as the provider documents them.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Tool:
     needs_approval: bool = False
     return_type: Any = inspect.Signature.empty
     yields_text: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ToolRun(NamedTuple):
@@ -129,12 +132,12 @@ class ToolRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the tool, as the model called it."""
+        """The name of the tool that the model called."""
         return self.call.name
 
     @property
     def message(self) -> ToolMessage:
-        """The message that sends the result to the model."""
+        """The message with the result of the tool that is sent to the model."""
         return ToolMessage(self.call.id, self.call.name, self.text)
 
 
@@ -161,10 +164,13 @@ class ToolErrors(NamedTuple):
 
 @runtime_checkable
 class ToolProvider(Protocol):
-    """An object that provides the tools for each call of a method."""
+    """An object that returns the tools for each call of a method, such as a client of an MCP server."""
 
     def tools(self, invocation: object) -> Iterable[ToolSource]:
-        """Return the tools for a call; ``invocation`` is an ``aiservices.interceptors.Invocation``."""
+        """Return the tools that are available in this call.
+
+        ``invocation`` is an ``aiservices.interceptors.Invocation``.
+        """
         ...
 
 
@@ -182,6 +188,7 @@ def tool(
     return_behavior: ReturnBehavior | str = ...,
     timeout: float | None = ...,
     needs_approval: bool = ...,
+    metadata: Mapping[str, Any] | None = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -192,6 +199,7 @@ def tool(
     return_behavior: ReturnBehavior | str = ReturnBehavior.TO_LLM,
     timeout: float | None = None,
     needs_approval: bool = False,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Any:
     """Mark a function or method as a tool and return it unchanged.
 
@@ -207,8 +215,11 @@ def tool(
         return_behavior: The destination of the result.
         timeout: Seconds after which a call fails.
         needs_approval: True to wait for an approval before each call.
+        metadata: Further fields of the tool in the request, as the provider documents them, for example
+            ``{"cache_control": {"type": "ephemeral"}}``. The embedded model ignores them.
     """
-    declaration = ToolDeclaration(name, description, ReturnBehavior(return_behavior), timeout, needs_approval)
+    behavior = ReturnBehavior(return_behavior)
+    declaration = ToolDeclaration(name, description, behavior, timeout, needs_approval, metadata)
 
     def decorate(decorated: Any) -> Any:
         # Of static and class methods the function inside is marked.
@@ -283,12 +294,16 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         needs_approval=declaration.needs_approval,
         return_type=return_type,
         yields_text=_yields_text(function),
+        metadata=declaration.metadata or {},
     )
 
 
 @lru_cache(maxsize=1024)
 def _cached_signature(function: FunctionType, bound: bool, name: str, docs: str) -> ParsedSignature:
-    """Return the parsed signature of a tool, cached by its function, which must not have a closure."""
+    """Return the signature of a tool function, which is parsed only once per function.
+
+    The function must not have a closure.
+    """
     called = MethodType(function, function) if bound else function  # only the missing "self" matters
     return _parse_signature(called, called, name, docs, {})
 
@@ -300,7 +315,7 @@ def _yields_text(function: Any) -> bool:
 
 
 def _is_async_iterable(function: object, return_type: object) -> bool:
-    """Return True if the result of a function is iterated with ``async for``."""
+    """Return True if a tool returns an async iterator, such as an async generator function does."""
     result_class = Target.of(return_type).origin or return_type
     is_iterable = isinstance(result_class, type) and issubclass(result_class, AsyncIterable)
     return is_iterable or inspect.isasyncgenfunction(function)
@@ -340,12 +355,12 @@ _DATA_ATTRIBUTES = (
 
 
 def has_own_text(cls: Any) -> bool:
-    """Return True if ``str`` of an object of a class is a text that the class itself defines."""
+    """Return True if a class defines how ``str(object)`` looks, unlike the default ``<Item at 0x…>``."""
     return cls.__str__ is not object.__str__
 
 
 def _is_plain_class(cls: Any) -> bool:
-    """Return True if objects of a class certainly have no form as JSON or text, only an address in memory.
+    """Return True if objects of a class cannot be shown to a model: they have no fields and no text.
 
     Classes with subclasses are left out, because an object may be of a subclass.
     """
@@ -363,7 +378,7 @@ def _is_plain_class(cls: Any) -> bool:
 
 
 def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> str | None:
-    """Return what is wrong with a default that does not fit the type of its parameter; None if all fit.
+    """Return an error message if a default does not fit the type of its parameter; None if all fit.
 
     Only texts, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
     """

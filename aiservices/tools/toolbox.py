@@ -1,11 +1,11 @@
-"""The tools of a method, their limits, and the specifications of tools that a model receives."""
+"""The tools of a method, their limits, and the descriptions of the tools that are sent to a model."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeGuard
 
@@ -52,7 +52,7 @@ class ToolLimits:
 
 
 class OfferedTools(NamedTuple):
-    """The tool specifications for one model, and the parsers of the arguments.
+    """The tool descriptions that are sent to one model, and the parsers for the arguments it writes.
 
     Attributes:
         tooling: The specifications that are sent with the request.
@@ -83,7 +83,7 @@ class Toolbox:
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
-        """Return the tool specifications for a model with these capabilities; None if there are none."""
+        """Return the tools as a model with these capabilities receives them; None if there are no tools."""
         if not self.tools:
             return None
         if capabilities not in self._offered:  # setdefault, because two threads may get here
@@ -102,7 +102,7 @@ def plan_toolbox(
     problems: list[DefinitionProblem],
     namespace: Mapping[str, object] | None = None,
 ) -> Toolbox | None:
-    """Return the toolbox of a method, and add a problem for each invalid tool.
+    """Create the toolbox (the tools and their limits) of a method, and add a problem for each invalid tool.
 
     Returns None if there are no tools. ``namespace`` contains local names that string annotations may use.
     """
@@ -134,7 +134,7 @@ def plan_toolbox(
 def make_toolbox(
     sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, object] | None = None
 ) -> Toolbox:
-    """Make a toolbox of functions, objects and tool providers.
+    """Create a toolbox from functions, objects with ``@tool`` methods, and tool providers.
 
     Raises ToolDefinitionError if a model cannot call one of the tools.
     """
@@ -147,7 +147,7 @@ def make_toolbox(
 def tool_problems(
     tool: Tool, parameter_names: Collection[str], *, is_async: bool, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each reason why a method cannot use a tool."""
+    """Yield a problem for each mistake that keeps a method from using a tool."""
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     missing = [name for name in tool.injected if name not in parameter_names]
@@ -178,16 +178,21 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 def _offer(tools: Iterable[Tool], capabilities: Capabilities) -> OfferedTools:
     profile = capabilities.profile if capabilities.strict_schema else None
-    offered = [_specify(tool.name, tool.description, tool.arguments, profile) for tool in tools]
-    parsers = {specification.name: parser for specification, parser in offered}
-    return OfferedTools(Tooling(tuple(specification for specification, _ in offered)), parsers)
+    specifications, parsers = [], {}
+    for tool in tools:
+        specification, parser = _specify(tool.name, tool.description, tool.arguments, profile)
+        if tool.metadata:
+            specification = replace(specification, metadata=tool.metadata)
+        specifications.append(specification)
+        parsers[tool.name] = parser
+    return OfferedTools(Tooling(tuple(specifications)), parsers)
 
 
 @lru_cache(maxsize=1024)  # the tools of providers are in a new toolbox in each call
 def _specify(
     name: str, description: str, arguments: TypeParser[dict[str, Any]], profile: str | None
 ) -> tuple[ToolSpecification, TypeParser[dict[str, Any]]]:
-    """Return the specification of a tool, strict if possible, and the parser of its arguments."""
+    """Return the description of a tool for the model, strict if possible, and a parser for the arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
         from output_parsers.strict import encode_parser  # not every model has a strict mode

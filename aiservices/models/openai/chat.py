@@ -91,6 +91,7 @@ def _tools(tooling: Tooling | None, *, is_openai: bool) -> JsonObject:
         return {}
     tools = [
         {
+            **tool.metadata,
             "type": "function",
             "function": {
                 "name": safe_name(tool.name),

@@ -91,6 +91,7 @@ def _text_format(response_format: ResponseFormat) -> JsonObject:
 def _tools(tooling: Tooling) -> JsonObject:
     tools = [
         {
+            **tool.metadata,
             "type": "function",
             "name": safe_name(tool.name),
             "description": tool.description,
@@ -191,7 +192,7 @@ def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
 
 
 def _is_commentary(item: JsonObject) -> bool:
-    """Return True if an item is a message that the model writes while it works.
+    """Return True if a message is only an intermediate comment of the model, and not its answer.
 
     Such a message is not part of the answer.
     """

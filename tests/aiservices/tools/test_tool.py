@@ -137,6 +137,21 @@ def test_the_arguments_of_the_decorator_override_the_function() -> None:
     )
 
 
+def test_the_metadata_of_a_tool_is_in_its_specification() -> None:
+    cached = {"cache_control": {"type": "ephemeral"}}
+
+    @tool(metadata=cached)
+    def weather(city: str) -> str:
+        return city
+
+    def news(city: str) -> str:
+        return city
+
+    offered = make_toolbox([weather, news], ToolLimits()).offered_to(Capabilities(tools=True))
+    assert offered is not None
+    assert [specification.metadata for specification in offered.tooling.tools] == [cached, {}]
+
+
 def test_a_decorated_function_is_the_same_function() -> None:
     def plain(city: str) -> str:
         return city

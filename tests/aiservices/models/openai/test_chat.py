@@ -31,7 +31,14 @@ from aiservices.models.messages import (
 )
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.openai.client import Endpoint
-from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
+from aiservices.models.requests import (
+    ChatOptions,
+    ChatRequest,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Tooling,
+    ToolSpecification,
+)
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")
@@ -607,3 +614,13 @@ def test_tests_cannot_reach_the_network() -> None:
     one, two = socket.socketpair()  # AF_UNIX
     one.close()
     two.close()
+
+
+def test_the_metadata_of_a_tool_is_added_to_its_fields(loopback: Loopback) -> None:
+    loopback.reply(answer("Hi"))
+    cached = {"cache_control": {"type": "ephemeral"}}
+    tool = ToolSpecification("f", "d", {"type": "object"}, metadata=cached)
+    with OpenAiChatModel("x", base_url=loopback.base_url, api_key="k") as model:
+        model.complete(ChatRequest.of("x", tooling=Tooling((tool,))))
+    function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
+    assert loopback.requests[0].json["tools"] == [{**cached, "type": "function", "function": function}]

@@ -187,6 +187,24 @@ def test_the_tool_choice_is_sent_only_if_it_is_not_auto(
     }
 
 
+def test_the_metadata_of_a_tool_is_added_to_its_fields(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    loopback.reply(response_reply(HI))
+    tool = ToolSpecification("f", "d", OBJECT, metadata={"defer_loading": True, "name": "never sent"})
+    model.complete(ChatRequest.of("x", tooling=Tooling((tool,))))
+    assert loopback.requests[0].json["tools"] == [
+        {
+            "defer_loading": True,
+            "type": "function",
+            "name": "f",
+            "description": "d",
+            "parameters": OBJECT,
+            "strict": False,
+        }
+    ]
+
+
 def test_json_mode_is_requested_as_a_json_object(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(response_reply(message("{}")))
     model.complete(ChatRequest.of("x", response_format=JsonObjectFormat()))
