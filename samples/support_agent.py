@@ -160,7 +160,8 @@ def main(model: ChatModel | str | None = None) -> None:
                 show(resume(support.write, state, dict.fromkeys(state.pending, True)))
             write(support, "ann", "Which lamp was it?")
             for customer in ("ann", "ben"):
-                print(f"stored for {customer}: {len(store.load(customer).messages)} messages")
+                stored = store.load(f"Support/{customer}")
+                print(f"stored for {customer}: {len(stored.messages)} messages")
 
 
 if __name__ == "__main__":

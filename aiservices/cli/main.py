@@ -238,6 +238,10 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 selects a free port.", min=0, max=65535)] = 8000,
     model: Model = None,
+    caller_argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A MemoryId that callers may choose. Repeatable."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Serve a service over HTTP.
@@ -246,10 +250,10 @@ def serve(
     fastapi.
     """
     with report_errors(debug=debug):
-        _serve(target, model, host, port)
+        _serve(target, model, host, port, caller_argument or [])
 
 
-def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
+def _serve(target_name: str, model: str | None, host: str, port: int, caller_arguments: list[str]) -> None:
     """Serve a service over HTTP, with a page for trying it, until the process is stopped."""
     # These packages are not part of the extra cli, so the error names the extra to install.
     for package in ("fastapi", "uvicorn"):
@@ -271,8 +275,8 @@ def _serve(target_name: str, model: str | None, host: str, port: int) -> None:
     from ..integrations.playground import mount
 
     interface = target.interface_of(service)
-    web_app = app(service, interface=interface)
-    mount(web_app, service, interface=interface)
+    web_app = app(service, interface=interface, caller_arguments=caller_arguments)
+    mount(web_app, service, interface=interface, caller_arguments=caller_arguments)
     if host in _LOOPBACK_HOSTS:
         # Prevent DNS rebinding: a web page could reach this server by a host name that resolves to loopback.
         web_app.add_middleware(TrustedHostMiddleware, allowed_hosts=_LOOPBACK_HOSTS)

@@ -24,7 +24,7 @@ Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class Interceptor(Protocol):
-    """A generator function that runs around a call: ``answer = yield from proceed(invocation)``.
+    """A function that wraps each call, like a middleware: ``answer = yield from proceed(invocation)``.
 
     Because it is a generator, it works in blocking, async and streaming calls. It may change the invocation
     before it proceeds, change or refuse the answer, proceed again, or not proceed at all. It does no input or
@@ -37,6 +37,9 @@ class Interceptor(Protocol):
     - ``position_name``: The kind of interceptor, so that ``create`` can refuse orders that give wrong
       results: "input guard", "memory", "memory as sent", "retrieval", "output guard", "answer check" or
       "retry".
+    - ``shared_by_callers``: True if a memory may be served over HTTP for methods without a MemoryId.
+    - ``add_service(name, owner, *, has_default_conversation)``: A method that is called for each service and
+      agent with the interceptor; it may refuse them with a DefinitionError.
     - ``async_parts``: The names of parts that must be awaited; ``create`` refuses them in blocking services.
     """
 
@@ -48,11 +51,23 @@ class Interceptor(Protocol):
 GLOBAL_INTERCEPTORS: list[Interceptor] = []
 
 
+MEMORY_POSITIONS = ("memory", "memory as sent")
+
+
 class Pipeline:
-    """The interceptors and listeners of one service. It holds no state of a call."""
+    """The interceptors (middleware) and listeners of one service.
+
+    It holds no state of a call.
+    """
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
+        # True if a method without a memory id continues a conversation that another caller began
+        self.remembers_callers = any(
+            getattr(one, "position_name", None) in MEMORY_POSITIONS
+            and not getattr(one, "shared_by_callers", False)
+            for one in interceptors
+        )
         self.blocks_streaming = any(getattr(one, "blocks_streaming", False) for one in interceptors)
         proceed: Proceed = _read_answer
         for interceptor in reversed(interceptors):
@@ -60,7 +75,7 @@ class Pipeline:
         self._proceed = proceed
 
     def flow(self, invocation: Invocation) -> Flow[Answer]:
-        """Return the generator of one call, which runs all interceptors and reports to the listeners.
+        """Return a generator that runs one call with all interceptors and listeners.
 
         The interceptors of the service are nested in their order, the first one outermost. The global ones
         are outside of them, the last one added outermost. An AiServiceError that the flow raises has all
@@ -87,7 +102,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
 
 
 def _read_answer(invocation: Invocation) -> Flow[Answer]:
-    """Run the tool loop and read the answer from its last reply. This runs inside all interceptors.
+    """Call the model and its tools until it answers, and parse the answer.
 
     Raises ServiceOutputError if the reply cannot be read.
     """
@@ -113,7 +128,7 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
 
 
 def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:
-    """Return the tool run whose result is the answer.
+    """Choose the executed tool call whose result is returned to the caller as the answer.
 
     It is the one that has the return type of the method; None is the answer only if all results are None.
     Raises ToolError if no result has the type, or if several different results have it.
@@ -141,12 +156,12 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
 
 
 def _value_of(run: ToolRun) -> Any:
-    """Return the result of a tool, or the value of its Result if it is a method of another service."""
+    """Return the value that a tool returned. If it is a Result of another service, return its ``value``."""
     return run.result.value if isinstance(run.result, Result) else run.result
 
 
 def _has_return_type(result: object, invocation: Invocation) -> bool:
-    """Return True if the result of a tool has the return type of the method."""
+    """Return True if a tool returned a value that fits the return type of the service method."""
     plan = invocation.plan
     parser = plan.output_format.parser
     if parser is None:  # the method returns the reply of the model itself
@@ -159,7 +174,7 @@ def _has_return_type(result: object, invocation: Invocation) -> bool:
 
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:
-    """Run a call and pass each of its events to the listeners, in order."""
+    """Run a call, and pass each of its events to all listeners in order."""
     yield from _notify_all(CallStarted(invocation), listeners)
 
     def perform(effect: Effect) -> Flow[Any]:

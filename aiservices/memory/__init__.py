@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..models.errors import MemoryBusyError, MemoryConflictError, MemoryIdError
 from .chat_memory import ChatMemory
-from .conversation_lock import MemoryBusyError
 from .history import Exchange
-from .stores import ChatMemoryStore, InMemoryChatMemoryStore, MemoryConflictError, StoredConversation
+from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
 from .stores.redis import RedisChatMemoryStore
 from .stores.sqlalchemy import SqlAlchemyChatMemoryStore
 from .stores.sqlite import SqliteChatMemoryStore
@@ -18,6 +18,7 @@ __all__ = [
     "InMemoryChatMemoryStore",
     "MemoryBusyError",
     "MemoryConflictError",
+    "MemoryIdError",
     "MessageWindow",
     "RedisChatMemoryStore",
     "SqlAlchemyChatMemoryStore",

@@ -13,9 +13,15 @@ from ..engine.effects import Flow, Run, Sleep
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import (
+    DefinitionError,
+    DefinitionProblem,
+    MemoryBusyError,
+    MemoryConflictError,
+    MemoryIdError,
+)
 from ..models.messages import Message, SystemMessage, UserMessage, message_to_dict
-from .conversation_lock import ConversationLocks, MemoryBusyError, Ticket, locks_of
+from .conversation_lock import ConversationLocks, Ticket, locks_of
 from .history import (
     Exchange,
     SentMessageRecorder,
@@ -30,13 +36,12 @@ from .stores import (
     RESUMED_PREFIX,
     ChatMemoryStore,
     InMemoryChatMemoryStore,
-    MemoryConflictError,
     StoredConversation,
 )
 from .windows import MessageWindow, Window, WindowView
 
 _DEFAULT_WINDOW = MessageWindow(40)
-_DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId
+_DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId, if there is no namespace
 _STATE_KEY = "memory.asked"  # part of stored states, so it must not change
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
 WhenBusy = Literal["wait", "refuse"]
@@ -53,7 +58,11 @@ class ChatMemory:
     """An interceptor that gives a service a memory: ``create(…, interceptors=[ChatMemory()])``.
 
     The parameter ``Annotated[str, MemoryId]`` of a method names the conversation; int and UUID are accepted
-    too. All methods without such a parameter share one conversation.
+    too. Without such a parameter, a service has one conversation, and an agent always has one. Services over
+    HTTP are refused then, because all callers would share it, unless ``shared_by_callers`` is set.
+
+    Each service and each agent has conversations of its own, under its name, even if several use one memory
+    or one store. With the same ``namespace`` they share them.
 
     An exchange is stored as a whole when its answer was accepted: the user message, the tool calls with
     their results, and the answer. A call that fails or is cancelled, and a stream that is not read to its
@@ -74,6 +83,11 @@ class ChatMemory:
             seconds of the call's budget limit the wait as well.
         store_as_sent: Store the user message as the model saw it, with retrieved text and format
             instructions, instead of as the user wrote it.
+        namespace: The name under which the conversations are stored, instead of the name of the service or
+            agent. The id of a conversation in the store is ``NAMESPACE/MEMORY_ID``; with "" it is the memory
+            id.
+        shared_by_callers: Serve methods without a MemoryId over HTTP, although all callers then share one
+            conversation and see what the others wrote.
         forget_evicted: Remove exchanges from the store that do not fit the window any more. By default the
             store keeps the whole history.
     """
@@ -87,6 +101,8 @@ class ChatMemory:
         timeout: float | None = 300.0,
         store_as_sent: bool = False,
         forget_evicted: bool = False,
+        namespace: str | None = None,
+        shared_by_callers: bool = False,
     ) -> None:
         if when_busy not in get_args(WhenBusy):
             problem = f"when_busy is {when_busy!r}; it must be one of wait, refuse"
@@ -100,17 +116,72 @@ class ChatMemory:
         self._as_sent = store_as_sent
         self.position_name = "memory as sent" if store_as_sent else "memory"
         self._forget_evicted = forget_evicted
+        self._namespace = namespace
+        self.shared_by_callers = shared_by_callers
+        self._owners: dict[str, str] = {}  # by the names of the services and agents that use this memory
 
-    def messages(self, conversation: str = _DEFAULT_CONVERSATION) -> tuple[Message, ...]:
-        """Return all stored messages of a conversation. Blocks if reading from the store blocks."""
-        return self.store.load(conversation).messages
+    def messages(self, memory_id: str | None = None, *, service: str | None = None) -> tuple[Message, ...]:
+        """Return all stored messages of a conversation. Blocks if reading from the store blocks.
 
-    def forget(self, conversation: str = _DEFAULT_CONVERSATION) -> None:
-        """Delete a conversation from the store. Blocks if writing to the store blocks."""
-        self.store.delete(conversation)
+        Args:
+            memory_id: The memory id; None for the conversation of methods without one.
+            service: The name of the service or agent, if several use this memory.
+        """
+        return self.store.load(self._stored_id(memory_id, service)).messages
+
+    def forget(self, memory_id: str | None = None, *, service: str | None = None) -> None:
+        """Delete a conversation from the store. Blocks if writing to the store blocks.
+
+        The arguments are those of ``messages``.
+        """
+        self.store.delete(self._stored_id(memory_id, service))
+
+    def add_service(self, name: str, owner: str, *, has_default_conversation: bool) -> None:
+        """Record that a service or an agent uses this memory. ``create`` and agents call this.
+
+        Args:
+            name: The name of the service or agent.
+            owner: The module and name of the interface, which tells services of the same name apart.
+            has_default_conversation: True if some calls have no memory id.
+
+        Raises:
+            DefinitionError: Another one of the same name uses this memory, so both would continue the same
+                conversation.
+        """
+        same_name = self._namespace is None and name in self._owners
+        if same_name and (has_default_conversation or self._owners[name] != owner):
+            problem = (
+                f"another service or agent named {name} uses the same ChatMemory, so each would continue "
+                f"the conversation of the other; if they should, pass ChatMemory(namespace={name!r}), "
+                "otherwise a ChatMemory with another namespace to each"
+            )
+            raise DefinitionError([DefinitionProblem(name, problem)])
+        self._owners[name] = owner
+
+    def _stored_id(self, memory_id: str | None, service: str | None) -> str:
+        """Return the id of a conversation in the store. Raises ValueError if it is not clear whose it is."""
+        if service is None and self._namespace is None:
+            if len(self._owners) != 1:
+                names = ", ".join(self._owners) or "none yet"
+                raise ValueError(
+                    "ChatMemory: pass service=, the name of the service or agent that has the conversation; "
+                    f"those that use this memory: {names}"
+                )
+            (service,) = self._owners
+        return self._id_in_namespace(memory_id, service or "")
+
+    def _id_in_namespace(self, memory_id: str | None, service: str) -> str:
+        namespace = service if self._namespace is None else self._namespace
+        if not namespace:
+            return _DEFAULT_CONVERSATION if memory_id is None else memory_id
+        # so that no agent named "A/b" has the conversation of the user b of the service A
+        prefix = namespace.replace("%", "%25").replace("/", "%2F")
+        return prefix if memory_id is None else f"{prefix}/{memory_id}"
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        ticket = self._locks.enqueue(_conversation_of(invocation))
+        service = invocation.plan.qualname.rpartition(".")[0]
+        self._owners.setdefault(service, service)
+        ticket = self._locks.enqueue(self._id_in_namespace(_memory_id_of(invocation), service))
         try:
             yield from self._wait(ticket, invocation)
             ticket.mark_held()
@@ -158,7 +229,7 @@ class ChatMemory:
         record = SystemMessage(f"resumed: {invocation.plan.qualname}")
         try:
             # a conversation of its own, so that every store writes it atomically
-            self.store.append(f"{RESUMED_PREFIX}{state_id}", 0, [record])
+            self.store.append(f"{RESUMED_PREFIX}{state_id}", [record], expected=0)
         except MemoryConflictError as error:
             raise AlreadyResumedError(invocation.plan.qualname, state_id) from error
 
@@ -166,7 +237,7 @@ class ChatMemory:
         self, conversation: str, stored: StoredConversation, invocation: Invocation
     ) -> Flow[_Recalled]:
         """Add the earlier messages that the window selects to the request of a call."""
-        append = partial(self.store.append, conversation, stored.version)
+        append = partial(self.store.append, conversation, expected=stored.version)
         if invocation.is_resumed:  # the past was added before the call waited for approval
             return _Recalled(invocation, append)
         messages = invocation.request.messages
@@ -186,24 +257,24 @@ class ChatMemory:
         new_past = (*start, *join_exchanges(view.exchanges))
 
         def rewrite(exchange: Exchange) -> int:
-            return self.store.replace(conversation, stored.version, (*new_past, *exchange))
+            return self.store.replace(conversation, (*new_past, *exchange), expected=stored.version)
 
         return _Recalled(recalled, rewrite)
 
 
-def _conversation_of(invocation: Invocation) -> str:
-    """Return the id of the conversation of a call. Raises TypeError or ValueError for an invalid id."""
+def _memory_id_of(invocation: Invocation) -> str | None:
+    """Return the memory id of a call; None if the method has none. Raises MemoryIdError for an invalid id."""
     memory_id: object = invocation.memory_id
     qualname = invocation.plan.qualname
     if memory_id is None and not invocation.plan.has_memory_id:
-        return _DEFAULT_CONVERSATION
+        return None
     if isinstance(memory_id, bool) or not isinstance(memory_id, (str, int, UUID)):
         kind = "None" if memory_id is None else type(memory_id).__name__
-        raise TypeError(f"{qualname}: the memory id is {kind}; it must be a str, an int or a UUID")
+        raise MemoryIdError(f"{qualname}: the memory id is {kind}; it must be a str, an int or a UUID")
     conversation = str(memory_id)
     if not conversation.strip():
         advice = "pass the id of a conversation, because all users with an empty id would share one"
-        raise ValueError(f"{qualname}: the memory id is {conversation!r}; {advice}")
+        raise MemoryIdError(f"{qualname}: the memory id is {conversation!r}; {advice}")
     return conversation
 
 

@@ -13,21 +13,9 @@ from contextvars import ContextVar
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from ..models.errors import AiServiceError
+from ..models.errors import MemoryBusyError
 
 T = TypeVar("T")
-
-
-class MemoryBusyError(AiServiceError):
-    """Another call uses the conversation, and this call cannot wait for it any longer.
-
-    Attributes:
-        conversation: The id of the conversation.
-    """
-
-    def __init__(self, conversation: str, reason: str) -> None:
-        super().__init__(f"the conversation {conversation!r} is busy: {reason}")
-        self.conversation = conversation
 
 
 class ConversationLocks:

@@ -8,6 +8,9 @@ AiServiceError
 │   └── ToolLimitError         the model exceeded ToolLimits
 ├── ApprovalRequiredError      a tool call waits for approval (defined in engine.approval)
 ├── AlreadyResumedError        a call that waited was resumed twice (defined in engine.approval)
+├── MemoryBusyError            another call uses the conversation
+├── MemoryConflictError        another process changed the conversation during the call
+├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer
 │   ├── TruncatedError         the answer reached a length limit
@@ -70,7 +73,7 @@ def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
 
 
 def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceError:
-    """Create an error without calling ``__init__``; pickle sets the attributes afterwards."""
+    """Recreate a pickled error without calling ``__init__``."""
     return cls.__new__(cls, *args)
 
 
@@ -91,7 +94,7 @@ class AttemptPurpose(Enum):
 
 
 class Attempt(NamedTuple):
-    """One request to a model and its outcome.
+    """One request to a model, and its reply or its error.
 
     Attributes:
         model: The name of the model.
@@ -131,7 +134,7 @@ class DefinitionProblem(NamedTuple):
 
 
 class DefinitionError(AiServiceError, ValueError, TypeError):
-    """The declaration of a service, a model or a setting is wrong.
+    """The declaration of a service, a model or a setting is wrong. Lists all problems.
 
     It is also a ValueError and a TypeError, so code that catches one of those for wrong arguments works.
 
@@ -199,6 +202,39 @@ class ToolError(AiServiceError):
 
 class ToolLimitError(ToolError):
     """The model called tools more often than ``ToolLimits`` allows."""
+
+
+class MemoryBusyError(AiServiceError):
+    """Another call uses the conversation, and this call cannot wait for it any longer.
+
+    Attributes:
+        conversation: The id of the conversation.
+    """
+
+    def __init__(self, conversation: str, reason: str) -> None:
+        super().__init__(f"the conversation {conversation!r} is busy: {reason}")
+        self.conversation = conversation
+
+
+class MemoryConflictError(AiServiceError):
+    """Another process wrote to the conversation during this call, so the exchange of this call is not stored.
+
+    The last of the ``attempts`` has the answer, if the call got one.
+
+    Attributes:
+        conversation: The id of the conversation.
+    """
+
+    def __init__(self, conversation: str) -> None:
+        super().__init__(
+            f"another process changed the conversation {conversation!r} during this call; "
+            "the exchange of this call was not stored; make the call again"
+        )
+        self.conversation = conversation
+
+
+class MemoryIdError(AiServiceError, ValueError, TypeError):
+    """The memory id of a call does not name a conversation: it is empty, or it has another type."""
 
 
 class FinishError(AiServiceError):

@@ -1,4 +1,4 @@
-"""Implement the methods of a service: start calls, return their values, and resume suspended calls."""
+"""Implement the methods of a service: start calls, return their values, and continue suspended calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from ..engine.approval import SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
-from ..engine.pipeline import Interceptor, Listener, Pipeline
+from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
 from ..engine.plan import Invocation
 from ..engine.results import Answer, Result
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
@@ -33,7 +33,7 @@ def resume(
     /,
     **tool_context: object,
 ) -> R:
-    """Continue a call that waits for approval, and return what ``method`` returns.
+    """Continue a call that was suspended until its tool calls were approved, and return its value.
 
     The budget starts over, and models are asked from the first one on.
 
@@ -46,8 +46,10 @@ def resume(
             the state, except MemoryId and UserName.
 
     Raises:
-        ValueError: The state is that of another method, a pending call is not decided, or the service does
-            not use the model that wrote the calls.
+        ValueError: The state is that of another method, is damaged or has expired; approvals is not one
+            decision for each pending call; or the service does not use the model that wrote the calls.
+        AlreadyResumedError: The state was resumed before. Only a service with a ChatMemory knows it. Without
+            one, the same state runs the approved tools again.
     """
     service_method = service_method_of(method)
     plan = service_method.plan
@@ -67,21 +69,23 @@ def resume(
 
 
 class ServiceMethod(NamedTuple):
-    """A method of a service: its plan, its budget, and the function that starts a call.
+    """A method that ``create`` implemented: its settings, its limits, and the function that starts a call.
 
     Attributes:
         plan: The plan of the method.
         budget: The limits of each call.
         start: Runs an invocation and returns what the method returns.
+        mixes_callers: True if all callers share one conversation: there is a memory, but no memory id.
     """
 
     plan: MethodPlan
     budget: Budget
     start: Callable[[Invocation], Any]
+    mixes_callers: bool
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the plan, budget and start function of a service method.
+    """Return the data that ``create`` attached to a method. Raises TypeError for other objects.
 
     Raises TypeError for other objects.
     """
@@ -92,7 +96,7 @@ def service_method_of(method: object) -> ServiceMethod:
 
 
 def plan_of(method: object) -> MethodPlan:
-    """Return the plan of a service method. Raise TypeError for other objects."""
+    """Return the settings of a method that ``create`` implemented. Raises TypeError for other objects."""
     return service_method_of(method).plan
 
 
@@ -102,7 +106,7 @@ def is_service_method(method: object) -> bool:
 
 
 def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget) -> type[Any]:
-    """Return a subclass of an interface whose planned methods call a model.
+    """Return a subclass of an interface in which the methods without a body call a model.
 
     Each planned method replaces the method without a body of the same name. All share one pipeline and the
     limits of each call.
@@ -120,7 +124,7 @@ def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, bu
 
 
 def _init_without_arguments(self: object) -> None:
-    """Do nothing. Replaces the ``__init__`` of Protocol, which can refuse to make objects."""
+    """Do nothing. This replaces the ``__init__`` of Protocol classes, which can raise an error."""
 
 
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
@@ -137,12 +141,13 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
     method.__isabstractmethod__ = False  # ``wraps`` copied True from an abstract method
     if plan.returns.shape is ReturnShape.TEXT_STREAM:
         setattr(method, YIELDS_TEXT, True)
-    setattr(method, _METHOD, ServiceMethod(plan, budget, start))
+    mixes_callers = pipeline.remembers_callers and not plan.call.has_memory_id
+    setattr(method, _METHOD, ServiceMethod(plan, budget, start, mixes_callers))
     return method
 
 
 def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
-    """Return a function that runs an invocation and returns the value in the shape of the method."""
+    """Return a function that runs a call and returns its value as declared, for example as a stream."""
     flow = pipeline.flow
     match plan.returns.shape, plan.returns.is_async:
         case ReturnShape.VALUE, False:
@@ -177,7 +182,7 @@ def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
 def start_stream(
     pipeline: Pipeline, invocation: Invocation, *, is_async: bool
 ) -> Stream[Any] | AsyncStream[Any]:
-    """Return a Stream or an AsyncStream for a call. No request is sent before the stream is read."""
+    """Return a Stream or an AsyncStream for a call. The request is sent when the stream is first read."""
     flow = streaming_flow(pipeline, invocation)
 
     def make_result(answer: Answer) -> Result[Any]:
@@ -187,7 +192,7 @@ def start_stream(
 
 
 def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
-    """Run a call and emit its answer as the last event, because a stream only receives events.
+    """Run a call so that the answer is its last event, for use in streams.
 
     If an interceptor may change or refuse the answer, the stream yields nothing before it has decided.
     """
@@ -217,11 +222,15 @@ _WRONG_ORDERS = {
 def interceptor_order_problems(
     location: str, interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each pair of interceptors that gives wrong results in this order.
+    """Yield a problem for each pair of interceptors (middleware) that would not work in this order.
 
     ``interceptors`` are in their order of nesting, outermost first.
     """
     positions = [getattr(one, "position_name", None) for one in interceptors]
+    memories = sum(position in MEMORY_POSITIONS for position in positions)
+    if memories > 1:
+        message = f"{memories} interceptors are memories, so the conversation would be sent {memories} times"
+        yield DefinitionProblem(location, f"{message}; pass one of them")
     for inner_index, inner in enumerate(positions):
         if inner == "input guard" and "retrieval" in positions[:inner_index]:
             continue  # it guards what was retrieved
@@ -235,13 +244,26 @@ def interceptor_order_problems(
                 yield DefinitionProblem(location, message)
 
 
+def add_service_to_interceptors(
+    name: str, owner: str, interceptors: Iterable[Interceptor], *, has_default_conversation: bool
+) -> None:
+    """Call ``add_service`` of each interceptor that has it, so that it knows which services use it.
+
+    Raises DefinitionError if one of them cannot be shared with another service.
+    """
+    for interceptor in interceptors:
+        add_service = getattr(interceptor, "add_service", None)
+        if add_service is not None:
+            add_service(name, owner, has_default_conversation=has_default_conversation)
+
+
 def async_in_blocking_problems(
     location: str,
     plans: Mapping[str, MethodPlan],
     interceptors: Iterable[Interceptor],
     listeners: Iterable[Listener],
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each async interceptor part or listener of a service with blocking methods."""
+    """Yield a problem for each async interceptor or listener if the service has blocking methods."""
     blocking = ", ".join(name for name, plan in plans.items() if not plan.returns.is_async)
     if not blocking:
         return
@@ -253,7 +275,7 @@ def async_in_blocking_problems(
 
 
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each async function in a setting whose functions are never awaited."""
+    """Yield a problem for each function of a setting that is async although it is never awaited."""
     for name, function in functions.items():
         if is_async(function):
             message = f"{name} is an async function, and nothing awaits it; make it a plain function"

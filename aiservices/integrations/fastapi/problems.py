@@ -24,6 +24,9 @@ from ...models.errors import (
     BudgetExceededError,
     ContentFilterError,
     InvalidReplyError,
+    MemoryBusyError,
+    MemoryConflictError,
+    MemoryIdError,
     ModelConnectionError,
     ModelError,
     ModelNotFoundError,
@@ -135,6 +138,11 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ApprovalRequiredError: ProblemKind(
         "approval-required", 409, "A tool has to be approved where the service runs"
     ),
+    MemoryBusyError: ProblemKind("memory-busy", 503, "Another call uses the conversation"),
+    MemoryConflictError: ProblemKind(
+        "memory-conflict", 409, "The conversation was changed during the call, which was not stored"
+    ),
+    MemoryIdError: ProblemKind("memory-id", 422, "The memory id does not name a conversation"),
     BudgetExceededError: ProblemKind("budget", 503, "The budget of the call is spent"),
     RateLimitError: ProblemKind("rate-limit", 429, "The model takes no more requests for now"),
     ModelTimeoutError: ProblemKind("timeout", 504, "The model did not answer in time"),
@@ -175,8 +183,10 @@ def problem_of(error: Exception, qualname: str) -> Problem:
         status=kind.status,
         detail=detail,
         method=qualname,
-        retryable=kind.status == 503 if model_error is None else model_error.retryable,
-        retry_after=_retry_after(model_error),
+        retryable=kind.status == 503 or isinstance(error, MemoryConflictError)
+        if model_error is None
+        else model_error.retryable,
+        retry_after=1.0 if isinstance(error, MemoryBusyError) else _retry_after(model_error),
         attempts=attempts,
         limit=error.limit if isinstance(error, BudgetExceededError) else None,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -25,9 +25,11 @@ from starlette.types import Receive, Scope, Send
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
+from ...interface.parameters import Role
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import ChatReply
 from ...service.compile import ReturnShape
+from ...service.methods import is_service_method, service_method_of
 from .codec import write_result
 from .contract import Argument, Contract, Method, contract_of
 from .openapi import (
@@ -96,6 +98,7 @@ def router(
     prefix: str = "",
     paths: Mapping[str, str] | None = None,
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
+    caller_arguments: Collection[str] = (),
     parsers: Sequence[ParserFactory] = (),
     threads: int = DEFAULT_THREADS,
     **settings: object,
@@ -109,6 +112,8 @@ def router(
         paths: Other paths for some methods, by method name: ``{"is_positive": "/boolean"}``.
         server_arguments: FastAPI dependencies for parameters that callers must not pass, by parameter name.
             For example the user who is logged in.
+        caller_arguments: The MemoryId parameters that callers may pass. Each caller can then continue every
+            conversation, so a MemoryId needs a dependency in server_arguments otherwise.
         parsers: The parser factories that were passed to ``create``.
         threads: How many blocking methods of this router run at the same time.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
@@ -119,7 +124,7 @@ def router(
     """
     provider = service if isinstance(service, Provider) else Provider(service)
     contract = contract_of_provider(provider, interface, parsers, server_arguments or {})
-    _check_names([contract], paths or {}, server_arguments or {})
+    _check_settings([(contract, provider)], paths or {}, server_arguments or {}, caller_arguments)
     return _routes(
         contract, provider, paths or {}, server_arguments or {}, threads, {"prefix": prefix, **settings}
     )
@@ -131,6 +136,7 @@ def app(
     interface: object = None,
     paths: Mapping[str, str] | None = None,
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
+    caller_arguments: Collection[str] = (),
     parsers: Sequence[ParserFactory] = (),
     threads: int = DEFAULT_THREADS,
     **settings: Any,
@@ -152,7 +158,8 @@ def app(
     contracts = [
         contract_of_provider(provider, interface, parsers, server_arguments) for provider in providers
     ]
-    _check_names(contracts, paths, server_arguments)
+    served = list(zip(contracts, providers, strict=True))
+    _check_settings(served, paths, server_arguments, caller_arguments)
     title = ", ".join(contract.name for contract in contracts)
     # Input and output schemas are equal here. Separate ones would double each component of the document.
     application = FastAPI(**{"title": title, "separate_input_output_schemas": False, **settings})
@@ -182,10 +189,53 @@ def contract_of_provider(
     )
 
 
-def _check_names(
-    contracts: Sequence[Contract], paths: Mapping[str, str], server_arguments: Mapping[str, object]
+def memory_problems(
+    contracts: Sequence[tuple[Contract, Provider[object]]], caller_arguments: Collection[str]
+) -> list[DefinitionProblem]:
+    """Return a problem for each method whose callers could read the conversations of others."""
+    problems = []
+    memory_ids = set()
+    for contract, provider in contracts:
+        for method in contract.methods.values():
+            names = [argument.name for argument in method.arguments if argument.role is Role.MEMORY_ID]
+            memory_ids.update(names)
+            problems += [
+                DefinitionProblem(
+                    method.qualname,
+                    f"callers could pass any memory id as {name}, and so continue the conversations of "
+                    f"others; name a dependency for it in server_arguments, or list {name!r} in "
+                    "caller_arguments if callers may choose it",
+                )
+                for name in names
+                if name not in caller_arguments
+            ]
+            function = getattr(provider.service, method.name, None)
+            if is_service_method(function) and service_method_of(function).mixes_callers:
+                message = (
+                    "all callers would share one conversation, because the service has a memory and the "
+                    "method has no MemoryId; add a parameter with MemoryId, or pass "
+                    "ChatMemory(shared_by_callers=True)"
+                )
+                problems.append(DefinitionProblem(method.qualname, message))
+    services = ", ".join(contract.name for contract, _ in contracts)
+    problems += [
+        DefinitionProblem(
+            services, f"caller_arguments names {name}, which is not a MemoryId that callers pass"
+        )
+        for name in caller_arguments
+        if name not in memory_ids
+    ]
+    return problems
+
+
+def _check_settings(
+    served: Sequence[tuple[Contract, Provider[object]]],
+    paths: Mapping[str, str],
+    server_arguments: Mapping[str, object],
+    caller_arguments: Collection[str],
 ) -> None:
-    """Raise DefinitionError for parameters without a value and for unknown names in the settings."""
+    """Raise DefinitionError for parameters without a value, open memories, and unknown names in settings."""
+    contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.
     methods = [method for contract in contracts for method in contract.methods.values()]
     parameters = {name for method in methods for name in method.server_parameters}
@@ -210,6 +260,7 @@ def _check_names(
         for name in paths
         if name not in names
     ]
+    problems += memory_problems(served, caller_arguments)
     if problems:
         raise DefinitionError(problems)
 

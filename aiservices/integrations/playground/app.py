@@ -8,7 +8,7 @@ would send to the model.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
@@ -30,7 +30,7 @@ from output_parsers.result.reading import Coercion, strict_equal
 from ...engine.plan import Invocation
 from ...engine.results import Result
 from ...engine.streams import Completed
-from ...models.errors import Attempt, usage_of
+from ...models.errors import Attempt, DefinitionError, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
 from ...service.compile import ReturnShape
@@ -47,7 +47,14 @@ from ..fastapi.responses import (
     json_response,
     log_problem,
 )
-from ..fastapi.server import DEFAULT_THREADS, Endpoints, Provider, ServiceRoute, contract_of_provider
+from ..fastapi.server import (
+    DEFAULT_THREADS,
+    Endpoints,
+    Provider,
+    ServiceRoute,
+    contract_of_provider,
+    memory_problems,
+)
 from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
 _STATIC = files("aiservices.integrations.playground") / "static"
@@ -100,6 +107,7 @@ def mount(
     path: str = "/",
     interface: object = None,
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
+    caller_arguments: Collection[str] = (),
     parsers: Sequence[ParserFactory] = (),
     dependencies: Sequence[Any] = (),
 ) -> None:
@@ -113,11 +121,13 @@ def mount(
         path: The URL path of the page.
         interface: The Protocol or ABC, if the services are other kinds of objects.
         server_arguments: Those of the router. Without them a visitor of the page chooses these values.
+        caller_arguments: Those of the router.
         parsers: The parser factories that were passed to ``create``.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
     The page is meant for the developers of a service: it shows prompts and replies, and each call costs
-    money. It loads nothing from other hosts. Raises DefinitionError for problems of the interface, and
+    money. It loads nothing from other hosts. Raises DefinitionError for problems of the interface and
+    of the memory, as for the router, and
     ValueError if the application already has a page at ``path``.
     """
     # The page refers to its files by relative URLs, which need the slash at the end.
@@ -134,6 +144,9 @@ def mount(
         )
     server_arguments = dict(server_arguments or {})
     page_services = _page_services(services, interface, server_arguments, parsers)
+    problems = memory_problems([(one.contract, one.provider) for one in page_services], caller_arguments)
+    if problems:
+        raise DefinitionError(problems)
     router = APIRouter(route_class=ServiceRoute)
     thread_limiter = anyio.CapacityLimiter(DEFAULT_THREADS)
     for service in page_services:
@@ -300,9 +313,9 @@ class PlaygroundRun:
         if self._service_method is None:
             return self._function(*self._args, **self._kwargs)
         # Start the invocation here instead of calling the function: account_json needs it for the details.
-        plan, budget, begin = self._service_method
-        self._invocation = plan.invocation(self._args, self._kwargs, budget)
-        return begin(self._invocation)
+        method = self._service_method
+        self._invocation = method.plan.invocation(self._args, self._kwargs, method.budget)
+        return method.start(self._invocation)
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
         """Store the outcome of the call and return its value as JSON text.

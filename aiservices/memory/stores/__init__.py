@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ...models.errors import AiServiceError
+from ...models.errors import MemoryConflictError
 from ...models.messages import Message, message_from_dict
 
 # Starts the ids of the conversations in which ChatMemory records which suspended calls were resumed.
@@ -32,33 +32,17 @@ class ChatMemoryStore(Protocol):
     """A store of conversations by their ids. Its methods must be safe to call from several threads.
 
     ``append`` and ``replace`` write all of the messages or none of them and return the new version. They
-    write nothing and raise MemoryConflictError if the version of the conversation is not ``expected``.
+    write nothing and raise MemoryConflictError if the version of the conversation is not ``expected``, the
+    version that ``load`` returned. It is passed by name.
 
     Async calls run the methods in a thread, because they may block. A store that never waits for input or
     output sets the attribute ``blocks`` to False and is called in the event loop.
     """
 
     def load(self, conversation: str, /) -> StoredConversation: ...
-    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int: ...
-    def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int: ...
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int: ...
+    def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int: ...
     def delete(self, conversation: str, /) -> None: ...
-
-
-class MemoryConflictError(AiServiceError):
-    """Another process wrote to the conversation during this call, so the exchange of this call is not stored.
-
-    The last of the ``attempts`` has the answer, if the call got one.
-
-    Attributes:
-        conversation: The id of the conversation.
-    """
-
-    def __init__(self, conversation: str) -> None:
-        super().__init__(
-            f"another process changed the conversation {conversation!r} during this call; "
-            "the exchange of this call was not stored; make the call again"
-        )
-        self.conversation = conversation
 
 
 def new_version() -> int:
@@ -67,6 +51,13 @@ def new_version() -> int:
     A random number differs from the one of a conversation that was deleted and created again.
     """
     return secrets.randbits(52) + 1
+
+
+def check_version(expected: object) -> None:
+    """Raise TypeError if the expected version of a conversation is not an int."""
+    # without this, another object would look like a conflict with another writer
+    if not isinstance(expected, int) or isinstance(expected, bool):
+        raise TypeError(f"expected is {expected!r}; it must be the version of the conversation, an int")
 
 
 def stored_message(data: object, conversation: str) -> Message:
@@ -94,12 +85,14 @@ class InMemoryChatMemoryStore:
     def load(self, conversation: str, /) -> StoredConversation:
         return self._conversations.get(conversation, _EMPTY)
 
-    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         with self._lock:
             stored = self._checked(conversation, expected)
             return self._write(conversation, (*stored.messages, *messages))
 
-    def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         with self._lock:
             self._checked(conversation, expected)
             return self._write(conversation, tuple(messages))

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from ...models.errors import MemoryConflictError
 from ...models.messages import Message, message_to_dict
-from . import MemoryConflictError, StoredConversation, new_version, stored_message
+from . import StoredConversation, check_version, new_version, stored_message
 
 # The first element of the list is the version. So one key holds the whole conversation: a Redis cluster
 # stores it on one node, and it expires as a whole.
@@ -48,10 +49,12 @@ class RedisChatMemoryStore:
         messages = tuple(stored_message(json.loads(row), conversation) for row in rows)
         return StoredConversation(messages, int(version))
 
-    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         return self._write("append", conversation, expected, messages)
 
-    def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         return self._write("replace", conversation, expected, messages)
 
     def delete(self, conversation: str, /) -> None:

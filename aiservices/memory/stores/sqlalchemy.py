@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...models.errors import MemoryConflictError
 from ...models.messages import Message, message_to_dict
-from . import MemoryConflictError, StoredConversation, new_version, stored_message
+from . import StoredConversation, check_version, new_version, stored_message
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Delete, Engine, MetaData, Select, Table, Update
@@ -48,13 +49,15 @@ class SqlAlchemyChatMemoryStore:
                 tuple(stored_message(json.loads(row), conversation) for row in rows), version
             )
 
-    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         with self._engine.begin() as connection:
             version = self._claim(connection, conversation, expected)
             self._insert(connection, conversation, messages)
         return version
 
-    def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         with self._engine.begin() as connection:
             version = self._claim(connection, conversation, expected)
             connection.execute(_in_conversation(self._messages.delete(), self._messages, conversation))

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...models.errors import MemoryConflictError
 from ...models.messages import Message, message_to_dict
-from . import RESUMED_PREFIX, MemoryConflictError, StoredConversation, stored_message
+from . import RESUMED_PREFIX, StoredConversation, check_version, stored_message
 
 # AUTOINCREMENT never reuses a number, not even after rows were deleted. So the last number of a conversation
 # serves as its version.
@@ -56,12 +57,14 @@ class SqliteChatMemoryStore:
         messages = tuple(stored_message(json.loads(message), conversation) for _, message in rows)
         return StoredConversation(messages, rows[-1][0] if rows else 0)
 
-    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         with self._writing() as connection:
             _check(connection, conversation, expected)
             return _insert(connection, conversation, messages)
 
-    def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+    def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        check_version(expected)
         with self._writing() as connection:
             _check(connection, conversation, expected)
             connection.execute(_DELETE, (conversation,))

@@ -334,6 +334,39 @@ def test_a_memory_stores_the_text_of_a_reply() -> None:
     )
 
 
+def test_agents_with_one_memory_have_conversations_of_their_own() -> None:
+    model, memory = ScriptedChatModel(["a", "b", "c"]), ChatMemory()
+    first = ReActAgent("A", "I am A.", model, memory=memory)
+    first.reply("secret of A")
+    ReActAgent("B", "I am B.", model, memory=memory).reply("hello")
+    first.reply("again")
+    assert [[message.text for message in request.messages] for request in model.requests] == [
+        ["I am A.", "secret of A"],
+        ["I am B.", "hello"],
+        ["I am A.", "secret of A", "a", "again"],
+    ]
+
+
+def test_two_agents_of_one_name_need_a_namespace_for_one_memory() -> None:
+    memory = ChatMemory()
+    ReActAgent("A", "", ScriptedChatModel([]), memory=memory)
+    with pytest.raises(DefinitionError) as caught:
+        ReActAgent("A", "", ScriptedChatModel([]), memory=memory)
+    assert str(caught.value) == (
+        "A: another service or agent named A uses the same ChatMemory, so each would continue the "
+        "conversation of the other; if they should, pass ChatMemory(namespace='A'), otherwise a ChatMemory with another "
+        "namespace to each"
+    )
+
+
+def test_an_agent_with_two_memories_is_refused() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ReActAgent("A", "", ScriptedChatModel([]), memory=ChatMemory(), interceptors=[ChatMemory()])
+    assert str(caught.value) == (
+        "A.reply: 2 interceptors are memories, so the conversation would be sent 2 times; pass one of them"
+    )
+
+
 def test_a_memory_stores_several_input_messages_as_one() -> None:
     cat = Image.from_url("https://example.org/cat.png")
     friday, model = agent("Tea and coffee.", "Yes.", memory=ChatMemory())

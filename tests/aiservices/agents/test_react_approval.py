@@ -225,7 +225,7 @@ def test_a_hook_can_change_the_result_of_an_approved_call() -> None:
 
 
 def test_a_memory_stores_a_resumed_reply() -> None:
-    memory = ChatMemory()
+    memory = ChatMemory(namespace="Friday")  # of two agents
     state = paused(lambda: agent(LOOK, PAY, memory=memory).reply("It is broken.", Paid)).state
     assert memory.messages() == ()
     state = SuspendedCall.from_json(state.to_json())

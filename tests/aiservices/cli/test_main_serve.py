@@ -85,3 +85,12 @@ def test_a_wrong_definition_is_reported_before_the_server_starts(run: CommandRun
     code, out, err = run("serve", "shop:Wrong", "-m", "fake")
     assert (code, out) == (2, "")
     assert err.startswith("error: 2 problems:\n  - Wrong.sell: the prompt uses {{whta}}")
+
+
+def test_a_memory_id_that_callers_may_choose_must_be_named(run: CommandRun, shop: Path) -> None:
+    till = "Shop.sell: callers cannot pass the parameter till; name a dependency for it in server_arguments"
+    code, out, err = run("serve", "shop:Shop", "-m", "fake")
+    assert (code, out) == (2, "")
+    assert "Shop.ask: callers could pass any memory id as customer" in err
+    _, _, err = run("serve", "shop:Shop", "-m", "fake", "--caller-argument", "customer")
+    assert err == f"error: {till}\n"

@@ -44,8 +44,8 @@ def reply(request: ChatRequest) -> ChatReply:
 class Fragile(SqliteChatMemoryStore):
     """A store whose process is killed during a write, after a part of the messages was written."""
 
-    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
-        return super().append(conversation, expected, Deadly(messages))
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        return super().append(conversation, Deadly(messages), expected=expected)
 
 
 class Deadly(list[Message]):

@@ -74,7 +74,7 @@ def test_each_conversation_stores_its_own_messages() -> None:
 def test_methods_without_a_memory_id_share_one_conversation() -> None:
     memory = ChatMemory()
     create(Single, ScriptedChatModel(["1"]), interceptors=[memory]).chat("x")
-    assert memory.messages() == memory.messages("default") == (UserMessage("x"), AiMessage("1"))
+    assert memory.messages() == memory.store.load("Single").messages == (UserMessage("x"), AiMessage("1"))
 
 
 def test_a_conversation_can_be_forgotten_without_naming_it() -> None:
@@ -140,7 +140,7 @@ def test_the_system_message_of_the_method_comes_first_and_is_not_stored() -> Non
 def test_a_stored_system_message_is_sent_if_the_method_has_none(own: str | None, sent: str) -> None:
     store = InMemoryChatMemoryStore()
     before = (SystemMessage("old"), UserMessage("x"), SystemMessage("new"), AiMessage("1"))
-    store.append("default", 0, before)
+    store.append("Single", before, expected=0)
     model = ScriptedChatModel(["2"])
     create(Single, model, interceptors=[ChatMemory(store=store)], system_message=own).chat("y")
     expected = (SystemMessage(sent), UserMessage("x"), AiMessage("1"), UserMessage("y"))
@@ -235,7 +235,7 @@ FAILED: list[tuple[Any, type[AiServiceError], list[Any]]] = [
 
 @pytest.mark.parametrize(("reply", "kind", "inner"), FAILED)
 def test_a_failed_call_stores_nothing(reply: Any, kind: type[AiServiceError], inner: list[Any]) -> None:
-    memory = ChatMemory()
+    memory = ChatMemory(namespace="Counter")  # of both services
     model = ScriptedChatModel(['{"value": 1}', reply, '{"value": 2}'])
     counter = create(Counter, model, interceptors=[memory], retry=None)
     counter.count("x")
@@ -294,7 +294,7 @@ def test_forget_evicted_removes_exchanges_outside_the_window() -> None:
 
 def test_a_stored_system_message_stays_when_exchanges_are_forgotten() -> None:
     memory = ChatMemory(MessageWindow(4), forget_evicted=True)
-    memory.store.append("default", 0, (SystemMessage("s"), UserMessage("w"), AiMessage("0")))
+    memory.store.append("Single", (SystemMessage("s"), UserMessage("w"), AiMessage("0")), expected=0)
     chat = create(Single, ScriptedChatModel(["1", "2"]), interceptors=[memory])
     chat.chat("x")
     chat.chat("y")
@@ -305,3 +305,87 @@ def test_an_unknown_when_busy_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         ChatMemory(when_busy="maybe")  # type: ignore[arg-type]
     assert str(caught.value) == "ChatMemory: when_busy is 'maybe'; it must be one of wait, refuse"
+
+
+# whose conversation
+
+
+class Sales(Protocol):
+    def chat(self, id: Annotated[str, MemoryId], text: str) -> str: ...
+
+
+class Agent(Protocol):
+    def chat(self, text: str) -> str: ...
+
+
+@pytest.mark.parametrize("shared_store", [True, False])
+def test_services_with_one_memory_or_store_have_conversations_of_their_own(shared_store: bool) -> None:
+    model, store = ScriptedChatModel(["1", "2", "3", "4"]), InMemoryChatMemoryStore()
+    first = ChatMemory(store=store)
+    second = ChatMemory(store=store) if shared_store else first
+    create(Chat, model, interceptors=[first]).chat("ann", "secret of Chat")
+    create(Sales, model, interceptors=[second]).chat("ann", "hello")
+    create(Single, model, interceptors=[first]).chat("secret of Single")
+    create(Agent, model, interceptors=[second]).chat("hello")
+    assert [len(request.messages) for request in model.requests] == [1, 1, 1, 1]
+    assert store.conversations() == ("Chat/ann", "Sales/ann", "Single", "Agent")
+
+
+def test_services_with_one_namespace_share_conversations() -> None:
+    model, memory = ScriptedChatModel(["1", "2"]), ChatMemory(namespace="shop")
+    create(Chat, model, interceptors=[memory]).chat("ann", "x")
+    create(Sales, model, interceptors=[memory]).chat("ann", "y")
+    assert [message.text for message in memory.messages("ann")] == ["x", "1", "y", "2"]
+    assert memory.store.load("shop/ann").messages == memory.messages("ann")
+
+
+def test_an_empty_namespace_stores_the_memory_id_as_it_is() -> None:
+    store = InMemoryChatMemoryStore()
+    model, memory = ScriptedChatModel(["1", "2"]), ChatMemory(store=store, namespace="")
+    create(Chat, model, interceptors=[memory]).chat("ann", "x")
+    create(Single, model, interceptors=[memory]).chat("x")
+    assert store.conversations() == ("ann", "default")
+
+
+def test_a_name_with_a_slash_does_not_lead_to_a_conversation_of_another_name() -> None:
+    store = InMemoryChatMemoryStore()
+    create(Chat, ScriptedChatModel(["1"]), interceptors=[ChatMemory(store=store)]).chat("ann", "x")
+    other = ChatMemory(store=store, namespace="Chat/ann")
+    create(Single, ScriptedChatModel(["1"]), interceptors=[other]).chat("x")
+    assert store.conversations() == ("Chat/ann", "Chat%2Fann")
+
+
+def test_two_services_of_one_name_need_a_namespace_for_one_memory() -> None:
+    memory = ChatMemory()
+    create(Single, ScriptedChatModel([]), interceptors=[memory])
+    with pytest.raises(DefinitionError) as caught:
+        create(Single, ScriptedChatModel([]), interceptors=[memory])
+    assert str(caught.value) == (
+        "Single: another service or agent named Single uses the same ChatMemory, so each would continue the "
+        "conversation of the other; if they should, pass ChatMemory(namespace='Single'), otherwise a "
+        "ChatMemory with another namespace to each"
+    )
+
+
+def test_a_service_may_be_created_again_if_all_its_methods_have_a_memory_id() -> None:
+    memory, model = ChatMemory(), ScriptedChatModel(["1", "2"])
+    for text in ("x", "y"):
+        create(Chat, model, interceptors=[memory]).chat("ann", text)
+    assert [message.text for message in memory.messages("ann")] == ["x", "1", "y", "2"]
+
+
+def test_messages_of_a_memory_with_several_services_need_the_service() -> None:
+    memory, model = ChatMemory(), ScriptedChatModel(["1", "2"])
+    create(Chat, model, interceptors=[memory]).chat("ann", "x")
+    create(Sales, model, interceptors=[memory]).chat("ann", "y")
+    with pytest.raises(ValueError, match="service=") as caught:
+        memory.messages("ann")
+    assert str(caught.value) == (
+        "ChatMemory: pass service=, the name of the service or agent that has the conversation; "
+        "those that use this memory: Chat, Sales"
+    )
+    memory.forget("ann", service="Chat")
+    assert [memory.messages("ann", service=name) for name in ("Chat", "Sales")] == [
+        (),
+        (UserMessage("y"), AiMessage("2")),
+    ]

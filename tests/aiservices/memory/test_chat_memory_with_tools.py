@@ -137,8 +137,8 @@ def test_a_tool_that_calls_into_its_own_conversation_gets_an_error_and_does_not_
     chat: Any = create(Chat, model, tools=[weather], interceptors=[memory])
     assert chat.chat("a", "x") == "it rains"
     assert told == [
-        "the conversation 'a' is busy: this call is made inside another call of the same conversation and "
-        "would wait for itself"
+        "the conversation 'Chat/a' is busy: this call is made inside another call of the same conversation "
+        "and would wait for itself"
     ]
     assert memory.messages("a") == EXCHANGE
 

@@ -157,8 +157,8 @@ def test_a_second_call_is_refused_if_when_busy_is_refuse() -> None:
         with pytest.raises(MemoryBusyError) as caught:
             await chat.achat("a", "y")
         assert (str(caught.value), caught.value.conversation, caught.value.attempts) == (
-            "the conversation 'a' is busy: another call uses it; make this call later",
-            "a",
+            "the conversation 'Chat/a' is busy: another call uses it; make this call later",
+            "Chat/a",
             (),
         )
         model.hold.set()
@@ -198,7 +198,7 @@ def test_a_call_waits_at_most_the_seconds_of_its_budget() -> None:
 
 def test_a_call_waits_at_most_timeout_seconds() -> None:
     error = error_of_waiting_call(ChatMemory(timeout=0.1), lambda chat: chat.chat("a", "y"))
-    assert str(error).startswith("the conversation 'a' is busy: another call used it for 0.1")
+    assert str(error).startswith("the conversation 'Chat/a' is busy: another call used it for 0.1")
     assert str(error).endswith(" s; raise timeout")
 
 
@@ -232,10 +232,10 @@ class Gated(InMemoryChatMemoryStore):
         super().__init__()
         self.writing, self.may = threading.Event(), threading.Event()
 
-    def append(self, conversation: str, expected: int, messages: Any, /) -> int:
+    def append(self, conversation: str, messages: Any, /, *, expected: int) -> int:
         self.writing.set()
         assert self.may.wait(10)
-        return super().append(conversation, expected, messages)
+        return super().append(conversation, messages, expected=expected)
 
 
 def test_a_call_that_is_cancelled_while_it_writes_is_stored_before_the_next_call_reads() -> None:
@@ -273,7 +273,7 @@ def test_an_open_stream_holds_the_lock_of_its_conversation() -> None:
     with pytest.raises(MemoryBusyError) as caught:
         chat.chat("a", "y")
     expected = "this call is made inside another call of the same conversation and would wait for itself"
-    assert str(caught.value) == f"the conversation 'a' is busy: {expected}"
+    assert str(caught.value) == f"the conversation 'Chat/a' is busy: {expected}"
     assert list(texts) == ["x"]
     assert chat.chat("a", "y") == "re y"
 
@@ -291,14 +291,15 @@ def test_a_write_of_another_process_is_not_overwritten(tmp_path: Path) -> None:
         memory = ChatMemory(store=store)
 
         def meanwhile(request: ChatRequest) -> str:
-            other.append("a", other.load("a").version, (UserMessage("o"), AiMessage("1")))
+            exchange = (UserMessage("o"), AiMessage("1"))
+            other.append("Chat/a", exchange, expected=other.load("Chat/a").version)
             return "mine"
 
         chat = create(Chat, ScriptedChatModel(meanwhile), interceptors=[memory])
         with pytest.raises(MemoryConflictError) as caught:
             chat.chat("a", "x")
         assert (str(caught.value), [one.text for one in caught.value.attempts]) == (
-            "another process changed the conversation 'a' during this call; "
+            "another process changed the conversation 'Chat/a' during this call; "
             "the exchange of this call was not stored; make the call again",
             ["mine"],
         )
@@ -314,10 +315,10 @@ def test_a_store_that_fails_leaves_the_conversation_free() -> None:
                 raise OSError("no disk")
             return super().load(conversation)
 
-        def append(self, conversation: str, expected: int, messages: Any, /) -> int:
+        def append(self, conversation: str, messages: Any, /, *, expected: int) -> int:
             if "append" in self.fails:
                 raise OSError("disk full")
-            return super().append(conversation, expected, messages)
+            return super().append(conversation, messages, expected=expected)
 
     store = Failing()
     memory = ChatMemory(store=store, when_busy="refuse")

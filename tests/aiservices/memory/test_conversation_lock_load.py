@@ -336,7 +336,7 @@ def test_a_process_killed_during_many_conversations_leaves_complete_exchanges(
             kept = store.load(id).messages
             exchanges = split_exchanges(kept)
             assert join_exchanges(exchanges) == kept
-            assert {exchange[0].text.split()[0] for exchange in exchanges} == {id}
+            assert {exchange[0].text.split()[0] for exchange in exchanges} == {id.removeprefix("Chat/")}
             assert list(exchanges) == [exchange_of(exchange[0].text) for exchange in exchanges]
             stored_questions += [exchange[0].text for exchange in exchanges]
     assert [text for text, times in Counter(stored_questions).items() if times > 1] == []

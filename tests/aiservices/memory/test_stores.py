@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,51 +55,51 @@ def test_an_unknown_conversation_is_empty(opened: Opened) -> None:
 
 
 def test_messages_of_every_kind_are_stored_unchanged(opened: Opened) -> None:
-    version = opened().append("a", 0, ALL)
+    version = opened().append("a", ALL, expected=0)
     assert opened().load("a") == StoredConversation(ALL, version)
 
 
 def test_messages_are_added_at_the_end_and_give_a_new_version(opened: Opened) -> None:
     store = opened()
-    first = store.append("a", 0, X)
-    second = store.append("a", first, ALL)
+    first = store.append("a", X, expected=0)
+    second = store.append("a", ALL, expected=first)
     assert store.load("a") == StoredConversation((*X, *ALL), second)
     assert len({0, first, second}) == 3
 
 
 def test_conversations_are_separate(opened: Opened) -> None:
     store = opened()
-    store.append("a", 0, X)
-    store.append("A", 0, ALL)
+    store.append("a", X, expected=0)
+    store.append("A", ALL, expected=0)
     assert (store.load("a").messages, store.load("A").messages) == (X, ALL)
 
 
 def test_a_write_with_an_old_version_is_refused_and_stores_nothing(opened: Opened) -> None:
     store, other = opened(), opened()
-    first = store.append("a", 0, X)
-    second = other.append("a", first, X)
+    first = store.append("a", X, expected=0)
+    second = other.append("a", X, expected=first)
     for write in (store.append, store.replace):
         for old in (0, first):
             with pytest.raises(MemoryConflictError) as caught:
-                write("a", old, ALL)
+                write("a", ALL, expected=old)
             assert (str(caught.value), caught.value.conversation) == (CONFLICT, "a")
     assert store.load("a") == StoredConversation((*X, *X), second)
 
 
 def test_replace_removes_the_old_messages(opened: Opened) -> None:
     store = opened()
-    version = store.replace("a", store.append("a", 0, (*X, *X)), ALL)
+    version = store.replace("a", ALL, expected=store.append("a", (*X, *X), expected=0))
     assert store.load("a") == StoredConversation(ALL, version)
 
 
 def test_a_deleted_conversation_is_gone_and_its_version_is_not_reused(opened: Opened) -> None:
     store = opened()
-    old = store.append("a", 0, X)
+    old = store.append("a", X, expected=0)
     store.delete("a")
     assert store.load("a") == StoredConversation((), 0)
     with pytest.raises(MemoryConflictError):
-        store.append("a", old, X)
-    assert store.append("a", 0, X) != old
+        store.append("a", X, expected=old)
+    assert store.append("a", X, expected=0) != old
     store.delete("unknown")
 
 
@@ -109,7 +110,8 @@ def test_concurrent_writes_are_stored_or_raise_a_conflict(opened: Opened) -> Non
         store, refused = stores[number % 4], 0
         while True:
             try:
-                store.append("a", store.load("a").version, (UserMessage(str(number)), AiMessage(str(number))))
+                exchange = (UserMessage(str(number)), AiMessage(str(number)))
+                store.append("a", exchange, expected=store.load("a").version)
             except MemoryConflictError:
                 refused += 1
             else:
@@ -125,14 +127,15 @@ def test_concurrent_writes_are_stored_or_raise_a_conflict(opened: Opened) -> Non
 def test_the_conversations_of_a_store_can_be_listed(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as sqlite:
         for store in (InMemoryChatMemoryStore(), sqlite):
-            store.append("b", 0, X)
-            store.append("b", store.append("a", 0, X) and store.load("b").version, X)
+            store.append("b", X, expected=0)
+            store.append("a", X, expected=0)
+            store.append("b", X, expected=store.load("b").version)
             assert store.conversations() == ("b", "a")
 
 
 def test_a_file_is_read_by_a_later_process(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
-        version = store.append("a", 0, X)
+        version = store.append("a", X, expected=0)
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
         assert store.load("a") == StoredConversation(X, version)
         store.close()
@@ -141,7 +144,7 @@ def test_a_file_is_read_by_a_later_process(tmp_path: Path) -> None:
 
 def test_a_file_has_one_json_row_per_message(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
-        store.append("a", 0, X)
+        store.append("a", X, expected=0)
     connection = sqlite3.connect(tmp_path / "m.db")
     rows = connection.execute("SELECT conversation, message FROM chat_memory ORDER BY number").fetchall()
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -154,22 +157,22 @@ def test_a_file_has_one_json_row_per_message(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_halfway_stores_nothing(opened: Opened) -> None:
     store = opened()
-    version = store.append("a", 0, X)
+    version = store.append("a", X, expected=0)
     for write in (store.append, store.replace):
         with pytest.raises(ZeroDivisionError):
-            write("a", version, Breaking(X))
+            write("a", Breaking(X), expected=version)
     assert store.load("a") == StoredConversation(X, version)
-    store.append("a", version, X)
+    store.append("a", X, expected=version)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads of other tests may still run
 def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
-        version = store.append("a", 0, X)
+        version = store.append("a", X, expected=0)
         child = os.fork()
         if not child:
             try:
-                store.append("a", version, X)
+                store.append("a", X, expected=version)
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
@@ -208,5 +211,17 @@ def test_a_conversation_in_redis_expires(redis_url: str, tmp_path: Path) -> None
 
     with redis.Redis.from_url(redis_url) as client:
         store = RedisChatMemoryStore(client, prefix=f"{tmp_path}:", expires_after=60)
-        store.append("a", 0, X)
+        store.append("a", X, expected=0)
         assert 50 < int(client.ttl(f"{tmp_path}:a")) <= 60
+
+
+@pytest.mark.parametrize("expected", [True, None, [UserMessage("x")], "1"])
+def test_an_expected_version_of_another_type_is_a_type_error(opened: Opened, expected: Any) -> None:
+    store = opened()
+    for write in (store.append, store.replace):
+        with pytest.raises(TypeError) as caught:
+            write("a", X, expected=expected)
+        assert str(caught.value) == (
+            f"expected is {expected!r}; it must be the version of the conversation, an int"
+        )
+    assert store.load("a") == StoredConversation((), 0)

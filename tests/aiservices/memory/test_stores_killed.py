@@ -40,10 +40,10 @@ def test_a_killed_process_leaves_complete_exchanges_and_loses_no_confirmed_one(t
     path, told, chance = tmp_path / "memory.db", 0, random.Random(7)
     for _ in range(4):
         with SqliteChatMemoryStore(path) as store:
-            first = len(split_exchanges(store.load("default").messages))
+            first = len(split_exchanges(store.load("Chat").messages))
         told += killed_after(chance.uniform(0.01, 0.1), path, first)
     with SqliteChatMemoryStore(path) as store:
-        messages = store.load("default").messages
+        messages = store.load("Chat").messages
     exchanges = split_exchanges(messages)
     assert join_exchanges(exchanges) == messages
     assert [len(exchange) for exchange in exchanges] == [8] * len(exchanges)
@@ -59,8 +59,8 @@ def test_a_process_that_is_killed_during_a_write_stores_nothing_of_it(tmp_path: 
     output, _ = process.communicate(timeout=60)
     assert (process.returncode, output.split()) == (-signal.SIGKILL, ["0", "1", "2"])
     with SqliteChatMemoryStore(path) as store:
-        stored = store.load("default")
+        stored = store.load("Chat")
         exchanges = split_exchanges(stored.messages)
         assert join_exchanges(exchanges) == stored.messages
         assert [exchange[0].text for exchange in exchanges] == ["turn 0", "turn 1", "turn 2"]
-        store.append("default", stored.version, exchanges[0])
+        store.append("Chat", exchanges[0], expected=stored.version)

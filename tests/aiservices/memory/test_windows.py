@@ -76,7 +76,7 @@ def is_valid(messages: Sequence[Message]) -> bool:
 )
 def test_calls_and_their_results_leave_the_window_together(room: int, remaining: tuple[Message, ...]) -> None:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, (*PLAIN, *WITH_TOOLS))
+    store.append("Chat", (*PLAIN, *WITH_TOOLS), expected=0)
     model = ScriptedChatModel(["3"])
     create(Chat, model, interceptors=[ChatMemory(MessageWindow(room), store=store)]).chat("z")
     assert model.requests[0].messages == (*remaining, UserMessage("z"))
@@ -84,7 +84,7 @@ def test_calls_and_their_results_leave_the_window_together(room: int, remaining:
 
 def test_the_system_message_counts_and_stays() -> None:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, (*PLAIN, *PLAIN))
+    store.append("Chat", (*PLAIN, *PLAIN), expected=0)
     model = ScriptedChatModel(["3"])
     memory = ChatMemory(MessageWindow(4), store=store)
     create(Chat, model, interceptors=[memory], system_message="S").chat("z")
@@ -93,7 +93,7 @@ def test_the_system_message_counts_and_stays() -> None:
 
 def test_tokens_are_counted_by_count_tokens() -> None:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, (*PLAIN, *PLAIN, *PLAIN))
+    store.append("Chat", (*PLAIN, *PLAIN, *PLAIN), expected=0)
     model = ScriptedChatModel(["3"])
     window = TokenWindow(5, lambda message: len(message.text))
     create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("z")
@@ -182,7 +182,7 @@ def test_any_calls_with_tool_rounds_leave_a_valid_conversation(
     chat = create(Chat, model, tools=[look], interceptors=[memory], system_message="S" if system else None)
     for number in range(len(rounds)):
         chat.chat(f"turn {number}")
-        assert is_valid(store.load("default").messages)
+        assert is_valid(store.load("Chat").messages)
     assert all(is_valid(request.messages) for request in model.requests)
     assert all(isinstance(request.messages[0], SystemMessage) is system for request in model.requests)
 
@@ -190,7 +190,7 @@ def test_any_calls_with_tool_rounds_leave_a_valid_conversation(
 @given(MESSAGES, WINDOWS)
 def test_requests_are_valid_whatever_the_store_contains(stored: list[Message], window: Window) -> None:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, stored)
+    store.append("Chat", stored, expected=0)
     model = ScriptedChatModel(["done"])
     create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("now")
     assert is_valid(model.requests[0].messages)

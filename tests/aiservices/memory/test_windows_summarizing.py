@@ -57,7 +57,7 @@ TRANSCRIPT = (
 
 def remembering(writer: ScriptedChatModel, *, forget: bool = False, **settings: Any) -> ChatMemory:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, (*OLD, *NEW))
+    store.append("Chat", (*OLD, *NEW), expected=0)
     window = SummarizingWindow(writer, window=MessageWindow(5), keep=MessageWindow(3), **settings)
     return ChatMemory(window, store=store, forget_evicted=forget)
 
@@ -80,7 +80,7 @@ def test_a_conversation_that_fits_is_not_summarized() -> None:
 
 def test_a_keep_that_exceeds_the_window_is_limited_by_it() -> None:
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, (*OLD, *NEW))
+    store.append("Chat", (*OLD, *NEW), expected=0)
     writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
     window = SummarizingWindow(writer, window=MessageWindow(5), keep=MessageWindow(99))
     create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("y")
@@ -141,7 +141,7 @@ def test_a_failed_call_keeps_the_exchanges_that_were_summarized() -> None:
 def test_no_summary_is_requested_after_the_end_of_the_budget() -> None:
     writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
     store = InMemoryChatMemoryStore()
-    store.append("default", 0, (*OLD, *NEW))
+    store.append("Chat", (*OLD, *NEW), expected=0)
 
     class Late(InMemoryChatMemoryStore):
         def load(self, conversation: str, /) -> Any:

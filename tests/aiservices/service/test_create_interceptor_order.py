@@ -260,3 +260,11 @@ def test_all_problems_are_reported_together() -> None:
         f"Both: the listener listen {ONLY}",
         f"Both: transform {NOT_AWAITED}",
     ]
+
+
+def test_two_memories_are_refused() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory(), ChatMemory(store_as_sent=True)])
+    assert str(caught.value) == (
+        "Chat: 2 interceptors are memories, so the conversation would be sent 2 times; pass one of them"
+    )

@@ -116,7 +116,11 @@ Make = Callable[..., Clerk]
 def make(request: pytest.FixtureRequest, serve: Callable[[Any], str]) -> Make:
     def make_clerk(model: Any, **settings: Any) -> Clerk:
         local = create(Clerk, model, **settings)
-        return local if request.param == "local" else client(Clerk, serve(app(local)), timeout=20)
+        return (
+            local
+            if request.param == "local"
+            else client(Clerk, serve(app(local, caller_arguments=["memory"])), timeout=20)
+        )
 
     return make_clerk
 

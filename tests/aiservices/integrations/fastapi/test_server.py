@@ -271,7 +271,7 @@ def test_server_arguments_come_from_dependencies() -> None:
 
 def test_a_missing_server_argument_is_a_definition_problem() -> None:
     with pytest.raises(DefinitionError) as caught:
-        router(create(Chat, ScriptedChatModel([])))
+        router(create(Chat, ScriptedChatModel([])), caller_arguments=["memory"])
     assert str(caught.value) == (
         "Chat.say: callers cannot pass the parameter user; name a dependency for it in server_arguments"
     )

@@ -257,8 +257,8 @@ def serving() -> Iterator[Serving]:
 
     script = Script()
     desk = create(Desk, script)
-    made = app(desk)
-    mount(made, desk)
+    made = app(desk, caller_arguments=["user"])
+    mount(made, desk, caller_arguments=["user"])
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(made, log_level="critical", ws="none", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)

@@ -1,0 +1,132 @@
+"""Conversations over HTTP: who may choose the memory id, shared conversations, and errors of the memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Protocol
+
+import pytest
+from fastapi.testclient import TestClient
+
+from aiservices import AiMessage, DefinitionError, MemoryId, ScriptedChatModel, UserMessage, create
+from aiservices.integrations.fastapi import app, provide, router
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
+from aiservices.page import mount
+
+
+class Chat(Protocol):
+    def say(self, text: str, user: Annotated[str, MemoryId]) -> str: ...
+
+
+class Single(Protocol):
+    def say(self, text: str) -> str: ...
+
+
+def single(**settings: Any) -> Single:
+    return create(Single, ScriptedChatModel(["1", "2"]), interceptors=[ChatMemory(**settings)])
+
+
+def mounted(service: object, **settings: Any) -> None:
+    mount(app(single(shared_by_callers=True)), service, **settings)
+
+
+SERVERS = pytest.mark.parametrize("serve", [app, router, mounted])
+
+
+@SERVERS
+def test_a_memory_id_that_every_caller_could_choose_is_refused(serve: Any) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        serve(create(Chat, ScriptedChatModel([])))
+    assert str(caught.value) == (
+        "Chat.say: callers could pass any memory id as user, and so continue the conversations of others; "
+        "name a dependency for it in server_arguments, or list 'user' in caller_arguments if callers may "
+        "choose it"
+    )
+
+
+@SERVERS
+def test_a_memory_id_of_the_server_or_of_the_caller_is_accepted(serve: Any) -> None:
+    chat = create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()])
+    serve(chat, server_arguments={"user": lambda: "ann"})
+    serve(provide(chat), caller_arguments=["user"])
+
+
+@SERVERS
+def test_an_unknown_caller_argument_is_refused(serve: Any) -> None:
+    chat = create(Chat, ScriptedChatModel([]))
+    with pytest.raises(DefinitionError) as caught:
+        serve(chat, caller_arguments=["user", "text"])
+    assert str(caught.value) == "Chat: caller_arguments names text, which is not a MemoryId that callers pass"
+
+
+@SERVERS
+def test_a_conversation_of_all_callers_is_refused(serve: Any) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        serve(single())
+    assert str(caught.value) == (
+        "Single.say: all callers would share one conversation, because the service has a memory and the "
+        "method has no MemoryId; add a parameter with MemoryId, or pass ChatMemory(shared_by_callers=True)"
+    )
+
+
+@SERVERS
+def test_a_conversation_of_all_callers_is_served_if_the_memory_says_so(serve: Any) -> None:
+    serve(single(shared_by_callers=True))
+
+
+def problem_of(store: InMemoryChatMemoryStore, user: str, **settings: Any) -> tuple[int, dict[str, Any], Any]:
+    memory = ChatMemory(store=store, **settings)
+    chat = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[memory])
+    response = TestClient(app(chat, caller_arguments=["user"])).post("/say", json={"text": "x", "user": user})
+    return response.status_code, response.json(), response.headers.get("Retry-After")
+
+
+@pytest.mark.parametrize("user", ["", " "])
+def test_an_invalid_memory_id_is_a_mistake_of_the_caller(user: str) -> None:
+    assert problem_of(InMemoryChatMemoryStore(), user) == (
+        422,
+        {
+            "type": "urn:aiservices:memory-id",
+            "title": "The memory id does not name a conversation",
+            "status": 422,
+            "method": "Chat.say",
+        },
+        None,
+    )
+
+
+def test_a_conflict_in_the_memory_has_its_own_problem() -> None:
+    class Changing(InMemoryChatMemoryStore):
+        def load(self, conversation: str, /) -> Any:
+            stored = super().load(conversation)
+            self.append(conversation, (UserMessage("y"), AiMessage("1")), expected=stored.version)
+            return stored
+
+    status, problem, _ = problem_of(Changing(), "ann")
+    assert (status, problem["type"], problem["retryable"]) == (409, "urn:aiservices:memory-conflict", True)
+
+
+def test_a_busy_conversation_has_its_own_problem() -> None:
+    memory = ChatMemory(when_busy="refuse")
+    inside: list[Any] = []
+
+    def reply(request: Any) -> str:
+        if not inside:
+            inside.append(None)
+            inside.append(http.post("/say", json={"text": "y", "user": "ann"}))
+        return "Hello."
+
+    chat = create(Chat, ScriptedChatModel(reply), interceptors=[memory])
+    http = TestClient(app(chat, caller_arguments=["user"]))
+    assert http.post("/say", json={"text": "x", "user": "ann"}).json() == "Hello."
+    assert (inside[1].status_code, inside[1].headers["Retry-After"], inside[1].json()) == (
+        503,
+        "1",
+        {
+            "type": "urn:aiservices:memory-busy",
+            "title": "Another call uses the conversation",
+            "status": 503,
+            "method": "Chat.say",
+            "retryable": True,
+            "retry_after": 1.0,
+        },
+    )
