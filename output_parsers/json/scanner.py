@@ -102,6 +102,8 @@ class Scanner:
         self.strings = StringReader(text, self.repairs)
         self.value_end = 0  # the index after the last value
         self.after_word = False  # the last value was a string without quotes
+        self.has_words = False  # a string without quotes that is certainly not a misspelt literal was read
+        self.misspelling: JsonSyntaxError | None = None  # the error for the first one that may be
 
     def read(self, start: int) -> ParsedJson:
         """Parse the value at ``start`` and repair mistakes in it. Raises only JsonSyntaxError."""
@@ -124,10 +126,13 @@ class Scanner:
             if not self.stack:
                 self.strings.check_end(position)
                 break
+        # Among strings without quotes, as in [Mon, Tue], a word that is like a literal is a string too.
+        if self.misspelling is not None and not self.has_words:
+            raise self.misspelling
         return ParsedJson(value, tuple(starmap(Repair, self.repairs.items())), position)
 
     def _advance(self, position: int) -> tuple[Json, int]:
-        """Skip to the beginning of the next value, and close the objects and arrays that end before it.
+        """Find the next value; on the way, read simple values, and close an object or array at its bracket.
 
         Return the container that was closed last, and the new position. The container is the whole value if
         no other container is open.
@@ -306,6 +311,11 @@ class Scanner:
         if bare.rule:
             self.repairs.setdefault(bare.rule, position)
             self.after_word = bare.rule == UNQUOTED_RULE
+            if bare.is_doubtful:
+                message = f"{bare.value} may be a misspelt number, true, false or null"
+                self.misspelling = self.misspelling or JsonSyntaxError(message, position)
+            elif self.after_word:
+                self.has_words = True
         return bare.value, bare.end
 
     def _truncated(self) -> JsonSyntaxError:

@@ -213,7 +213,7 @@ class _StringEndFinder:
         return inside and self.text[quote - 1].isalnum() and self.text[quote + 1 : quote + 2].isalnum()
 
     def _closes_low_quote(self, start: int, quote: int) -> bool:
-        """Return True if a quote closes a quotation that a low quote „ opened, as in German or Polish."""
+        """Return True if a quote closes a quotation that began with a low quote „, as in German or Polish."""
         low = self.text.rfind("„", start, quote)
         return low >= 0 and max(self.text.rfind(high, low, quote) for high in "“”") < 0
 
@@ -255,7 +255,7 @@ class _StringEndFinder:
             raise _ambiguous_quotes(self.start - 1)
 
     def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if a string seems to contain the end of an object, as in ``"x}, {"``.
+        """Raise JsonSyntaxError if a string seems to contain the end of an object, such as ``"x}, {"``.
 
         In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
         the inner quote.
@@ -403,11 +403,13 @@ class BareValue(NamedTuple):
         value: The value.
         end: The index after the value.
         rule: The name of the repair that was necessary, or "" for exact JSON.
+        is_doubtful: True for words that may be a misspelt number, true, false or null.
     """
 
     value: Json
     end: int
     rule: str
+    is_doubtful: bool = False
 
 
 def read_bare_value(text: str, position: int, closer: str) -> BareValue:
@@ -436,7 +438,7 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
 
 
 def exact_int(digits: str, position: int) -> int:
-    """Convert digits to an int. Raises JsonSyntaxError if there are more digits than Python converts."""
+    """Convert digits to an int. Raises JsonSyntaxError if Python's limit on digits is exceeded."""
     # Python limits the number of digits, because the time is quadratic in their number.
     try:
         return int(digits)
@@ -477,9 +479,8 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
     number = _UNUSUAL_NUMBER.fullmatch(words)
     if number and (number["hex"] or number["part"] not in (None, ".") or number["whole"]):
         return BareValue(_parse_unusual_number(number, position), after, "number form")
-    if after < len(text) and _is_broken_literal(words):  # at the end of the text they may be cut off
-        raise JsonSyntaxError(f"{words} may be a misspelt number, true, false or null", position)
-    return BareValue(words, after, UNQUOTED_RULE)
+    is_cut_off = after == len(text)  # then a misspelt literal may be a part of a right one
+    return BareValue(words, after, UNQUOTED_RULE, not is_cut_off and _is_broken_literal(words))
 
 
 def _is_broken_literal(words: str) -> bool:

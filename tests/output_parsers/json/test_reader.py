@@ -72,6 +72,13 @@ READINGS: list[tuple[str, Any, list[str]]] = [
     ("[https://a.b/c?d=1#e, 12:30]", ["https://a.b/c?d=1#e", "12:30"], ["unquoted string"]),
     ("[2024-01-01, 1.2.3, 1/2]", ["2024-01-01", "1.2.3", "1/2"], ["unquoted string"]),
     ("[word // comment\n]", ["word"], ["unquoted string", "comment"]),
+    # words like literals are read among other words
+    ("[Mon, Tue]", ["Mon", "Tue"], ["unquoted string"]),
+    (
+        "{city: Boston, zip: 02139, country: TR}",
+        {"city": "Boston", "zip": "02139", "country": "TR"},
+        ["unquoted key", "unquoted string"],
+    ),
     ("[True, FALSE, None, Null]", [True, False, None, None], ["literal spelling"]),
     ('["NaN", -Infinity of it, nano]', ["NaN", "-Infinity of it", "nano"], ["unquoted string"]),
     # numbers in other forms
@@ -133,6 +140,9 @@ ERRORS: list[tuple[str, str]] = [
     ("{ ,}", "a key is missing (at character 2)"),
     # numbers
     ("[1 2 3]", "a comma is missing between numbers (at character 1)"),
+    ("[012, 3]", "012 may be a misspelt number, true, false or null (at character 1)"),
+    ('{"a": 1, "b": tru}', "tru may be a misspelt number, true, false or null (at character 14)"),
+    ("{a: [fales, nul]}", "fales may be a misspelt number, true, false or null (at character 5)"),
     ("[1,000, 2,000]", "a comma in or between numbers can be read in two ways (at character 2)"),
     (f"[{'1' * 5000}]", "a number of 5000 digits is too long (at character 1)"),
     ("[1e99999999999999999999]", "the exponent of a number is too large (at character 1)"),
