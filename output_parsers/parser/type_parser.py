@@ -258,24 +258,27 @@ class TypeParser(Generic[T]):
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
             cursor.record_dropped(rule)
-        value = self._read_value(candidate.value, cursor)
+        data, data_cursor = candidate.value, cursor
+        if isinstance(data, dict) and len(data) == 1 and self._field is None:
+            data, data_cursor = self._open_envelope(data, cursor)
+        value = self._read_node.read(data, data_cursor)
         if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
             # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
             raise cursor.failure("the JSON is broken: it closes more brackets than it opens", candidate.value)
         return value
 
-    def _read_value(self, data: Json, cursor: Cursor) -> T:
-        """Read a JSON value, also inside an unrequested object such as ``{"value": 42}`` for an int.
+    def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[Json, Cursor]:
+        """Return the value inside an object such as ``{"value": 42}`` if the type takes no object.
 
-        Models copy this form from earlier answers in the conversation, which may have had an envelope.
+        Models copy this form from earlier answers in the conversation, which may have had an envelope. Any
+        other object is returned unchanged.
         """
-        if isinstance(data, dict) and len(data) == 1 and self._field is None:
-            ((key, inner),) = data.items()
-            is_list = key == "values" and isinstance(inner, list)
-            if (key == "value" or is_list) and not self._accepts_objects:
-                cursor.child(key).record_dropped("value in an envelope")
-                return self._read_node.read(inner, cursor.child(key))
-        return self._read_node.read(data, cursor)
+        ((key, inner),) = data.items()
+        is_list = key == "values" and isinstance(inner, list)
+        if not (key == "value" or is_list) or self._accepts_objects:
+            return data, cursor
+        cursor.child(key).record_dropped("value in an envelope")
+        return inner, cursor.child(key)
 
     @cached_property
     def _accepts_objects(self) -> bool:
