@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 import pytest
 from loopback import DONE, MAX_WAIT, Loopback, delta, error, sse, stream_reply
 from piecewise_model import EndlessModel, PiecewiseModel
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from aiservices import (
     AsyncStream,
@@ -242,6 +242,28 @@ def test_a_field_with_an_alias_is_told_once_by_its_name() -> None:
         ("full_name", "Ann"),
         ("age", 31),
     ]
+
+
+class Post(BaseModel):
+    title: str
+    body: str
+
+    @field_validator("title")
+    @classmethod
+    def upper(cls, title: str) -> str:
+        return title.upper()
+
+
+def test_a_validated_field_is_an_event_before_the_next_field_is_complete() -> None:
+    class Blog(Protocol):
+        def write(self, text: str) -> Stream[Post]: ...
+
+    pieces = ['{"title": "rome", "body": ', '"It ', 'is old."}']
+    blog = create(Blog, PiecewiseModel(pieces))
+    events = [tuple(event) for event in blog.write("x").events() if not isinstance(event, Completed)]
+    fields = [("title", "ROME"), ("body", "It is old.")]
+    assert [event for event in events if event in fields] == fields
+    assert events.index(fields[0]) == events.index(fields[1]) - 3  # two deltas are between them
 
 
 class Titled(TypedDict):
