@@ -179,7 +179,8 @@ class ChatMemory:
         return prefix if memory_id is None else f"{prefix}/{memory_id}"
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        service = invocation.plan.qualname.rpartition(".")[0]
+        qualname = invocation.plan.qualname
+        service = qualname.rpartition(".")[0] or qualname  # "structured" has no method
         self._owners.setdefault(service, service)
         ticket = self._locks.enqueue(self._id_in_namespace(_memory_id_of(invocation), service))
         try:

@@ -29,7 +29,7 @@ from ..models.errors import DefinitionError, DefinitionProblem, FinishError, Ser
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
-from .methods import start_stream
+from .methods import add_service_to_interceptors, interceptor_order_problems, start_stream
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -210,8 +210,10 @@ def structured(
     if retry is not None:
         interceptors = (*interceptors, retry)  # innermost
     problems += retry_problems(qualname, interceptors, budget)
+    problems += interceptor_order_problems(qualname, interceptors)
     if problems or targets is None:
         raise DefinitionError(problems)
+    add_service_to_interceptors(qualname, qualname, interceptors, has_default_conversation=True)
     plan = CallPlan(qualname, output_type, is_async=False, routes=routes, options=options)
     return StructuredModel(targets, plan, Pipeline(interceptors), budget, include_raw=include_raw)
 
@@ -225,14 +227,14 @@ class _Targets:
     strategy: Strategy | None
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return the models in order, each with the ways to request the type from it.
+        """Return the models in order, each with the ways to request a value of the type.
 
         ``partial_values`` is True for streams, which show the value while it is written.
         """
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Prepare the models, and add a problem for each that cannot answer with the type."""
+        """Prepare the models for the requested type, and add a problem for each that cannot support it."""
         routes = []
         for member in self.members:
             try:

@@ -354,8 +354,8 @@ def test_two_agents_of_one_name_need_a_namespace_for_one_memory() -> None:
         ReActAgent("A", "", ScriptedChatModel([]), memory=memory)
     assert str(caught.value) == (
         "A: another service or agent named A uses the same ChatMemory, so each would continue the "
-        "conversation of the other; if they should, pass ChatMemory(namespace='A'), otherwise a ChatMemory with another "
-        "namespace to each"
+        "conversation of the other; if they should, pass ChatMemory(namespace='A'), otherwise a "
+        "ChatMemory with another namespace to each"
     )
 
 

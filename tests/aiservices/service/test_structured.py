@@ -39,6 +39,7 @@ from aiservices import (
     UserMessage,
 )
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
+from aiservices.memory import ChatMemory
 from aiservices.structured import Structured, structured
 
 ALL = Capabilities(json_schema=True, json_mode=True, tools=True)
@@ -545,3 +546,25 @@ def test_a_schema_that_is_changed_afterwards_changes_nothing() -> None:
     made = structured(scripted('{"age": 1}'), schema)
     schema["required"] = ["name"]
     assert made.invoke("x") == {"age": 1}
+
+
+def test_structured_models_with_one_memory_need_a_namespace() -> None:
+    memory = ChatMemory()
+    answers = structured(ScriptedChatModel(["1"]), int, interceptors=[memory])
+    answers.invoke("x")
+    assert [message.text for message in memory.messages()] == ["x", "1"]
+    with pytest.raises(DefinitionError) as caught:
+        structured(ScriptedChatModel([]), str, interceptors=[memory])
+    assert str(caught.value) == (
+        "structured: another service or agent named structured uses the same ChatMemory, so each would "
+        "continue the conversation of the other; if they should, pass ChatMemory(namespace='structured'), "
+        "otherwise a ChatMemory with another namespace to each"
+    )
+
+
+def test_interceptors_in_a_wrong_order_are_refused() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        structured(ScriptedChatModel([]), int, interceptors=[ChatMemory(), ChatMemory()])
+    assert str(caught.value) == (
+        "structured: 2 interceptors are memories, so the conversation would be sent 2 times; pass one of them"
+    )
