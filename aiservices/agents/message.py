@@ -43,7 +43,7 @@ MsgRole: TypeAlias = Literal["user", "assistant", "system"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent: a message of the model, and the tool calls in that message with their results.
+    """One round of an agent: a message of the model, with its tool calls and their results.
 
     ``str(round)`` is readable text. If the reply waited for approval, arguments and results of earlier rounds
     are plain JSON values, because they were stored as JSON.
@@ -253,7 +253,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Remove the results for the tool calls of one message from the start of the queue, and return them."""
+    """Remove the results of one message's tool calls from the start of the queue, and return them."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 

@@ -129,7 +129,7 @@ class ReActAgent:
     @overload
     def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Answer a text, a message with media, or the messages of other agents.
+        """Reply to a text, a message with media, or the messages of other agents.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
         the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
@@ -170,7 +170,9 @@ class ReActAgent:
             output_type: The ``output_type`` of the reply.
 
         Raises:
-            ValueError: if the state is that of another agent, or of a reply with another type.
+            ValueError: if the state is that of another agent, or of a reply with another type, and the errors
+                of the function ``resume``.
+            AlreadyResumedError: if the agent has a ChatMemory and the state was resumed before.
         """
         invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals)
         return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
@@ -272,7 +274,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the settings of a reply with this output type, which are prepared once for each type."""
+        """Return the settings of a reply with this output type. They are prepared once for each type."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -308,7 +310,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """An interceptor that names ``max_rounds`` in the error for too many rounds of an agent."""
+        """An interceptor that adds ``max_rounds`` to the error message when an agent uses too many rounds."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -343,7 +345,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that turns the agent's final tool call into a text message, which a memory can store."""
+    """An interceptor that turns the final tool call of an agent into a text message for the memory."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -351,7 +353,7 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that accepts a text answer given by a call of the tool ``generate_response``.
+    """An interceptor for models that give a text answer by calling the tool ``generate_response``.
 
     AgentScope offers the tool in each reply, so a model may know it from there, or from an earlier reply with
     an output type.
@@ -367,7 +369,7 @@ def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Fl
 
 
 def _with_response_as_text(reply: ChatReply) -> ChatReply:
-    """Convert a reply that only passes a text to ``generate_response`` to a normal text reply."""
+    """Turn a reply that calls ``generate_response`` with only a text into a normal text reply."""
     calls = reply.message.tool_calls
     if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
         return reply
@@ -395,7 +397,7 @@ _REPLACEMENT_TYPES: dict[Step, type | None] = {
 
 
 class HookHandle:
-    """The object that adding a hook to an agent returns. Its method ``remove`` removes the hook."""
+    """A registered hook of an agent. Its method ``remove`` removes the hook."""
 
     def __init__(self, hooks: list[Hook], hook: Hook) -> None:
         self._hooks = hooks
@@ -413,7 +415,7 @@ class Hooks:
         self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
 
     def add(self, step: str, hook: Hook) -> HookHandle:
-        """Add a hook. Raises DefinitionError for an unknown step."""
+        """Register a hook to call before or after a step. Raises DefinitionError for an unknown step."""
         if step not in self._by_step:
             message = f"the step {step!r} is unknown; the steps are: {', '.join(self._by_step)}"
             raise DefinitionError([DefinitionProblem("ReActAgent.on", message)])
@@ -448,7 +450,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call the hooks of a step in order. Each hook may replace the value that the next one receives."""
+        """Call the hooks of a step in order. Each hook may replace the value for the next hook."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
@@ -634,7 +636,7 @@ class _MetadataNode(Node[Any]):
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:
-    """Return the key of the response, also in another spelling such as "Response"; None if missing."""
+    """Return the key of the response in an object, such as "response" or "Response"; None if missing."""
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)

@@ -1,1 +1,1 @@
-"""The engine of a service call: send requests, run tools, retry, and read the typed answer."""
+"""The engine of a service call: send requests, run tools, retry, and parse the typed answer."""

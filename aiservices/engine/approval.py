@@ -146,7 +146,7 @@ class SuspendedCall(NamedTuple):
 
 
 class AlreadyResumedError(AiServiceError):
-    """Raised when a suspended call is resumed a second time. No tool has run again.
+    """Raised when a suspended call is resumed a second time. Its tools do not run again.
 
     ``ChatMemory`` records in its store which states were resumed. Without a memory nothing records it.
 
@@ -271,7 +271,7 @@ def _check_decisions(suspended: SuspendedCall, approvals: object, qualname: str)
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the model that wrote the pending tool calls, with its settings; None if it is not known.
+    """Return the model that requested the pending tool calls, with its settings; None if it is not known.
 
     The arguments must be read in the format of that model.
     """
@@ -324,7 +324,7 @@ def _check_signature(data: dict[str, object], key: str | bytes | None) -> None:
 
 
 def _check_expiry(state: SuspendedCall) -> None:
-    """Raise ValueError if the suspended call has expired."""
+    """Raise ValueError if a suspended call (a call that waits for approval) has expired."""
     if state.expires_at is not None and not time.time() < state.expires_at:
         raise ValueError(f"the suspended call of {state.qualname} has expired; make the call again")
 

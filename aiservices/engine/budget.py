@@ -73,7 +73,7 @@ class Budget:
             raise DefinitionError([DefinitionProblem("Budget", message) for message in messages])
 
     def problems(self, location: str, models: Iterable[str]) -> list[DefinitionProblem]:
-        """Return a problem for each model whose price is unknown, if the budget limits the cost."""
+        """Return a problem for each model that has no price although the budget limits the cost."""
         if self.money is None:
             return []
         return [

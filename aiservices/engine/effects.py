@@ -1,4 +1,4 @@
-"""Effects: instructions such as "call the model" that generators yield, and functions that execute them.
+"""Effects: instructions such as "call the model" that a generator yields, and the functions that run them.
 
 A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``. The
 driver performs the effect, and sends the outcome or throws the error into the generator. So everything above
@@ -33,7 +33,7 @@ _END: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An effect (an instruction to the driver) to call a function and return its result.
+    """An effect (an instruction that a generator yields) to call a function and return its result.
 
     Attributes:
         function: Takes no arguments. In async calls it may be async.
@@ -46,7 +46,7 @@ class Run:
 
 
 class CallModel(NamedTuple):
-    """An effect (an instruction to the driver) to send a request to a model and return its reply.
+    """An effect (an instruction that a generator yields) to send a request to a model.
 
     Attributes:
         model: The model.
@@ -62,7 +62,7 @@ class CallModel(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """An effect (an instruction to the driver) to perform several effects concurrently and list the results.
+    """An effect (an instruction that a generator yields) to perform several effects concurrently.
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
@@ -75,7 +75,7 @@ class Gather(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An effect (an instruction to the driver) to pass an event to listeners and to the user of a stream.
+    """An effect (an instruction that a generator yields) to pass an event to listeners and streams.
 
     Attributes:
         event: The event.
@@ -88,7 +88,7 @@ class Emit:
 
 
 class Sleep(NamedTuple):
-    """An effect (an instruction to the driver) to wait for some seconds.
+    """An effect (an instruction that a generator yields) to wait for some seconds.
 
     Attributes:
         seconds: The seconds to wait.
@@ -104,7 +104,7 @@ Flow: TypeAlias = Generator[Effect, Outcome, T]
 
 
 class ReplyBlocked(Exception):
-    """Raised when a check blocks the reply of a model before any of it is shown.
+    """Raised when a check, such as a guardrail, blocks the reply of a model before any of it is shown.
 
     Attributes:
         reply: The whole reply; None if the request was cancelled before it was complete.
@@ -207,7 +207,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a generator, but let ``perform`` execute each effect that it yields, such as a model call.
+    """Run a generator, and let ``perform`` execute each effect that it yields, such as a model call.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
     inner flow.
@@ -310,7 +310,7 @@ async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcom
 
 
 def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield the deltas of a streamed reply and return the whole reply.
+    """Yield the pieces of a streamed reply and return the whole reply.
 
     Raises ModelTimeoutError after the deadline of the request.
     """
@@ -333,7 +333,7 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
 
 
 async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the deltas of a streamed reply. The last delta contains the whole reply.
+    """Yield the pieces of a streamed reply. The last piece contains the whole reply.
 
     Raises ModelTimeoutError at the deadline of the request.
     """
@@ -348,7 +348,7 @@ async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
 
 
 async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
-    """Return the result of an awaitable. Raise ModelTimeoutError at the deadline of the request."""
+    """Await a result, and raise ModelTimeoutError at the deadline of the request."""
     if effect.request.deadline is None:
         return await awaitable
     import asyncio

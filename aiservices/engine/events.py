@@ -62,7 +62,7 @@ class ReplyReceived(NamedTuple):
 
 
 class ReplyFailed(NamedTuple):
-    """A request to a model failed, or the stream of its reply was abandoned.
+    """A request to a model failed, or its streamed reply was not read to the end.
 
     Attributes:
         model: The name of the model.

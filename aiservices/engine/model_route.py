@@ -1,4 +1,4 @@
-"""Choose the next model of a call, how to ask it for structured output, and the wait before a retry.
+"""Choose the next model of a call, the method for structured output, and the wait before a retry.
 
 A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
 refused. A ModelFailover goes through the routes of one call. If the provider refuses a strategy, it tries the
@@ -84,7 +84,7 @@ class StrategyFallbacks:
         self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
     def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return how to request a value with this strategy (such as JSON mode) and how to read the reply.
+        """Return the OutputFormat (schema, tool or prompt) with which this strategy requests a value.
 
         ``refusal`` is the reason why a better option is not used; "" if this is the best one.
         """
@@ -95,17 +95,17 @@ class StrategyFallbacks:
         return output_format
 
     def output_tool_names(self) -> set[str]:
-        """Return the names of the tools that a model can call to give its answer instead of writing text."""
+        """Return the names of the tools that a model calls to give its answer instead of writing text."""
         formats = [self.output_format(option) for option in self.options]
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Prepare the first way to request structured output now, so that the first call is not slower."""
+        """Prepare the first output format (schema, tool or prompt) early, to make the first call faster."""
         self.output_format(self.options[0])
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return StrategyFallbacks with a single output format, so that there is nothing to fall back to."""
+    """Return StrategyFallbacks for the case that only one output format is possible."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
@@ -146,7 +146,7 @@ class ModelRoute:
         return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
     def give_up_strict_tools(self, error: ModelError) -> bool:
-        """Stop using strict tool schemas if this error says that the provider rejects them; True if so."""
+        """Stop using strict tool schemas if the provider rejects them with this error. Return True if so."""
         text = _provider_text(error)
         refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
         if not refused or self._strict_tools_refused or not self.model.capabilities.strict_schema:
@@ -169,7 +169,7 @@ class ModelRoute:
         return chosen, reasons[-1] if reasons else ""
 
     def output_format(self, model_name: str | None = None) -> OutputFormat:
-        """Return how the next request asks this model for a typed value, and how its reply is read."""
+        """Return the OutputFormat (schema, tool or prompt) that the next request to this model uses."""
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
@@ -212,7 +212,7 @@ class ModelRoute:
 
 
 class ModelState:
-    """What one call knows about one model: how often it failed, and when it may be asked again.
+    """The failures of one model during one call, and the time when it may be asked again.
 
     Attributes:
         route: The model with its strategies.
@@ -236,7 +236,7 @@ class ModelState:
         self._refusals: list[UnsupportedFeature] = []
 
     def choose_format(self) -> OutputFormat:
-        """Choose how the next request asks this model for a typed value, and how its reply is read."""
+        """Choose the OutputFormat (schema, tool or prompt) for the next request to this model."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
             reason = self._refusals[-1].reason
@@ -262,7 +262,7 @@ class ModelState:
 
 
 class ModelFailover:
-    """Chooses the model for each request of one call, and another model after a failure.
+    """Chooses the model for each request of one call. After a failure it chooses another model.
 
     ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
     those that may recover are asked again in their order, each after its wait.
@@ -328,7 +328,7 @@ class ModelFailover:
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:
-    """Return the features that a model is known to reject, such as JSON Schema. Models at one URL share them.
+    """Return the features, such as JSON Schema, that a model is known to reject.
 
     A model without an address does not share them.
     """

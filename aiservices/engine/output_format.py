@@ -1,4 +1,4 @@
-"""How typed values are requested from a model (by JSON Schema, a tool or a prompt), and replies are read.
+"""Output formats: request a typed value by a JSON Schema, a tool or a prompt, and parse the reply.
 
 An OutputFormat is for one type and one strategy. It contains what is added to a request (a schema, a tool,
 JSON mode, or instructions in the prompt) and the function that reads the reply. Both are made together, so
@@ -73,7 +73,7 @@ class ObjectSchema(NamedTuple):
 
 
 class OutputFormat(NamedTuple):
-    """How to request a value of one type from a model, and how to read the value from its reply.
+    """A format for requesting a typed value from a model, such as JSON Schema, with a parser for the reply.
 
     Attributes:
         strategy: The strategy that this format implements.
@@ -119,7 +119,7 @@ class OutputFormat(NamedTuple):
         )
 
     def text_extractor(self) -> Callable[[ReplyDelta], str]:
-        """Return a function that returns the part of the answer in each piece of a streamed reply."""
+        """Return a function that extracts the text of the answer from each piece of a streamed reply."""
         if self.tooling is None:
             return lambda delta: delta.text
         name, indexes = self.tooling.choice, list[int]()
@@ -195,7 +195,7 @@ def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> 
 
 
 def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat for which the model calls a tool, whose arguments are the answer."""
+    """Return an OutputFormat that makes the model call a tool and uses the arguments as the answer."""
     description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
         _schema_name(name), shorten(description, _LONGEST_DESCRIPTION), schema.schema, strict=schema.strict
@@ -296,7 +296,7 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
 def _with_coercion(
     parser: OutputParser[object], reading: Reading[object], text: str, rule: str
 ) -> Reading[object]:
-    """Return a copy of the parsed value that records one more tolerated mistake of the model.
+    """Return a copy of a parsed value with a note that one more mistake of the model was tolerated.
 
     Raises OutputParsingError if the leniency of the parser does not allow it.
     """
@@ -308,7 +308,7 @@ def _with_coercion(
 # Cached, because the models prepare equal tooling only once.
 @lru_cache(maxsize=256)
 def _combine(tools: Tooling | None, output_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
-    """Combine the tools of a method with the tool that the model calls to give its answer."""
+    """Combine the tools of a method with the tool that a model calls to give its answer."""
     if tools is None or output_tool is None:
         return tools or output_tool
     # The model must call some tool, unless text is an answer too.

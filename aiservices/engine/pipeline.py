@@ -161,7 +161,7 @@ def _value_of(run: ToolRun) -> Any:
 
 
 def _has_return_type(result: object, invocation: Invocation) -> bool:
-    """Return True if a tool returned a value that fits the return type of the service method."""
+    """Return True if the value that a tool returned fits the return type of the service method."""
     plan = invocation.plan
     parser = plan.output_format.parser
     if parser is None:  # the method returns the reply of the model itself

@@ -58,7 +58,7 @@ class CallPlan(NamedTuple):
 
     @property
     def output_format(self) -> OutputFormat:
-        """How the next request to the first model asks for a typed value, and how its reply is read."""
+        """The OutputFormat (schema, tool or prompt) that the next request to the first model uses."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
@@ -153,7 +153,7 @@ class CallState:
         return replace(request, options=options, deadline=time.monotonic() + left)
 
     def next_attempt_number(self) -> int:
-        """Return the number of the next request of the call: 1 for the first one.
+        """Return the number of the next request in this call; the first request is number 1.
 
         Rounds of tools count; side questions of interceptors do not.
         """
@@ -163,7 +163,7 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Label all requests of the call from position ``since`` on with a purpose, such as TOOL_ROUND."""
+        """Label the requests of a call from index ``since`` on with a purpose, such as a tool round."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
@@ -237,7 +237,7 @@ class Invocation:
 
     @property
     def messages_sent(self) -> int:
-        """The number of messages of tool calls and results that the request already contains."""
+        """The number of tool calls and tool results that are already among the messages of the request."""
         messages = self.state.tool_messages
         if not messages:
             return 0

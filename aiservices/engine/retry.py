@@ -1,4 +1,4 @@
-"""Ask the model again when its answer cannot be read, for the whole answer or only the wrong fields."""
+"""Ask the model again for an answer that cannot be parsed, or only for its invalid fields."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
-    """Return messages with the last answer of the model, followed by ``text``, which says what is wrong."""
+    """Return the last answer of the model and a message with ``text``, which says what is wrong with it."""
     reply, output_format = invocation.state.attempts[-1].reply, invocation.state.output_format
     if reply is None:
         return (UserMessage(text),)
@@ -130,7 +130,7 @@ def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> 
 
 
 class _FieldRepairError(ServiceOutputError):
-    """Raised when an answer does not fit the return type even with its repaired fields.
+    """Raised when an answer is invalid even after the model corrected its invalid fields.
 
     Attributes:
         parser: Reads the whole answer.

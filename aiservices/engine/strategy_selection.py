@@ -36,7 +36,7 @@ def select_strategies(
     partial_values: bool = False,
     is_streamed: bool = True,
 ) -> StrategyFallbacks:
-    """Return the possible ways to request a type from a model, such as JSON Schema, the most reliable first.
+    """Return the possible ways to request a value, such as JSON Schema, with the most reliable one first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats.
@@ -114,7 +114,7 @@ def _all_options(
 
 
 class _FormatFactory:
-    """Prepares the JSON Schemas, tools or instructions that ask one model for one type."""
+    """Prepares the JSON Schemas, tools or instructions that ask one model for values of one type."""
 
     def __init__(
         self, parser: TypeParser[Any], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
@@ -149,7 +149,7 @@ class _FormatFactory:
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:
-        """A parser for a JSON object: other types are wrapped, such as ``{"value": 5}`` for an int."""
+        """A parser for a JSON object. Other values are wrapped: an int becomes ``{"value": 5}``."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 

@@ -28,7 +28,7 @@ _NOTHING = object()
 
 
 class FieldCompleted(NamedTuple):
-    """The event that a field of a streamed value, or an item of a streamed list, is complete.
+    """An event: a field of a streamed value, or an item of a streamed list, is complete.
 
     Attributes:
         name: The name of the field, or the index of the item.
@@ -50,7 +50,7 @@ class Completed(NamedTuple, Generic[T]):
 
 
 class Accepted(NamedTuple):
-    """An internal event of streams: the answer is final, because all interceptors have accepted it.
+    """An internal event of streams: all interceptors have accepted the answer, so it is final.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.
@@ -78,7 +78,7 @@ class StreamState(Generic[T]):
         self.result: Result[T] | None = None
 
     def update(self, event: object) -> bool:
-        """Process an event of the call. Return True if a new snapshot is available."""
+        """Process an event of a streamed call. Return True if a new partial value is available."""
         if type(event) is ReplyDelta:
             text = self._text_of(event)
             if not text or self._reader is None:
@@ -103,7 +103,7 @@ class StreamState(Generic[T]):
         self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
-        """Return a snapshot of the streamed value, which may be partial."""
+        """Return the value that has been streamed so far, which may be partial."""
         from output_parsers.streaming import Snapshot
 
         if self.result is not None:
@@ -187,7 +187,7 @@ def _field_value(value: Any, name: str) -> Any:
 
 
 class Stream(Generic[T_co]):
-    """An iterable of snapshots of the value that a model is writing. ``result()`` waits for the end.
+    """An iterable of the partial values that a model has written so far. ``result()`` waits for the end.
 
     The request is sent when the first snapshot, event or result is read. A snapshot never contains half a
     number, and the last one is the complete value. If the answer has to be requested again, snapshots start
@@ -208,7 +208,7 @@ class Stream(Generic[T_co]):
                 yield self._state.snapshot()
 
     def events(self) -> Iterator[StreamEvent[T_co]]:
-        """Yield events: attempts, deltas of the reply, tool calls, and each completed field.
+        """Yield the events of a streamed call, such as pieces of the reply, tool calls and completed fields.
 
         Events that interceptors emit are passed on. The last event is Completed, with the result.
         """
@@ -223,7 +223,7 @@ class Stream(Generic[T_co]):
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """The current snapshot of the value, without waiting for more events."""
+        """The value that has been streamed so far. This does not wait for more."""
         return self._state.snapshot()
 
     def close(self) -> None:
@@ -248,7 +248,7 @@ class Stream(Generic[T_co]):
 
 
 class AsyncStream(Generic[T_co]):
-    """An async iterable of snapshots of the value that a model is writing.
+    """An async iterable of the partial values that a model has written so far.
 
     It behaves like Stream: ``async for snapshot in stream``, ``await stream.result()``.
     """
@@ -278,7 +278,7 @@ class AsyncStream(Generic[T_co]):
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """The current snapshot of the value, without waiting for more events."""
+        """The value that has been streamed so far. This does not wait for more."""
         return self._state.snapshot()
 
     async def aclose(self) -> None:

@@ -36,7 +36,7 @@ def tool_effect(
     errors: ToolErrors,
     timeout: float | None,
 ) -> Run:
-    """Return an effect (an instruction to the driver) that runs a tool call and returns its ToolRun.
+    """Return an effect (an instruction that a generator yields) that runs a tool call.
 
     Args:
         call: The call as the model wrote it.
@@ -93,7 +93,7 @@ def _failed(
 
 
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
-    """Set the error text that the model receives for a failed tool call, as the user configured it.
+    """Set the error text that the model receives for a failed tool call, as the developer configured it.
 
     Raises AiServiceError if the function raises.
     """
@@ -223,7 +223,7 @@ def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
 
 
 def _error_text(tool: Tool, error: Exception) -> str:
-    """Return the text that tells the model of a failed tool, without the details of unknown errors.
+    """Return the error text that a model receives after a tool failed, without details of unexpected errors.
 
     The text of other exceptions than ToolException may contain secrets.
     """

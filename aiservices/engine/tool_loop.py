@@ -39,7 +39,7 @@ from .tool_execution import limit_text, tool_effect
 
 
 class ModelResponse(NamedTuple):
-    """The reply of a model, and how it is to be parsed."""
+    """The reply of a model, and the output format for parsing it."""
 
     reply: ChatReply
     output_format: OutputFormat
@@ -111,7 +111,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
 ) -> Flow[ModelResponse]:
-    """Send a request, with retries, simpler ways to request structured output, and fallback models.
+    """Send a request. On errors, retry, use a simpler way to request structured output, or another model.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
     if no model can be asked any more, and BudgetExceededError if the budget does not allow another request.
@@ -219,7 +219,7 @@ def _final_reply(response: ModelResponse) -> ChatReply | None:
 
 
 def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
-    """Return the message with a unique id for each tool call.
+    """Return a copy of the message in which each tool call has a unique id.
 
     Some servers send no ids, or the same ids in every reply.
     """
@@ -241,7 +241,7 @@ def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessag
 def _run_round(
     message: AiMessage, toolbox: Toolbox, invocation: Invocation, messages_sent: int
 ) -> Flow[list[ToolRun]]:
-    """Run the tool calls of one message concurrently, and record their results in the state."""
+    """Run the tool calls of one message concurrently, and add their results to the data of the call."""
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
     state.tool_calls += len(calls)

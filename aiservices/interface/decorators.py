@@ -1,4 +1,4 @@
-"""Decorators for interfaces and their methods, and the roles of parameters.
+"""Decorators for interfaces and their methods, and markers for parameters, such as MemoryId.
 
 The decorators only store their arguments. ``service.compile`` reads them when a service is created.
 """
@@ -36,15 +36,15 @@ _INTERFACES: WeakKeyDictionary[type, Declaration] = WeakKeyDictionary()
 
 
 class MemoryId:
-    """Marks a parameter as the id of the conversation: ``Annotated[str, MemoryId]``."""
+    """Marks the parameter that contains the id of the conversation: ``Annotated[str, MemoryId]``."""
 
 
 class UserName:
-    """Marks a parameter as the name of the user: ``Annotated[str, UserName]``."""
+    """Marks the parameter that contains the name of the user: ``Annotated[str, UserName]``."""
 
 
 class History:
-    """Marks a parameter as the earlier messages: ``Annotated[list[Message], History]``."""
+    """Marks the parameter that contains the earlier messages: ``Annotated[list[Message], History]``."""
 
 
 class ToolContext:
@@ -52,7 +52,7 @@ class ToolContext:
 
 
 class TemplateSource(NamedTuple):
-    """The text or the file of a prompt template that is not compiled yet.
+    """The text of a prompt template, or the name of its file, before it is compiled.
 
     Attributes:
         text: The template itself; None if it is in a file.
@@ -209,7 +209,7 @@ def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F
 def structured_prompt(
     template: str | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[C], C]:
-    """Declare the template that converts objects of a class to prompt text.
+    """Declare the prompt template that turns objects of a class into prompt text.
 
     The class is a dataclass or a pydantic model, and the template uses its fields::
 
@@ -238,7 +238,7 @@ def structured_prompt_of(cls: object) -> TemplateSource | None:
 
 
 def declaration_of(decorated: object) -> Declaration:
-    """Return the declaration of a function or class; an empty one if it has no decorators.
+    """Return the settings that decorators stored on a function or class; empty settings if there are none.
 
     A class without decorators has the declaration of its nearest decorated base.
     """

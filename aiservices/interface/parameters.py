@@ -23,7 +23,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """The special meaning of a parameter, such as the memory id, that prompt templates do not use."""
+    """The special meaning of a parameter that is not template data, such as the memory id."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -46,7 +46,7 @@ _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
 class RoleError(TypeError):  # callers turn it into DefinitionProblems, which add the location
-    """Raised when a parameter has two roles, or two parameters have the same role.
+    """Raised when one parameter has two markers, such as MemoryId and UserName, or two have the same.
 
     Each of ``args`` is the text of one problem.
     """
@@ -71,7 +71,7 @@ class Parameter(NamedTuple):
 def method_parameters(
     signature: inspect.Signature, hints: Mapping[str, TypeExpression]
 ) -> tuple[Parameter, ...]:
-    """Return the parameters of a method without ``self``. Raise RoleError if their roles conflict."""
+    """Return the parameters of a method without ``self``. Raises RoleError if two of them conflict."""
     problems = []
     parameters = []
     for name in list(signature.parameters)[1:]:
@@ -155,7 +155,7 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
 
 
 def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
-    """Return the first image or other media class inside a type, and where it is; None if there is none."""
+    """Return the first image or other media class inside a type, and its path; None if there is none."""
     if id(node) in visited:  # the type is recursive
         return None
     visited.add(id(node))
@@ -186,7 +186,7 @@ class ToolDefinitionError(TypeError):  # callers turn it into a DefinitionProble
 
 
 def unwrapped(function: Any) -> Any:
-    """Return the original function that partials and decorators wrap."""
+    """Remove all partials and decorators from a function, and return the original function."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
         if inner is function:
@@ -212,7 +212,7 @@ def summary_of(docs: str) -> str:
 
 
 class ToolSignature(NamedTuple):
-    """The parameters of a tool that the model fills in, the parameters it does not see, and the return type.
+    """The signature of a tool: the arguments that the model writes, the hidden ones, and the return type.
 
     Attributes:
         parameters: The types of the parameters that the model writes, by name.

@@ -22,7 +22,7 @@ _BODIES = (
 
 
 def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
-    """Yield the name, the defining class and the value of each attribute of an interface.
+    """Yield the name, value and defining class of each attribute of an interface.
 
     Overridden attributes and special methods are left out.
     """
@@ -97,7 +97,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
 
 
 def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
-    """Return the local variables of enclosing functions that type hints in quotes refer to.
+    """Return the local variables that quoted type hints refer to, from the functions around the hint.
 
     A frame only counts if its code contains one of the functions, because variables of other callers must
     never be used as types. No reference to a frame is stored.

@@ -96,7 +96,7 @@ def compile_prompt(source: TemplateSource) -> Prompt:
 
 
 def record_prompt(cls: type) -> Prompt | None:
-    """Return the template of a structured prompt class; None for other classes. Raises TemplateError."""
+    """Return the template of a class decorated with ``@structured_prompt``; None for other classes."""
     source = structured_prompt_of(cls)
     if source is None:
         return None
@@ -105,7 +105,7 @@ def record_prompt(cls: type) -> Prompt | None:
 
 
 def field_names(cls: Any) -> list[str]:
-    """Return the field names of a structured prompt class, which are the variables of its template."""
+    """Return the fields of a ``@structured_prompt`` class, which its template can use as variables."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):
@@ -148,7 +148,7 @@ def _compile(text: str) -> Prompt:
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return those of the names that Jinja defines itself, such as ``range``."""
+    """Return the names among ``names`` that Jinja itself defines, such as ``range``."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
@@ -210,7 +210,7 @@ def render_value(value: object) -> str:
 
 
 def _prompt_of(value: object) -> Prompt | None:
-    """Return the template of a structured prompt object; None for other values."""
+    """Return the template of an object of a ``@structured_prompt`` class; None for other values."""
     cls = type(value)
     if structured_prompt_of(cls) is None:
         return None
@@ -222,7 +222,7 @@ def _is_record(value: object) -> bool:
 
 
 def _record_fields(value: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of a record or the items of a mapping; None for other values."""
+    """Return the fields of a dataclass-like object or the items of a mapping; None for other values."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, BaseModel):
@@ -279,7 +279,7 @@ _MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
 
 
 class _Mark(str):
-    """A placeholder for one image, sound or file in a prompt, with the attributes of the media."""
+    """A placeholder for one image, sound or file in a prompt. Templates can use attributes of the media."""
 
     media: Media
 
@@ -310,7 +310,7 @@ class MediaMarks:
         self.media: list[Media] = []
 
     def mark(self, value: object, location: str) -> Any:
-        """Return placeholder text for an image or other media; "" for None.
+        """Return placeholder text for an image, sound or file that a template uses; "" for None.
 
         Raises TypeError for other values.
         """
@@ -327,7 +327,7 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Split a rendered prompt at the placeholders of its images and other media, and insert the media.
+        """Replace the placeholders in a rendered prompt by their images, sounds and files.
 
         Media without a mark are added at the end. Returns None if the text has no mark.
         """

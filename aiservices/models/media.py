@@ -277,7 +277,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
 
 def _position_mapping(original: str, text: str) -> Callable[[int], int]:
-    """Return a function that maps a position in a text to the same position after the text was edited.
+    """Return a function that finds a position of the original text in the edited text.
 
     Three kinds of change are recognized: text was added around the original, the original was cut at its
     ends, or one passage in it was replaced.

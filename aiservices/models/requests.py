@@ -53,7 +53,7 @@ class ChatOptions:
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
-        """Return these options, with the values of ``defaults`` for those that are not set."""
+        """Return these options. For those that are not set, use the values of ``defaults``."""
         # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
@@ -95,7 +95,7 @@ class ChatOptions:
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat:
-    """The response format of an answer in JSON that matches a JSON Schema.
+    """The response format for answers in JSON that match a JSON Schema.
 
     Attributes:
         name: A name for the schema; providers require one.
@@ -111,7 +111,7 @@ class JsonSchemaFormat:
 
 @dataclass(frozen=True, eq=False)
 class JsonObjectFormat:
-    """The response format of an answer that is any JSON object ("JSON mode")."""
+    """The response format for answers that can be any JSON object ("JSON mode")."""
 
 
 ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
@@ -242,7 +242,7 @@ _FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
 def _to_tooling(tooling: object) -> Tooling:
-    """Convert a list of tools to Tooling. Raises ValueError if one of them is not a tool."""
+    """Convert a list of tools to Tooling. Raises ValueError if an item is not a tool."""
     if isinstance(tooling, Tooling):
         return tooling
     if not isinstance(tooling, (list, tuple)):

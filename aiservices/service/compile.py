@@ -318,7 +318,7 @@ def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
 
 @dataclass(slots=True)
 class _ModelFinder:
-    """Finds the models that the methods of a service use. Adds a problem for each unknown model."""
+    """Finds the model that each method of a service uses, and reports unknown models."""
 
     service_model: ChatModel | str | None
     service: str
@@ -449,7 +449,7 @@ def _make_routes(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[ModelRoute, ...]:
-    """Return the models of a method, each with the ways to request the return type from it."""
+    """Return the models of a method, each with the ways to request a value of the return type."""
     members = () if model is None else members_of(model)
     if parser is None:
         read = _REPLY_TYPES.get(returns.output_type)
@@ -524,7 +524,7 @@ def _type_argument(hint: object, origin: type) -> Any:
 
 
 def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
-    """Return a type such as Stream that is used inside another type, where it is not allowed; else None."""
+    """Return a type such as Stream that is not allowed inside another type; None if there is none."""
     for arg in args:
         cls = get_origin(arg) or arg
         if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):

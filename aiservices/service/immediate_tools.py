@@ -52,7 +52,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: Any, answer_type: Any) -> bool:
-    """Return False only if no value of the first type can ever be a value of the second type."""
+    """Return False only if a value of the first type can never be a value of the second type."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:

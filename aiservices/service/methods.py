@@ -33,7 +33,7 @@ def resume(
     /,
     **tool_context: object,
 ) -> R:
-    """Continue a call that was suspended until its tool calls were approved, and return its value.
+    """Continue a call that was suspended until its tool calls were approved, and return its answer.
 
     The budget starts over, and models are asked from the first one on.
 
@@ -85,7 +85,7 @@ class ServiceMethod(NamedTuple):
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the data that ``create`` attached to a method. Raises TypeError for other objects.
+    """Return the settings and the start function that ``create`` attached to a method.
 
     Raises TypeError for other objects.
     """
@@ -275,7 +275,7 @@ def async_in_blocking_problems(
 
 
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each function of a setting that is async although it is never awaited."""
+    """Yield a problem for each async function in a setting that supports only normal functions."""
     for name, function in functions.items():
         if is_async(function):
             message = f"{name} is an async function, and nothing awaits it; make it a plain function"

@@ -1,4 +1,4 @@
-"""Convert the arguments of a call to messages, and check templates against the parameters."""
+"""Convert the arguments of a call to messages, and check that templates use only known parameters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PlannedExample(NamedTuple):
 
 
 class PromptPlan(NamedTuple):
-    """How the arguments of one method become the messages to the model.
+    """The compiled prompt of a method: its templates, parameters and few-shot examples.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -177,7 +177,7 @@ def plan_prompt(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> PromptPlan | None:
-    """Compile the templates of a method and check them against its parameters.
+    """Compile the prompt templates of a method, and check that they use only its parameters.
 
     Adds each error to ``problems``, and returns None if there are any.
     """
@@ -291,7 +291,7 @@ def _plan_system(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
-    """Compile the system message, and return it with the names of the parameters that it uses."""
+    """Compile the system message. Return it together with the names of the parameters that it uses."""
     names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     if source is None:
@@ -354,7 +354,7 @@ def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter
 
 
 def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
-    """Return a list of valid names for an error message, with the name most similar to the wrong one."""
+    """Return the valid names as a list for an error message, with a hint such as "did you mean text?"."""
     from difflib import get_close_matches  # only error messages need it
 
     close = get_close_matches(unknown_name, names, 1)

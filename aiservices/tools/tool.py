@@ -60,7 +60,7 @@ class ReturnBehavior(StrEnum):
 
 
 class ToolException(Exception):
-    """Raised by a tool to tell the model why it failed. The text of other exceptions is never sent."""
+    """Raised by a tool to send an error message to the model. Texts of other exceptions are not sent."""
 
 
 class ToolDeclaration(NamedTuple):
@@ -145,7 +145,7 @@ ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
 
 
 class ToolErrors(NamedTuple):
-    """Functions that choose the text for the model when a tool call fails.
+    """Functions that choose the error text for the model when a tool call fails.
 
     Each function returns the text, or raises an exception to end the call of the method. The exception
     becomes the cause of a ToolError, unless it is an AiServiceError. The functions are not awaited.
@@ -315,7 +315,7 @@ def _yields_text(function: Any) -> bool:
 
 
 def _is_async_iterable(function: object, return_type: object) -> bool:
-    """Return True if a tool returns an async iterator, such as an async generator function does."""
+    """Return True if a tool returns an async iterator, as an async generator function does."""
     result_class = Target.of(return_type).origin or return_type
     is_iterable = isinstance(result_class, type) and issubclass(result_class, AsyncIterable)
     return is_iterable or inspect.isasyncgenfunction(function)
@@ -355,7 +355,7 @@ _DATA_ATTRIBUTES = (
 
 
 def has_own_text(cls: Any) -> bool:
-    """Return True if a class defines how ``str(object)`` looks, unlike the default ``<Item at 0x…>``."""
+    """Return True if a class defines the text of ``str(object)``, unlike the default ``<Item at 0x…>``."""
     return cls.__str__ is not object.__str__
 
 

@@ -52,7 +52,7 @@ class ToolLimits:
 
 
 class OfferedTools(NamedTuple):
-    """The tool descriptions that are sent to one model, and the parsers for the arguments it writes.
+    """The descriptions of the tools for one model, and the parsers for the arguments that it writes.
 
     Attributes:
         tooling: The specifications that are sent with the request.
@@ -83,7 +83,7 @@ class Toolbox:
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
-        """Return the tools as a model with these capabilities receives them; None if there are no tools."""
+        """Return the tool descriptions for a model with these capabilities; None if there are no tools."""
         if not self.tools:
             return None
         if capabilities not in self._offered:  # setdefault, because two threads may get here

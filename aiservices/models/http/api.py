@@ -28,7 +28,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSettings:
-    """The settings of a request: the model, options, response format and tools, but not the messages.
+    """The settings of a request to a model, such as options and tools, but without the messages.
 
     It has no messages, so that the request writer for it can be used for calls with other messages.
 

@@ -49,7 +49,7 @@ _FAILURES: Final = (StatusError, ClientError, OSError, EOFError)
 
 
 class AiohttpResponse:
-    """An HTTP response of aiohttp whose body may be unread.
+    """An aiohttp response whose body may not have been read yet.
 
     ``aiter_bytes`` reads an unread body in pieces.
 
@@ -158,7 +158,7 @@ class AsyncHttpClient:
         await self._session.close()
 
     def abandon(self) -> None:
-        """Release the connections without awaiting, for use after their event loop was closed."""
+        """Release the connections without awaiting, because their event loop is already closed."""
         try:
             self._session.close().send(None)
         except StopIteration:

@@ -372,7 +372,7 @@ def _schedule_close(loop: asyncio.AbstractEventLoop, closer: AsyncGenerator[None
 async def _close_with_loop(
     value: T, close: Callable[[T], Awaitable[None]], owner: ref[PerLoop[T]]
 ) -> AsyncGenerator[None]:
-    """Close an object when this generator is closed, which the event loop does when it shuts down."""
+    """Close an object when the event loop shuts down and closes this generator."""
     try:
         yield
     finally:

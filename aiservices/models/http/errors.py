@@ -1,4 +1,4 @@
-"""The errors of provider APIs, and the conversion of HTTP failures to ModelErrors."""
+"""The errors of provider APIs, and their conversion to ModelErrors."""
 
 from __future__ import annotations
 

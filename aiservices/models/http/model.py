@@ -413,7 +413,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, b"") from error
 
     def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of a stream and return the deltas that it completes."""
+        """Parse a chunk of a stream and return the pieces of the reply that it completes."""
         if self.logs:
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
@@ -422,7 +422,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, chunk) from error
 
     def end(self, reader: StreamReader) -> list[ReplyDelta]:
-        """Return the last deltas of a stream that has ended."""
+        """Return the last pieces of the reply when the stream has ended."""
         try:
             return reader.end()
         except BrokenStreamError:

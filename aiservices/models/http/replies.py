@@ -100,7 +100,7 @@ class SseDecoder:
 
 
 class StreamReader(ABC):
-    """A parser that converts the bytes of one streamed reply to deltas.
+    """A parser that converts the bytes of a stream to pieces of the reply.
 
     The chunks of bytes may be cut anywhere.
 
@@ -128,14 +128,14 @@ class StreamReader(ABC):
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of the stream and return the deltas that it completes.
+        """Parse a chunk of the stream and return the pieces of the reply that it completes.
 
         Raises UnreadableReplyError or ReportedError.
         """
 
     @abstractmethod
     def end(self) -> list[ReplyDelta]:
-        """Return the last deltas when the stream has ended; the very last one contains the whole reply.
+        """Return the last pieces of the reply at the end of the stream. The very last has the whole reply.
 
         Raises BrokenStreamError if the reply is not complete, else the errors of ``feed``.
         """
@@ -155,14 +155,14 @@ class EventStreamReader(StreamReader):
 
     @abstractmethod
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
-        """Convert an event of the stream to a delta, or return None if it adds nothing to the reply.
+        """Convert an event of the stream to a piece of the reply; None if the event adds nothing.
 
         It may raise AttributeError, KeyError and TypeError for an event of unknown shape.
         """
 
     @abstractmethod
     def _last_deltas(self) -> list[ReplyDelta]:
-        """Return the last deltas of a finished stream."""
+        """Return the last pieces of the reply at the end of the stream."""
 
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
         return self._read_events(self._decoder.feed(chunk))
@@ -222,7 +222,7 @@ class WholeReplyReader(StreamReader):
 
 
 def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
-    """Convert a reply that arrived as a whole to the deltas of a stream."""
+    """Split a complete reply into the pieces of a stream."""
     calls = reply.message.tool_calls
     call_deltas = tuple(ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls))
     return [

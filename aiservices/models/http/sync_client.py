@@ -64,7 +64,7 @@ _DEFAULT_TIMEOUT: Final = Timeout(connect=_DefaultTimeout(CONNECT_SECONDS), read
 
 
 class Urllib3Response:
-    """An HTTP response of urllib3 whose body may be unread.
+    """A urllib3 response whose body may not have been read yet.
 
     ``content`` reads the whole body, and ``iter_bytes`` reads it in pieces.
 

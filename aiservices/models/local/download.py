@@ -35,7 +35,7 @@ _BLOCK_SIZE = 1 << 20
 
 
 class WeightsError(AiServiceError):
-    """The weights of a model could not be downloaded or written; the message lists the failures."""
+    """The weights of a model cannot be downloaded or written. The message lists what failed."""
 
 
 def _no_progress(action: str, done: int, total: int) -> None:

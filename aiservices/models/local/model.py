@@ -78,7 +78,7 @@ class LocalChatModel:
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """Return the model for ``"local:NAME"``. For ``"local"`` alone, ``name`` is empty."""
+        """Return the model with the name ``"local:NAME"`` or ``"local"``."""
         return cls(name)
 
     @property
@@ -127,7 +127,7 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     def close(self) -> None:
-        """Free the memory of the weights. The next request of a model with these weights loads them again."""
+        """Free the memory of the weights. The next request that needs them loads them again."""
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
@@ -176,7 +176,7 @@ class Job:
         self._thread: threading.Thread | None = None
 
     def start(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Start the thread, which calls ``deliver`` with each chunk of the reply and then with a _JobEnd."""
+        """Start the thread of the job, which passes each chunk of the reply to ``deliver``."""
         # A daemon thread, because a stream that is left open must not keep the interpreter from exiting;
         # _stop_all_jobs stops it then.
         self._thread = threading.Thread(
@@ -205,7 +205,7 @@ class Job:
             deliver(_JobEnd(error))
 
     def stop(self) -> None:
-        """Tell the thread to end at the next token of the reply or the next batch of the prompt."""
+        """Tell the thread of the job to stop after the next token or the next part of the prompt."""
         self._stopped.set()
 
     def join(self) -> None:

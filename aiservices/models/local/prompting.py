@@ -182,7 +182,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """Limits what the model can write: the format of the answer and the tools that it may call.
+    """The limits on what the model can write: the answer format and the tools that it may call.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -272,7 +272,7 @@ def answer_grammar(schema: JsonObject) -> str:
 def tool_call_grammar(
     constraint: ReplyConstraint, parameters: Callable[[ToolSpecification], JsonObject]
 ) -> str:
-    """Return the grammar of a reply that calls tools, or answers if that is allowed.
+    """Return the grammar of a reply that calls tools, or gives an answer if that is allowed.
 
     ``parameters`` returns the JSON Schema for the arguments of a tool.
     """
@@ -352,7 +352,7 @@ class ReplyBuilder:
         self._tool_calls = ToolCallReader() if has_tools else None
 
     def add(self, chunk: JsonObject) -> ReplyDelta | None:
-        """Add a chunk of the stream and return its delta, or None. Raises ModelError for an error chunk."""
+        """Add a chunk of the stream, and return the new piece of the reply, or None. Raises ModelError."""
         if "error" in chunk:
             raise _model_error(chunk["error"], self.label, self.context_tokens)
         self._id = chunk.get("id", self._id)
@@ -367,7 +367,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
-        """Add the text of a chunk to the reply and return its delta, or None if there is none."""
+        """Add the text of a chunk to the reply, and return the new piece of it; None if there is none."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)
@@ -402,7 +402,7 @@ _CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"
 
 
 class ToolCallReader:
-    """A streaming parser for the text of a reply that is either tool calls or an answer.
+    """A streaming parser for the text of a reply, which contains either tool calls or an answer.
 
     Each line of tool calls has one call. A reply without a mark is an answer too: it can come from a grammar
     in ``extra_body``.
@@ -425,7 +425,7 @@ class ToolCallReader:
         return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))
 
     def add(self, text: str) -> ReplyDelta | None:
-        """Add a piece of the reply and return its delta, or None if more text is needed to understand it."""
+        """Add text to the reply, and return the new piece of it; None if more text is needed to parse it."""
         if self._is_answer:
             return ReplyDelta(text)
         self._unread += text

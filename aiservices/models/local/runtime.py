@@ -93,7 +93,7 @@ class Runtime:
 
     @property
     def address(self) -> str:
-        """The URL of the llama.cpp server; without its secret key, only ``/health`` can be requested."""
+        """The URL of the llama.cpp server. Without the secret key, a client can only request ``/health``."""
         return self._server.listening_address
 
     def chat(

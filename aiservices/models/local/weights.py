@@ -115,7 +115,7 @@ def _user_cache() -> Path:
 
 
 def weights_path(weights: Weights) -> Path:
-    """Return the path of the file of weights, which exists only after a download."""
+    """Return the path for the weights file, which exists only after the download."""
     return models_folder() / weights.file_name
 
 
@@ -144,12 +144,12 @@ def mark_verified(path: Path, sha256: str) -> None:
 
 
 def unmark_verified(path: Path) -> None:
-    """Remove the record that says that the SHA-256 of a file was checked."""
+    """Delete the record that the SHA-256 of a file was checked."""
     _record_path(path).unlink(missing_ok=True)
 
 
 def _record_path(path: Path) -> Path:
-    """Return the path of the small file that records that the SHA-256 of the weights was checked."""
+    """Return the path of the small file that says that the weights were verified."""
     return path.with_name(path.name + ".checked")
 
 

@@ -184,7 +184,7 @@ def read_chat_completion(body: bytes) -> ChatReply:
 
 
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
-    """Return the text and the reasoning of a message of the model or of a stream delta.
+    """Return the text and the reasoning (thinking) text of a message or of a piece of a stream.
 
     Compatible servers name the reasoning in two ways. The content is a text, null, or a list of parts, some
     of which may be reasoning.

@@ -93,7 +93,7 @@ class Endpoint:
 
 
 def _check_url(base_url: str, setting: str, provider: str) -> None:
-    """Raise DefinitionError for an invalid URL; ``setting`` says in the message where it was set."""
+    """Raise DefinitionError if a URL is invalid. ``setting`` names the setting in the message."""
     # messages do not quote the URL, because it may contain credentials
     if not base_url.startswith(("http://", "https://")):
         raise _definition_error(
@@ -121,7 +121,7 @@ def _is_openai_host(base_url: str) -> bool:
 
 
 def _ollama_url(host: str) -> str:
-    """Return the base URL for a value of OLLAMA_HOST, in which scheme and port are optional.
+    """Return the base URL for OLLAMA_HOST, which may omit scheme and port, such as ``localhost``.
 
     The value is read as Ollama reads it. 0.0.0.0 is an address to listen on, not one to connect to, so it
     becomes the loopback address.

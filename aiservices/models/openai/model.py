@@ -101,7 +101,7 @@ class OpenAiModel(HttpChatModel):
 
     @classmethod
     def azure(cls, name: str) -> Self:
-        """Return the model of an Azure deployment; its URL, API version and key are in the environment."""
+        """Return the model of an Azure deployment. The environment contains its URL, API version and key."""
         return cls(cls._checked_name(name, "azure"), provider="azure")
 
     @classmethod
