@@ -55,6 +55,7 @@ def test_a_docstring_that_looks_like_a_prompt_is_reported() -> None:
     class Translator(Protocol):
         def translate(self, text: str) -> str:
             """Translate {{ text }}"""
+            ...
 
     assert problems(Translator) == (
         "Translator.translate: its docstring has {{text}}, but docstrings are not sent; write the prompt "
@@ -67,9 +68,11 @@ def test_a_docstring_may_have_placeholders_beside_a_prompt_or_of_other_names() -
         @user_message("Translate {{text}}")
         def translate(self, text: str) -> str:
             """Sends "Translate {{text}}"."""
+            ...
 
         def ask(self, text: str) -> str:
             """Answers with {{name}} as a placeholder, and {text} in braces."""
+            ...
 
     model = ScriptedChatModel(["a", "b"])
     translator = create(Translator, model)
