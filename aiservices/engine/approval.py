@@ -201,7 +201,7 @@ def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: 
 def resumed_invocation(
     plan: CallPlan, suspended: SuspendedCall, approvals: Mapping[str, bool | str], budget: Budget
 ) -> Invocation:
-    """Continue a suspended call: return an Invocation with its messages and the decisions about its tools.
+    """Return the Invocation that continues a suspended call with the decisions about its tool calls.
 
     Raises TypeError if an argument has another type. Raises ValueError if the state is that of another
     method, is damaged or has expired, if the decisions are not those of the pending calls, and if the model

@@ -1,4 +1,4 @@
-"""The pipeline of a service: the interceptors and listeners that run around each call."""
+"""The pipeline of a service: the interceptors (middleware) and listeners that run around each call."""
 
 from __future__ import annotations
 

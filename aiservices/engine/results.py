@@ -1,4 +1,4 @@
-"""The results of a call: a Result for the caller, and an Answer for interceptors."""
+"""The results of a call: a Result for the caller, and an Answer for interceptors (middleware)."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class StreamState(Generic[T]):
             yield Completed(self.result)
 
     def _completed_fields(self) -> Iterator[FieldCompleted]:
-        """Yield an event for each field or item that was completed since the last call."""
+        """Yield an event for each field or list item that has become complete since the last call."""
         value: Any = self.snapshot().value
         if _is_list(value):
             while self._reported_items < len(value) and _is_complete(value, self._reported_items):
@@ -388,7 +388,7 @@ class ItemStream:
 
 
 class _ItemError(Exception):
-    """Raised when an item of a streamed list cannot be read.
+    """Raised when an item of a streamed list cannot be parsed.
 
     The iterators throw ``error`` into the flow where it waits for the reply, so that the pipeline can request
     the answer again.

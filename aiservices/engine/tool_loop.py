@@ -1,4 +1,4 @@
-"""The tool loop of a call: send a request, run the tools that the model calls, and repeat."""
+"""The tool loop of a call: send a request, run the tools that the model requests, and repeat."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class MemoryBusyError(AiServiceError):
 
 
 class MemoryConflictError(AiServiceError):
-    """Another process wrote to the conversation during this call, so the exchange of this call is not stored.
+    """Another process wrote to the conversation during this call, so this call is not stored in it.
 
     The last of the ``attempts`` has the answer, if the call got one.
 
@@ -234,7 +234,7 @@ class MemoryConflictError(AiServiceError):
 
 
 class MemoryIdError(AiServiceError, ValueError, TypeError):
-    """The memory id of a call does not name a conversation: it is empty, or it has another type."""
+    """The memory id of a call is not a valid conversation id: it is empty or of the wrong type."""
 
 
 class FinishError(AiServiceError):

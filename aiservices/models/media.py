@@ -245,7 +245,7 @@ def _detect_media_type(data: bytes) -> str | None:
 
 
 def _check_size(size: int, max_bytes: int | None, name: str) -> None:
-    """Raise ValueError if a file is larger than ``max_bytes``; ``name`` is for the message."""
+    """Raise ValueError if a file is larger than ``max_bytes``. ``name`` is its name in the message."""
     if max_bytes is not None and size > max_bytes:
         raise ValueError(f"{name} has {size} bytes; the limit is {max_bytes}")
 

@@ -242,7 +242,7 @@ _FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
 def _to_tooling(tooling: object) -> Tooling:
-    """Convert a list of tools to Tooling. Raises ValueError if an item is not a tool."""
+    """Convert a list of tool descriptions to a Tooling object. Raises ValueError if an item is not a tool."""
     if isinstance(tooling, Tooling):
         return tooling
     if not isinstance(tooling, (list, tuple)):

@@ -21,7 +21,7 @@ _MILLION = 1_000_000
 
 
 class Prices(Mapping[str, Price]):
-    """A mapping from names of models to prices, for ``Budget(prices=…)`` and ``OpenTelemetry(prices=…)``.
+    """A mapping from model names to prices, for ``Budget(prices=…)`` and ``OpenTelemetry(prices=…)``.
 
     A model whose price is not known is not a key. It never counts as free.
 
@@ -51,7 +51,7 @@ class Prices(Mapping[str, Price]):
 
 
 class PriceTable(Prices):
-    """A table of prices that you enter yourself, by names of models or by patterns.
+    """A table of prices that you enter yourself. Its keys are model names or patterns.
 
     In a pattern ``*`` matches any text and ``?`` one character: ``"gpt-x*"`` matches "gpt-x-mini" too, and
     ``"gpt-x-????-??-??"`` only the dated versions of "gpt-x". An exact name has priority over patterns, and

@@ -234,7 +234,7 @@ class _Targets:
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Prepare the models for the requested type, and add a problem for each that cannot support it."""
+        """Prepare the models for the requested type. Add a problem for each that cannot support it."""
         routes = []
         for member in self.members:
             try:

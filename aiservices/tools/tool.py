@@ -137,7 +137,7 @@ class ToolRun(NamedTuple):
 
     @property
     def message(self) -> ToolMessage:
-        """The message with the result of the tool that is sent to the model."""
+        """The message that sends the result of the tool to the model."""
         return ToolMessage(self.call.id, self.call.name, self.text)
 
 

@@ -77,7 +77,7 @@ class AiohttpResponse:
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Make the connection reusable if the response is at its end, or else close the connection."""
+        """Make the connection reusable if the whole response was read; otherwise close the connection."""
         rest = self._raw.content
         try:
             if not rest.at_eof():

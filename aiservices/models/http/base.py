@@ -180,7 +180,7 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def redirect_url(url: str, response: HttpResponse) -> str:
-    """Return the URL to which a response redirects a POST request.
+    """Return the new URL of a POST request that the server redirects.
 
     Raises StatusError if the response is not a redirect, does not have a new URL, or requires a GET request.
     """
@@ -282,7 +282,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """An object, such as an HTTP client, that belongs to one event loop.
+    """An object for one event loop, such as an HTTP client.
 
     Attributes:
         value: The object.

@@ -69,7 +69,7 @@ class BrokenStreamError(Exception):
 
 
 class ReportedError(Exception):
-    """The provider sent an error object instead of a reply; ``payload`` is its JSON value."""
+    """The provider sent an error object instead of a reply. ``payload`` is that JSON object."""
 
     def __init__(self, payload: object) -> None:
         super().__init__("the provider reported an error")

@@ -58,12 +58,12 @@ class HttpClient(Protocol[R_co]):
     @property
     def failures(self) -> tuple[type[Exception], ...]: ...
     def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> R_co:
-        """Send a POST request. ``timeout`` is in seconds; with ``unread``, the body is not read yet."""
+        """Send a POST request. ``timeout`` is in seconds. With ``unread``, return before the body is read."""
         ...
 
 
 class ClientSource(Protocol):
-    """An object that creates the HTTP clients of one model when they are first needed, and closes them."""
+    """Creates the HTTP clients of one model when they are first needed, and closes them."""
 
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls."""
@@ -303,7 +303,7 @@ class HttpChatModel:
         self._clients.close()
 
     async def aclose(self) -> None:
-        """Close the connections of blocking calls and of the running event loop.
+        """Close the connections for blocking calls and for the running event loop.
 
         Those of another event loop are closed when that loop ends.
         """

@@ -81,7 +81,7 @@ class SseDecoder:
         return self._events(lines)
 
     def end(self) -> list[bytes]:
-        """Return the data of a last event that is not followed by a blank line, if there is one."""
+        """Return the data of a last event that does not end with a blank line, if there is one."""
         line, self._pieces = b"".join(self._pieces), []
         return self._events([line, b""])
 

@@ -54,7 +54,7 @@ _NO_RETRIES: Final = Retry(False, redirect=False)
 
 
 class _DefaultTimeout(float):
-    """The timeout in seconds for connecting, for calls that set no timeout.
+    """The connection timeout in seconds for calls that do not set a timeout.
 
     It has its own type because a call may set the same number of seconds as its timeout.
     """
@@ -119,7 +119,7 @@ class Urllib3Response:
         return b""
 
     def close(self) -> None:
-        """Make the connection reusable if the response is at its end, or else close the connection."""
+        """Make the connection reusable if the whole response was read; otherwise close the connection."""
         raw = self._raw
         connection = raw.connection
         if connection is None:  # the body was read to its end, so the pool has the connection already

