@@ -260,6 +260,13 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
     return TemplateSource(template)
 
 
+def _own_declaration(decorated: object) -> Declaration:
+    """Return the declaration of a function or class itself. A class may replace those of its bases."""
+    if isinstance(decorated, type):
+        return _INTERFACES.get(decorated, Declaration())
+    return declaration_of(decorated)
+
+
 def _repeated(decorator: str, decorated: Any) -> DefinitionError:
     """Return the error for a decorator that is used twice on one method or class."""
     name = getattr(decorated, "__qualname__", type(decorated).__name__).rpartition("<locals>.")[2]
@@ -279,8 +286,7 @@ def _declare(**settings: Any) -> Callable[[Decorated], Decorated]:
 
     def decorate(decorated: Decorated) -> Decorated:
         earlier = declaration_of(decorated)
-        # A class may replace the system message that it inherits.
-        own = _INTERFACES.get(decorated, Declaration()) if isinstance(decorated, type) else earlier
+        own = _own_declaration(decorated)
         for name, decorator in _ONCE.items():
             if name in settings and getattr(own, name) is not None:
                 raise _repeated(decorator, decorated)
