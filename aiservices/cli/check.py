@@ -229,7 +229,7 @@ def _findings(tp: object, profile: str) -> list[Finding]:
 
 
 def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
-    """Return the strict mode findings for a type whose values are streamed.
+    """Return the strict mode findings for a streamed type, whose values must be readable before their end.
 
     A value that is encoded for strict mode cannot be decoded before its end.
     """
@@ -244,7 +244,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
 
 
 def _keeps_its_shape(tp: Any, profile: str) -> bool:
-    """Return True if strict mode does not change the JSON form of a type's values.
+    """Return True if the model writes values of a type as the same JSON with and without strict mode.
 
     A root that is not an object is wrapped in one first.
     """

@@ -205,7 +205,7 @@ def _parameters_of(factory: Callable[..., object], name: str) -> Mapping[str, in
 
 
 def accepts_model(target: ServiceTarget) -> bool:
-    """Return True if the option ``--model`` is allowed for a command line target."""
+    """Return True if the service that the command line names can be created with the option ``--model``."""
     if target.is_interface or method_names(target.value):
         return target.is_interface
     return "model" in _parameters_of(target.value, target.name)

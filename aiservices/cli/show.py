@@ -66,7 +66,7 @@ class _MethodPreview(NamedTuple):
 
 
 def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, as_json: bool) -> None:
-    """Print the requests that the methods of a service would send. Raises UsageError and DefinitionError."""
+    """Print the requests that the methods of a service would send, without sending them."""
     target = find_target(target_name)
     service = make_service(target, model_from_option(_model_name(target, model)))
     names = selected_methods(target, service)

@@ -143,7 +143,7 @@ def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
 
 
 def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
-    """Return True if the texts of an argument are items of a list, not the text of the whole value."""
+    """Return True if each text is one list item; False if a single text is the whole value."""
     schema, first = argument.codec.schema, raw_values[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
     if len(raw_values) > 1 and not argument.variadic and "array" not in types:
@@ -156,7 +156,7 @@ def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
 
 
 def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
-    """Return two JSON texts for a command line value: its text as a JSON string, and the text itself."""
+    """Return the two JSON texts that a command line value may mean, such as ``"5"`` (a string) and ``5``."""
     text = raw_value.text
     if argument.role is Role.MEDIA and not raw_value.is_json:
         record = _media_json(raw_value)

@@ -134,7 +134,7 @@ GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdi
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard function with a name and the choice to check either the text or the value of an answer.
+    """A guard function with a name, and the setting that it checks either the answer's text or its value.
 
     Attributes:
         function: Gets the text or the value, and the invocation; returns a verdict.
@@ -174,7 +174,7 @@ def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[Definiti
 
 
 def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
-    """Return a description of each async guard, for the error that ``create`` raises for blocking methods."""
+    """Return a description of each async guard, for an error message: blocking methods cannot await them."""
     return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
@@ -338,7 +338,7 @@ def _normalize(text: str) -> str:
 
 
 def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Return the patterns to search for, each with a description of its matches for messages.
+    """Return a dict from each pattern to search for to a description of its matches for error messages.
 
     The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
     such as a card number, so messages name the pattern instead.

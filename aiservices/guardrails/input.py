@@ -69,7 +69,7 @@ _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of 
 
 
 class GuardMessage(str):
-    """The text of a message by which an output guard asks for another answer; input guards skip it."""
+    """The text of a message in which an output guard asks for a new answer. Input guards do not check it."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class UserText(NamedTuple):
     placeholder: str
 
     def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return the invocation with another text in its user message; images and files stay unchanged."""
+        """Return a copy of the call with another text in its user message. Images and files are kept."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)

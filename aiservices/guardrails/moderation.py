@@ -130,7 +130,10 @@ _PENDING: Any = object()
 
 
 class ModerationCheck:
-    """One request to a moderator to check texts. ``is_open`` is True until the verdict was read."""
+    """One request to a moderator to check texts.
+
+    ``is_open`` is True until the verdict was read.
+    """
 
     def __init__(
         self, moderator: Moderator, texts: tuple[str, ...], stage: Stage, invocation: Invocation
@@ -143,7 +146,7 @@ class ModerationCheck:
         self.is_open = bool(texts)
 
     def effect(self) -> Run:
-        """Return the effect that calls the moderator. Its outcome is True if no text is flagged.
+        """Return the step that calls the moderator. Its result is True if no text is flagged.
 
         It never raises, because it runs beside a request to the model: ``verdict`` reports why texts may not
         pass.
@@ -232,7 +235,7 @@ class ModerationCheck:
 
 
 class _FlowClosed(GeneratorExit):
-    """An exception that closes the flow of a call whose request was blocked by moderation.
+    """Raised inside a call to end it after moderation has blocked its request to the model.
 
     It is a GeneratorExit so that no interceptor in the flow catches it or asks the model again.
     """
@@ -283,7 +286,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Return the effect with a moderation check added, or None if the effect does not call a model."""
+    """Add a moderation check to a step of a call; return None if the step does not call a model."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
@@ -294,7 +297,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Emit the event that records a blocked request, then raise _FlowClosed to end the call."""
+    """Emit the event that records a blocked request, and end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = event._replace(error=blocked_by)

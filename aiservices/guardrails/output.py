@@ -33,7 +33,7 @@ from .input import GuardMessage
 
 
 class _Rejection(NamedTuple):
-    """The verdict of an output guard that rejects an answer, with the name of the guard."""
+    """The rejection of an answer by an output guard, with the name of the guard."""
 
     guard: str
     verdict: Reprompt
@@ -97,7 +97,7 @@ class OutputGuardrails:
             already_sent = len(tool_messages)
 
     def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
-        """Return the answer after all guards have run, or the first rejection."""
+        """Run all guards on an answer. Returns the answer, maybe rewritten, or the first rejection."""
         text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
             on = guard.on if isinstance(guard, Guard) else self._on
@@ -130,7 +130,7 @@ class OutputGuardrails:
 def _request_again(
     invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
 ) -> Invocation:
-    """Return the invocation that asks the model for another answer after a rejected one.
+    """Return a copy of the call whose request asks the model for another answer after a rejected one.
 
     Its request contains the tool rounds so far, so the tools do not run again. With a message it also
     contains the rejected answer, whose text is ``text``, and the message. ``already_sent`` is the number of
@@ -217,7 +217,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the format that reads the value from the reply, or None if the value is not from the reply."""
+    """Return the format in which the reply contains the value; None if the value is not from the reply."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None

@@ -48,7 +48,7 @@ WhenBusy = Literal["wait", "refuse"]
 
 
 class _Recalled(NamedTuple):
-    """An invocation with the earlier messages, and the function that stores its new messages."""
+    """A call to which the earlier messages were added, and the function that stores its new messages."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
@@ -137,7 +137,7 @@ class ChatMemory:
         self.store.delete(self._stored_id(memory_id, service))
 
     def add_service(self, name: str, owner: str, *, has_default_conversation: bool) -> None:
-        """Record that a service or an agent uses this memory. ``create`` and agents call this.
+        """Register a service or an agent that uses this memory.
 
         Args:
             name: The name of the service or agent.
@@ -159,7 +159,7 @@ class ChatMemory:
         self._owners[name] = owner
 
     def _stored_id(self, memory_id: str | None, service: str | None) -> str:
-        """Return the id of a conversation in the store. Raises ValueError if it is not clear whose it is."""
+        """Return the id of a conversation in the store. Raises ValueError if its service is unclear."""
         if service is None and self._namespace is None:
             if len(self._owners) != 1:
                 names = ", ".join(self._owners) or "none yet"
@@ -222,7 +222,7 @@ class ChatMemory:
             waited, wait = waited + wait, min(wait * 2, _LONGEST_WAIT)
 
     def _claim_state(self, invocation: Invocation) -> None:
-        """Record in the store that a suspended call is resumed. Raises AlreadyResumedError the second time.
+        """Mark a suspended call as resumed in the store. Raises AlreadyResumedError if it already was.
 
         It is recorded before the tools run, so a resumed call that fails cannot run them again either.
         """
@@ -280,7 +280,7 @@ def _memory_id_of(invocation: Invocation) -> str | None:
 
 
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
-    """Return the user message of a call, and record it in case the call is suspended for an approval.
+    """Return the user message of a call, and save it so that the call can resume after an approval.
 
     A resumed call gets the recorded message: interceptors may have added text to the one in its request.
     """

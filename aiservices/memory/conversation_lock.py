@@ -26,7 +26,7 @@ class ConversationLocks:
         self.queues: dict[str, deque[Ticket]] = {}
 
     def enqueue(self, conversation: str) -> Ticket:
-        """Add a ticket to the end of the queue of a conversation.
+        """Add a call to the end of the queue for a conversation, and return its place (a ticket).
 
         Raises:
             MemoryBusyError: if this call runs inside another call of the same conversation, which would
@@ -44,7 +44,7 @@ class ConversationLocks:
 
 
 class Ticket:
-    """The position of a call in the queue of a conversation. The first ticket holds the lock."""
+    """The place of one call in the queue for a conversation. The call at the front holds the lock."""
 
     def __init__(self, locks: ConversationLocks, conversation: str) -> None:
         self._locks = locks
@@ -54,13 +54,13 @@ class Ticket:
 
     @property
     def is_first(self) -> bool:
-        """True if this ticket is the first in its queue, so its call may use the conversation."""
+        """True if this call is at the front of the queue, so it may use the conversation."""
         with self._locks.lock:
             queue = self._locks.queues.get(self.conversation)
             return queue is not None and queue[0] is self
 
     def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
-        """Return True if this ticket is for the conversation of the store with these locks."""
+        """Return True if this ticket waits for the given conversation in the given set of locks."""
         return self._locks is locks and self.conversation == conversation
 
     def mark_held(self) -> None:
@@ -68,7 +68,7 @@ class Ticket:
         _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
     def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
-        """Return a function that does the last work of a call and then releases its ticket.
+        """Return a function that runs the last work of a call and then releases the conversation's lock.
 
         The function may run in a thread, and cancelling a call does not stop its thread. So the work does
         not start if the ticket was released before, and once it runs, only its end releases the ticket.
@@ -88,7 +88,7 @@ class Ticket:
         return finish
 
     def release(self) -> None:
-        """Remove this ticket from its queue, so that the next call can use the conversation.
+        """Leave the queue, so that the next call can use the conversation.
 
         Does nothing if the ticket is released already, or while the function of ``release_after`` runs.
         """
@@ -114,7 +114,7 @@ _REGISTRY_LOCK = threading.Lock()
 
 
 def locks_of(store: object) -> ConversationLocks:
-    """Return the conversation locks of a store, which all memories with this store share."""
+    """Return the conversation locks for a store. All ChatMemory objects with this store share them."""
     try:
         with _REGISTRY_LOCK:
             return _LOCKS_OF_STORES.setdefault(store, ConversationLocks())

@@ -121,14 +121,14 @@ _STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
-    """A recorder of the user message as it is sent, with retrieved texts and format instructions."""
+    """Records the user message that was actually sent, with retrieved texts and format instructions."""
 
     def __init__(self) -> None:
         self.message: UserMessage | None = None  # of the last request; None before the first request
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:
-        """Return the invocation with a request hook that records the user message of each request.
+        """Return a copy of the call that records the user message of each request before it is sent.
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """

@@ -193,7 +193,7 @@ class RetrievalAugmentor:
         return check_contents((yield from call_flow(self.fuse, query, rankings)), function_name(self.fuse))
 
     def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
-        """Return the invocation with the contents in its last user message."""
+        """Return a copy of the call in which the last user message contains the retrieved contents."""
         messages = list(invocation.request.messages)
         position = last_user_position(messages)
         assert position is not None, "the query was made from the last user message"

@@ -211,7 +211,7 @@ T = TypeVar("T")
 
 
 def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
-    """Return an effect that calls a function of the user, such as a retriever.
+    """Return a step that calls a user-supplied function, such as a retriever.
 
     A blocking function runs in a thread if the service method is async.
     """

@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 
 class QueryTransformer(Protocol):
-    """A generator function that converts a query to one or more queries. It can yield effects."""
+    """A generator function that converts a query to one or more queries. It may call a model.
+
+    The function can yield effects, such as a model call.
+    """
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Query]]: ...
 
@@ -104,9 +107,9 @@ class ExpandingQueryTransformer:
 
 
 class QueryRouter(Protocol):
-    """A generator function that chooses the retrievers for a query. It can yield effects.
+    """A generator function that chooses the retrievers for a query. It may call a model.
 
-    It may choose no retriever; then nothing is retrieved for the query.
+    It can yield effects, such as a model call. It may choose no retriever; then nothing is retrieved for the query.
     """
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Retriever]]: ...
@@ -195,10 +198,10 @@ Rankings = Sequence[Sequence[Content]]
 
 
 class Fusion(Protocol):
-    """A generator function that merges rankings into one list, best first. It can yield effects.
+    """A generator function that merges ranked lists of contents into one, best first. It may call a model.
 
     ``query`` is the query before it was transformed. There is one ranking for each transformed query and
-    retriever.
+    retriever. The function can yield effects, such as a model call.
     """
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]: ...
@@ -223,7 +226,7 @@ class ReciprocalRankFusion:
         return self.fuse(rankings)[: self.max_results]
 
     def fuse(self, rankings: Rankings) -> list[Content]:
-        """Return all contents of the rankings, each once, best first."""
+        """Merge ranked lists of contents into one list without duplicates, best first."""
         non_empty = [ranking for ranking in rankings if ranking]
         if len(non_empty) < 2:
             return _distinct(non_empty)
@@ -278,7 +281,7 @@ class ReRank:
 
 
 def _distinct(rankings: Rankings) -> list[Content]:
-    """Return the contents of all rankings without duplicates, in the order of first occurrence."""
+    """Return each content of several ranked lists once, in the order of first occurrence."""
     contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:
@@ -319,7 +322,7 @@ class SideQuestion:
 
 
 def hide_from_stream(flow: Flow[T]) -> Flow[T]:
-    """Run a flow without showing its events in a stream. Listeners still get the events."""
+    """Run part of a call without showing its events in a stream. Listeners still get the events."""
     return map_effects(flow, _perform_hidden)
 
 

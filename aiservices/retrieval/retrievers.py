@@ -94,7 +94,7 @@ class EmbeddingRetriever:
 
 
 def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
-    """Return True if the metadata of a content contain all values of the filter."""
+    """Return True if the metadata contain each key of the filter with the same value."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
 
@@ -198,7 +198,7 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
-    """Combine two sets of vectors. Of contents with the same id only the last one remains."""
+    """Combine old and new contents with their vectors. A new content replaces an old one with its id."""
     numpy = import_extra("numpy", "retrieval")
     merged = new
     if old is not None:
@@ -212,7 +212,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the contents whose flag is true with their vectors, or None if no flag is true."""
+    """Return the contents whose flag is true, with their vectors, or None if there are none."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -505,7 +505,7 @@ class KeywordRetriever:
 
 @dataclass(frozen=True, eq=False)
 class _Documents:
-    """Contents and their words by key, with a BM25 index that is built on first use."""
+    """Contents with their words, and a BM25 index that is built on first use."""
 
     contents: Mapping[str, Content] = field(default_factory=dict)
     words: Mapping[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The questions that a synthesizer asks its model: prompts, text limits and the shared budget."""
+"""The questions that a Synthesizer asks its model: prompts, text limits and the shared budget."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SynthesisPrompts:
 
 
 class SynthesisQuestions(NamedTuple):
-    """The planned methods by which a synthesizer asks its model, and the pipeline that runs them.
+    """The methods that ask the model of a Synthesizer, for example to answer or to refine an answer.
 
     Attributes:
         answer: Returns the output type.
@@ -90,7 +90,7 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Plan the questions of a synthesizer. Raises DefinitionError with all problems."""
+        """Prepare the questions that a Synthesizer can ask. Raises DefinitionError with all problems."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
@@ -123,7 +123,7 @@ def _interface(prompts: SynthesisPrompts) -> type:
 
 @dataclass(slots=True)
 class SynthesisBudget:
-    """The budget of one synthesis, shared among its questions, and the record of its requests.
+    """The time, token and money limits that all questions of a Synthesizer run share, and its requests.
 
     The seconds, tokens and money of the budget are for the whole synthesis, its number of attempts is for
     each question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
@@ -140,11 +140,11 @@ class SynthesisBudget:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the synthesis began."""
+        """The seconds since the Synthesizer began to work on the answer."""
         return time.monotonic() - self.began
 
     def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
-        """Return the invocation of a question with the rest of the budget.
+        """Return the call that asks the model a question with the budget that is left.
 
         Raises BudgetExceededError if nothing of the budget is left.
         """

@@ -82,7 +82,7 @@ class ResponseMode(StrEnum):
 
 
 class PartAnswered(NamedTuple):
-    """An event of streams in the mode ACCUMULATE: the answer for one content is complete.
+    """A stream event in the mode ACCUMULATE: the answer for one content is complete.
 
     The events come in the order of the contents.
 
@@ -264,13 +264,13 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
-        """The questions whose answers a stream shows while the model writes them."""
+        """The questions to ask when the answer is streamed while the model writes it."""
         # planned separately, because a value that is shown early must be sent in its own shape
         return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 
     @cached_property
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
-        """The function that makes the parts of the last answer for ``iterate``, and the questions to ask.
+        """The function that splits the last answer into parts for ``iterate``, and the questions to ask.
 
         Raises DefinitionError if the output type has no parts.
         """
@@ -313,7 +313,7 @@ class Synthesizer(Generic[T]):
         )
 
     def _emit_answer(self, synthesis: SynthesisRun) -> Flow[None]:
-        """Run a synthesis and emit its answer as the last event, since a stream only passes on events."""
+        """Answer the question and emit the answer as the last event, so that the stream returns it."""
         flow = _run_mode(self._mode, synthesis)
         answer = yield from hold_back(flow) if synthesis.last_questions.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
@@ -346,14 +346,14 @@ def _text_limit(
 
 
 class AnswerParts:
-    """Converts the events of a synthesis to the parts of the answer that ``iterate`` yields."""
+    """Converts stream events to the parts of the answer that ``iterate`` yields, such as text chunks."""
 
     def __init__(self, chunk_source: Callable[[Invocation], ChunkSource]) -> None:
         self._make_chunk_source = chunk_source
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Start to convert events to parts, when the last question is asked."""
+        """Begin to convert events to parts. Called when the last question is asked."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: object) -> Iterator[Any]:
@@ -366,7 +366,7 @@ class AnswerParts:
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRun:
-    """The state of one synthesis: the question, the contents, the limits and the functions to ask the model.
+    """The question, contents, limits and functions with which a Synthesizer makes one answer.
 
     Attributes:
         question: The question.
@@ -389,12 +389,12 @@ class SynthesisRun:
     on_last_question: Callable[[Invocation], None]
 
     def ask(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask a question before the last one. A stream shows nothing of its answer."""
+        """Ask a question before the last one. A stream does not show its answer."""
         invocation = self._invocation(plan, information, variables)
         return (yield from hide_from_stream(self.budget.ask(self.questions.pipeline, invocation)))
 
     def ask_last(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask the last question of a synthesis, whose answer is the result."""
+        """Ask the last question, whose answer is the result."""
         invocation = self._invocation(plan, information, variables)
         self.on_last_question(invocation)
         return (yield from self.budget.ask(self.last_questions.pipeline, invocation))
@@ -426,7 +426,7 @@ class SynthesisRun:
 
 
 def _run_mode(mode: ResponseMode, synthesis: SynthesisRun) -> Flow[Answer]:
-    """Return the answer of a synthesis in a response mode.
+    """Answer a question from contents in a response mode, such as REFINE or ACCUMULATE.
 
     An AiServiceError gets the attempts of all requests of the synthesis.
     """
@@ -496,21 +496,21 @@ _MODES: Mapping[ResponseMode, Callable[[SynthesisRun], Flow[Answer]]] = {
 
 
 class ConcurrentFlows(Protocol):
-    """Flows that run at the same time. If one of them fails, no more flows are started.
+    """Several questions to a model that run at the same time. After a failure no more are started.
 
     The methods of ``ThreadedFlows`` block, those of ``TaskFlows`` are awaited.
     """
 
     def result(self, index: int, /) -> Answer | Awaitable[Answer]:
-        """Wait for the answer of one flow. Raises as soon as any flow fails."""
+        """Wait for the answer to one question. Raises an error as soon as any question fails."""
         ...
 
     def stop(self) -> None:
-        """Start no more flows, and do not wait for the running ones."""
+        """Start no more questions, and do not wait for the running ones."""
         ...
 
     def join(self) -> Awaitable[None] | None:
-        """Wait until all running flows have succeeded or failed."""
+        """Wait until all running questions have succeeded or failed."""
         ...
 
 
@@ -519,7 +519,7 @@ StartFlows: TypeAlias = Callable[[Sequence[Flow[Answer]]], ConcurrentFlows]
 
 
 class ThreadedFlows:
-    """Concurrent flows that run in threads. A flow that is running cannot be stopped."""
+    """Concurrent questions that run in threads. A question that is running cannot be stopped."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._pool = ThreadPoolExecutor(min(len(flows), max_concurrency))
@@ -548,7 +548,7 @@ class ThreadedFlows:
 
 
 class TaskFlows:
-    """Concurrent flows that run as tasks of the event loop."""
+    """Concurrent questions that run as tasks of the event loop."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._semaphore = asyncio.Semaphore(max_concurrency)

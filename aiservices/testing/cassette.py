@@ -234,7 +234,7 @@ _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks f
 
 
 def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
-    """Return the recorded error of a model, without the time to wait before the next attempt."""
+    """Return a recorded model error for replay, with no waiting time before the next attempt."""
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), errors.ModelError)
     if fields.get("retryable") and fields.get("retry_after", 0.0) <= _MAX_RETRY_AFTER:
@@ -342,7 +342,7 @@ class CassetteFile:
 
     @contextmanager
     def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
-        """Yield an empty exchange for the caller to fill in, and save it at the end of the block.
+        """Yield an empty exchange (request and reply) for the caller to fill in, and save it at the end.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
         """

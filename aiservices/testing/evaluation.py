@@ -177,7 +177,7 @@ async def aevaluate(
 
 
 class _Evaluation:
-    """An evaluation as a flow of effects, which the blocking or the async driver runs."""
+    """An evaluation that the same code runs for ``evaluate`` (blocking) and ``aevaluate`` (async)."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Evaluation:
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        """Run all cases and return the report. The function ``drive`` runs the flow of one case."""
+        """Run all cases and return the report. ``drive`` is the function that executes one case."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
         # Each case is one effect, so that the driver runs them in threads or tasks with one limit.

@@ -355,7 +355,9 @@ _MAX_LABEL_LENGTH = 22
 
 
 class PlotRow(NamedTuple):
-    """The row of one scorer in the plot of a report; positions are in units of the plot.
+    """The row of one scorer in the plot of a report.
+
+    Positions are in units of the plot.
 
     Attributes:
         label: The shortened name of the scorer.

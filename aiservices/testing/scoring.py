@@ -51,7 +51,7 @@ class ScorerInput(NamedTuple, Generic[T]):
 
     @property
     def named_values(self) -> dict[str, Any]:
-        """Return the arguments that a scorer can take, by name.
+        """Return a dict of the arguments that a scorer can take, such as ``value`` and ``expected``.
 
         They are ``value``, ``expected`` and the arguments of the case.
         """

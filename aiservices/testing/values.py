@@ -1,4 +1,4 @@
-"""Made-up values: for the type of a parser, for a JSON Schema, for a regular expression.
+"""Generate made-up values for the type of a parser, a JSON Schema or a regular expression.
 
 All of them are built from the choices of a ``Choices`` object: ``SeededChoices`` here, or Hypothesis (in the
 module ``hypothesis_values``). The parts, from top to bottom: values for a parser, JSON values for a schema,
@@ -33,7 +33,7 @@ AnyParser: TypeAlias = TypeParser[Any]
 
 
 class Choices(Protocol):
-    """A source of the random choices by which values are made up.
+    """A source of random numbers, texts and choices for made-up values.
 
     Ranges include both bounds; a bound of None means unbounded.
     """
@@ -55,7 +55,7 @@ _ATTEMPTS_PER_FORMAT = 3
 
 
 class TextFormats(NamedTuple):
-    """The formats of texts and keys for which a schema does not name a format.
+    """The string formats, such as "date", that made-up keys and texts follow if the schema names none.
 
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any text.
@@ -74,7 +74,7 @@ _FORMATS_OF_PARSERS: WeakKeyDictionary[AnyParser, TextFormats] = WeakKeyDictiona
 
 
 class ValueAndText(NamedTuple):
-    """A made-up value and a text that the parser reads as this value.
+    """A made-up value, and the reply text from which the parser reads this value.
 
     Attributes:
         value: The value.
@@ -128,7 +128,7 @@ def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: Tex
 
 
 def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
-    """Return formats of made-up texts that a parser accepts.
+    """Return string formats, such as "date", whose made-up texts a parser accepts.
 
     They are found with seeded choices, so that the result is the same for all ``Choices``.
     """
@@ -153,7 +153,7 @@ def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> b
 
 
 def _without_encoding(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return a parser without the envelope and strict encoding, which hide the limits in its schema."""
+    """Return a parser without the changes for strict mode, which hide limits such as ``minimum``."""
     node = parser.node
     while isinstance(node, (EncodedNode, EnvelopeNode)):
         node = node.inner
@@ -476,7 +476,7 @@ class SeededChoices:
         return text_matching(pattern, self._random)
 
     def reject(self) -> None:
-        """Do nothing, because the next choices differ anyway."""
+        """Do nothing: a random source makes different choices at the next attempt anyway."""
 
 
 # --- Texts for a pattern ---

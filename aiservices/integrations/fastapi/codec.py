@@ -130,7 +130,7 @@ def typed_dict(name: str, fields: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _MediaJson:
-    """The JSON record of an image, sound or file: ``data`` in base 64, or a ``url``."""
+    """The JSON object that stands for an image, sound or file: ``data`` in base 64, or a ``url``."""
 
     url: Annotated[str | None, Description("http:, https: or data:")] = None
     data: Annotated[str | None, Description("in base 64")] = None
@@ -223,7 +223,7 @@ _RECORDS: dict[object, Any] = {
 
 
 def json_type(tp: Any) -> Any:
-    """Replace the media and message classes inside a type with the classes of their JSON records."""
+    """Return a type in which media and message classes are replaced by classes that JSON can represent."""
     if _is_hashable(tp) and tp in _RECORDS:
         return _RECORDS[tp]
     origin, args = get_origin(tp), get_args(tp)
@@ -238,7 +238,7 @@ def json_type(tp: Any) -> Any:
 
 
 def to_json_records(value: Any) -> Any:
-    """Replace media and messages in a value with JSON records. Raises ValueError for a system message."""
+    """Replace media and messages in a value with objects for JSON. Raises ValueError for a system message."""
     # Exact types: a subclass may have fields that the record cannot hold, so the codec rejects it.
     if type(value) in _MEDIA_RECORDS:
         return _media_record(value)
@@ -254,7 +254,7 @@ def to_json_records(value: Any) -> Any:
 
 
 def from_json_records(value: Any) -> Any:
-    """Replace the JSON records in a value with the media and messages that they describe."""
+    """Convert the JSON objects for media and messages in a value back to media and messages."""
     if isinstance(value, _MediaJson):
         return value.to_media()
     if isinstance(value, UserMessageJson):
@@ -377,7 +377,7 @@ class AccountJson(_FrozenModel):
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
 ) -> JsonCodec[Any]:
-    """Return the codec that reads a Result as a dict with the keys ``value`` and ``account``."""
+    """Return a codec for a Result as JSON: its ``value``, and an ``account`` of the requests and tokens."""
     title = "".join(character for character in name if character.isalnum())
     record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
     return codec_for(record, registry, namespace)
@@ -429,7 +429,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
 
 
 def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
-    """Convert attempts to JSON records, without the texts of the requests and replies."""
+    """Convert attempts (requests to a model) to JSON objects, without the texts of requests and replies."""
     return tuple(
         AttemptJson(
             model=attempt.model,
@@ -448,7 +448,7 @@ def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
 def attempts_from_json(
     records: Sequence[AttemptJson], last_reply: ChatReply | None = None
 ) -> tuple[Attempt, ...]:
-    """Convert the JSON records of attempts back to Attempt objects.
+    """Convert the JSON objects for attempts (requests to a model) back to Attempt objects.
 
     Replies have no text, except ``last_reply``, which becomes the reply of the last attempt.
     """

@@ -61,7 +61,7 @@ class Argument(NamedTuple):
 
     @property
     def is_list(self) -> bool:
-        """True if the JSON value of the argument is an array."""
+        """True if the argument is sent as a JSON array."""
         return self.codec.schema.get("type") == "array"
 
     @property
@@ -80,7 +80,7 @@ class Argument(NamedTuple):
 
     @property
     def scalar_type(self) -> str | None:
-        """The JSON type of this argument's values in a query string, or None if it cannot hold them."""
+        """The type of one query string value, such as "integer"; None if a query string cannot hold it."""
         tp = self.item_schema.get("type")
         return tp if isinstance(tp, str) and tp in _SCALAR_TYPES else None
 
@@ -324,7 +324,10 @@ def _argument(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
-    """Return the description of a parameter and its JSON type, or add a problem to a list and return None."""
+    """Describe a method parameter, or add a problem to the list and return None if it is not supported.
+
+    The result is the description and the type of the argument in JSON.
+    """
     name = parameter.name
     declaration = signature.parameters[name]
     if declaration.kind is declaration.VAR_KEYWORD:
@@ -353,6 +356,6 @@ _MESSAGE_TYPES = {SystemMessage, UserMessage, AiMessage, ToolMessage, NoneType, 
 
 
 def _leaf_types(hint: Any) -> set[Any]:
-    """Return the types in a type hint that have no type arguments."""
+    """Return the innermost types of a type hint, such as ``int`` and ``str`` for ``dict[str, list[int]]``."""
     arguments = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
     return set().union(*map(_leaf_types, arguments)) if arguments else {hint}

@@ -164,7 +164,7 @@ def problem_schema() -> JsonSchema:
 
 
 class SchemaType:
-    """Base class of types that appear in the OpenAPI document as a predefined JSON Schema."""
+    """Base class of types that carry their own JSON Schema, which the OpenAPI document shows."""
 
     core: CoreSchema
 
@@ -179,7 +179,7 @@ def schema_type(
     validate: Callable[[object], object] | None = None,
     components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
-    """Return a class that pydantic describes in the OpenAPI document with a predefined JSON Schema.
+    """Return a class for FastAPI that appears in the OpenAPI document with the given JSON Schema.
 
     ``service`` keeps apart definitions of the same name in different services. ``validate`` converts the
     values; without it every value is accepted. ``components`` are further schemas for the document, by their
@@ -199,7 +199,7 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return the reference under which pydantic stores the definition of a schema.
+    """Return a unique name under which pydantic stores a schema definition of a service.
 
     Pydantic merges definitions with the same reference and numbers those with the same name but another
     reference. The hash makes equal definitions of several methods one component.

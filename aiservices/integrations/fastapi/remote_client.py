@@ -159,7 +159,7 @@ def _problems_of_settings(
 
 
 def _init_without_arguments(self: object) -> None:
-    """Initialize a client object, which has no state of its own."""
+    """The ``__init__`` of a client object: it takes no arguments and does nothing."""
 
 
 def _remote_method(
@@ -399,7 +399,7 @@ class RemoteEventDecoder:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
     def _attempt_started(self, data: JsonObject) -> AttemptStarted:
-        """Return the event for the start of an attempt, with a parser for the text deltas that follow."""
+        """Return the event for the start of a model request, with a parser for the text that follows."""
         parser = self._method.value_codec.parser
         if data["field"] is not None:  # the model writes the value as the only field of an object
             parser = parser.with_envelope(data["field"])

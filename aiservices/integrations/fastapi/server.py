@@ -192,7 +192,7 @@ def contract_of_provider(
 def memory_problems(
     contracts: Sequence[tuple[Contract, Provider[object]]], caller_arguments: Collection[str]
 ) -> list[DefinitionProblem]:
-    """Return a problem for each method whose callers could read the conversations of others."""
+    """Return a problem for each method through which a caller could read other callers' conversations."""
     problems = []
     memory_ids = set()
     for contract, provider in contracts:
@@ -234,7 +234,7 @@ def _check_settings(
     server_arguments: Mapping[str, object],
     caller_arguments: Collection[str],
 ) -> None:
-    """Raise DefinitionError for parameters without a value, open memories, and unknown names in settings."""
+    """Check the settings of a server. Raises DefinitionError, for example for unknown parameter names."""
     contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.
     methods = [method for contract in contracts for method in contract.methods.values()]

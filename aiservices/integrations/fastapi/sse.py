@@ -51,7 +51,7 @@ class EventName(StrEnum):
 
 
 class StreamMode(StrEnum):
-    """How a stream sends an unfinished value: as JSON snapshots, or as the text deltas of the model."""
+    """How a stream sends a value that is still incomplete: as JSON snapshots or as pieces of model text."""
 
     SNAPSHOTS = "snapshots"
     DELTAS = "deltas"

@@ -199,7 +199,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Mark the tools as closed, and return the connection, event loop and thread to close."""
+        """Forget the connection, event loop and thread of the MCP server, and return them for closing."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state

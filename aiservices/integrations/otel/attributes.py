@@ -221,7 +221,7 @@ def error_type(error: BaseException) -> str:
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """Return the span event for a step of a call, as its name and attributes, or None if it has none."""
+    """Return the span event (name and attributes) for an event of a call, or None if spans omit it."""
     match effect:
         case Sleep(seconds):
             return BACKOFF, {"seconds": seconds}

@@ -207,7 +207,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Perform one step of a call inside its span, and return the outcome of the step."""
+        """Perform one step of a call, such as a request to the model, and trace it in a span."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))
@@ -270,7 +270,7 @@ class TracedCall:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
 
     def _in_call_context(self, effect: Run) -> Run:
-        """Wrap a function of a call so that it runs while the span of the call is current."""
+        """Wrap a function so that the span of the service call is current while the function runs."""
         function, context = effect.function, self._context
 
         def run() -> Any:

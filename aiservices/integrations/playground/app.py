@@ -381,7 +381,7 @@ class PlaygroundRun:
 
 
 def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
-    """Return the JSON records of attempts, with the text of each reply and why it was rejected."""
+    """Return attempts as JSON objects, each with the text of the reply and why it was rejected."""
     records = []
     for attempt, record in zip(attempts, attempts_to_json(attempts), strict=True):
         problems = attempt.error.problems if isinstance(attempt.error, OutputParsingError) else ()

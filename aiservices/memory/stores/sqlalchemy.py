@@ -116,7 +116,7 @@ _Statement = TypeVar("_Statement", "Select[Any]", "Update", "Delete")
 
 
 def _in_conversation(statement: _Statement, table: Table, conversation: str) -> _Statement:
-    """Return an SQL statement restricted to the rows of a conversation."""
+    """Return an SQL statement that applies only to the rows of one conversation."""
     return statement.where(table.c.conversation == conversation)
 
 
