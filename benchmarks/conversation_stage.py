@@ -34,6 +34,7 @@ from .new_process import running_server
 from .results import Comparison, Stage
 
 _ID, _TEXT = "conversation-1", "How is the weather in Delft, and what should I wear?"
+_STORED_ID = f"Guide/{_ID}"  # each interface has conversations of its own
 _MODEL, _ANSWER = "truth", '{"value": true}'  # short, and read as a text
 _CALL = ToolCall("call_1", "weather", '{"city": "Delft"}')
 _ROUND: tuple[Message, ...] = (AiMessage("", (_CALL,)), ToolMessage("call_1", "weather", "rain in Delft"))
@@ -81,9 +82,9 @@ def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
     guide = create(Guide, model, tools=[weather], interceptors=[ChatMemory(store=store)], listeners=[listen])
 
     def work() -> str:
-        store.delete(_ID)
+        store.delete(_STORED_ID)
         if past:
-            store.append(_ID, 0, past)
+            store.append(_STORED_ID, past, expected=0)
         return guide.talk(_ID, _TEXT)
 
     return work

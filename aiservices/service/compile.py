@@ -8,18 +8,28 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from types import UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
-from output_parsers.types.target import TypeExpression, substitute, type_arguments_by_class, type_name
+from output_parsers.types.target import Target, TypeExpression, substitute, type_arguments_by_class, type_name
 
 from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute, only_format
@@ -36,9 +46,8 @@ from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
-from ..tools.tool import ToolErrors, ToolSource
+from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
-from .immediate_tools import immediate_tool_problems
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
 _ITERATORS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
@@ -566,3 +575,72 @@ def _is_item_error(member: Any) -> bool:
     # Compared by name, because the module that defines ItemError is imported only for streams.
     module = getattr(member, "__module__", "")
     return module == "output_parsers.streaming.items" and member.__name__ == "ItemError"
+
+
+def immediate_tool_problems(toolbox: Toolbox, answer_type: Any, qualname: str) -> Iterator[DefinitionProblem]:
+    """Yield a problem for each tool whose result should be the answer but never fits the return type.
+
+    Tools without a return annotation are checked only when they have run.
+    """
+    for tool in toolbox.tools.values():
+        if tool.return_behavior is ReturnBehavior.TO_LLM or tool.return_type is inspect.Signature.empty:
+            continue
+        result_type = _result_type(tool)
+        if not _may_be(result_type, answer_type):
+            yield DefinitionProblem(
+                qualname,
+                f"the tool {tool.name} gives the answer, but its result is of type {type_name(result_type)} "
+                f"and the method returns {type_name(answer_type)}; make them equal, or choose the tools of "
+                "the method with @options(tools=…)",
+            )
+
+
+def _result_type(tool: Tool) -> Any:
+    """Return the type of a tool's final result, such as ``list[int]`` for a tool that yields ints."""
+    try:
+        target = Target.of(tool.return_type)
+    except UnsupportedTypeError:
+        return Any
+    first: Any = target.args[0] if target.args else Any
+    if target.origin in (Result, Stream, AsyncStream, Awaitable):
+        return first
+    if target.origin is Coroutine:
+        return target.args[-1] if target.args else Any
+    if isinstance(target.origin, type) and issubclass(target.origin, (Iterator, AsyncIterable)):
+        return str if tool.yields_text else list[first]
+    return tool.return_type
+
+
+def _may_be(result_type: Any, answer_type: Any) -> bool:
+    """Return False only if a value of the first type can never be a value of the second type."""
+    try:
+        result, answer = Target.of(result_type), Target.of(answer_type)
+    except UnsupportedTypeError:
+        return True
+    if result.origin is Union:
+        return any(_may_be(member, answer_type) for member in result.args)
+    if answer.origin is Union:
+        return any(_may_be(result_type, member) for member in answer.args)
+    result_class, answer_class = _class_of(result), _class_of(answer)
+    if result_class is None or answer_class is None:
+        return True
+    try:
+        if not (issubclass(result_class, answer_class) or issubclass(answer_class, result_class)):
+            return False
+    except TypeError:  # some protocols do not support it
+        return True
+    if result_class is not answer_class or len(result.args) != len(answer.args):
+        return True
+    pairs = zip(result.args, answer.args, strict=True)
+    return all(first is second or _may_be(first, second) for first, second in pairs)
+
+
+def _class_of(target: Target) -> type | None:
+    """Return the class of a type, such as ``list`` for ``list[int]``; None for types such as Any."""
+    if target.type is None:
+        return NoneType
+    if is_typeddict(target.origin):
+        return dict
+    if target.origin in (Any, Literal, object):  # in Python 3.11 Any is a class
+        return None
+    return target.origin if isinstance(target.origin, type) else None

@@ -419,7 +419,7 @@ def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
     # a converter runs before the validator, so the bounds need not hold for the value in the reply
     if attribute.validator is None or attribute.converter is not None:
         return spec
-    from .attrs_validators import constrained_by
+    from .constraints import constrained_by
 
     return spec._replace(type=constrained_by(attribute.validator, spec.type))
 
