@@ -289,30 +289,32 @@ _DENIED_AFTER = lazy_regex(
 # a quotation before it, or a denial after it. A refusal must be of the whole request, because a model often
 # says that it "could not tell whether" some detail is right. A denial before the JSON may be about an earlier
 # answer.
+_REASON = r"(?:because|since|as (?:I|you|it|the|there))"
 _REFUSED = lazy_regex(
     r"\bI(?: can(?:not|['’]t)| could(?:n['’]t| not)| won['’]t| will not| (?:am|was) (?:not able|unable) to"
     r"|['’]m (?:not able|unable) to)"
-    r" (?:say|answer|tell|help|assist|comply|do|fulfill?|complete|process|parse)"
+    r" (?!help but\b)(?:say|answer|tell|help|assist|comply|do|fulfill?|complete|process|parse)"
     r"(?: (?:you|with|it|this|that|so|the|your|input|prompt|question|request|task)\b){0,5}+"
-    r"(?=\s{0,3}(?:[.!;:`\"{\[(]|\Z|,?\s{0,3}(?:but|because|as|since|without|until|unless)\b)|\n)",
+    rf"(?=\s{{0,3}}(?:[.!;:`\"{{\[(]|\Z|,?\s{{0,3}}(?:but|without|until|unless|{_REASON})\b)|\n)",
     re.IGNORECASE,
 )
 _HYPOTHETICAL = lazy_regex(
     r"(?:\bif\b(?! (?:you\b|I (?:had to|have to|must|underst)))[^.\n]{0,80}"
     r"\bwould (?:say|answer|reply|respond|return|give|output|be|have been|look)\b[^.:\n]{0,20}"
     r"|\bformat (?:would|should|could) be[^.\n]{0,40}"
-    r"|\byou asked me to (?:parse|read|process|check|validate|repair|fix|complete)\b[^.:\n]{0,40})\Z",
+    r"|\byou asked me to (?:parse|read|process|check|validate|repair|fix|complete)\b[^.,:\n]{0,40})\Z",
     re.IGNORECASE,
 )
-# A denial is at the beginning of a sentence, because a model often writes "let me know if this is wrong".
-# After the first sentence, "this" and "it" may be about anything.
+# A denial begins a sentence, because a model often writes "let me know if this is wrong", and ends a clause:
+# "This is not valid for 2023" is about 2023. After the first sentence, "this" may be about anything.
 _INTERJECTIONS = r"(?:(?:no|wait|sorry|actually|however|but|oops|hmm|unfortunately)\b[,.!… ]{1,4}){0,3}"
 _ANSWER = r"(?:the|my|this|that) (?:answer|json|output|result|response)(?: above)?"
 _DENIED_LATER = lazy_regex(
     rf"(?:\A[\s`~\"'.,;:!*_)>]{{0,20}}{_INTERJECTIONS}(?:that|this|it|{_ANSWER})"
     rf"|[.!?\n>*_]\s{{0,3}}{_INTERJECTIONS}{_ANSWER})"
     r"(?: is| was|['’]s)(?P<not>n['’]t| not)?"
-    r" (?:(?P<negative>wrong|incorrect|invalid|incomplete)|correct|right|valid|true|the answer)\b",
+    r" (?:(?P<negative>wrong|incorrect|invalid|incomplete)|correct|right|valid|true|the answer)"
+    rf"(?=[*_`\"')]{{0,4}}\s{{0,3}}(?:[^\w\s]|\Z|(?:but|{_REASON})\b)|\n)",
     re.IGNORECASE,
 )
 
