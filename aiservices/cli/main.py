@@ -78,7 +78,7 @@ def _parameter_names(text: str) -> Iterator[str]:
 
 
 def _methods(service: object) -> dict[str, Any]:
-    """Return the methods of an interface or of a service object by name."""
+    """Return a dict from method name to method, for an interface or a service object."""
     from ..interface.stubs import is_stub, methods_of
     from .services import method_names
 

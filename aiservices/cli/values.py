@@ -54,7 +54,7 @@ class _RawValue(NamedTuple):
 def read_arguments(
     argument_texts: Sequence[str], method: Method, *, allow_missing: bool = False
 ) -> dict[str, Any]:
-    """Parse command line arguments as the types of a method's parameters, and return them by name.
+    """Parse command line arguments as the types of a method's parameters, and return them as a dict.
 
     A text is used unchanged if the type accepts it. Otherwise it is read as JSON. After ``:=`` it is always
     JSON. An argument for a list may occur several times. Raises UsageError with all problems at once; a
@@ -175,7 +175,7 @@ def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
 
 
 def _media_json(raw_value: _RawValue) -> str:
-    """Return the JSON record of an image, sound or file from its path or URL."""
+    """Return an image, sound or file as the text of a JSON object, from its path or URL."""
     text = raw_value.text
     if raw_value.path is not None:
         media = File.from_path(raw_value.path)

@@ -70,7 +70,7 @@ def passed() -> Verdict:
 
 
 def rewritten(new: Any) -> Verdict:
-    """Return the verdict of a guard that replaces the checked text or value with another one."""
+    """Return the verdict of a guard that replaces the checked text or value with the passed one."""
     return Rewritten(new)
 
 

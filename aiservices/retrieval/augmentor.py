@@ -267,7 +267,7 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return all contents that retriever tools returned in a call, by their ids.
+    """Return a dict from ids to contents, with all contents that retriever tools returned in a call.
 
     An answer can cite these ids. ``runs`` are the ``tool_runs`` of a Result.
     """

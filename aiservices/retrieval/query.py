@@ -109,7 +109,8 @@ class ExpandingQueryTransformer:
 class QueryRouter(Protocol):
     """A generator function that chooses the retrievers for a query. It may call a model.
 
-    It can yield effects, such as a model call. It may choose no retriever; then nothing is retrieved for the query.
+    It can yield effects, such as a model call. It may choose no retriever; then nothing is retrieved for the
+    query.
     """
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Retriever]]: ...

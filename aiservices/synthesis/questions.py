@@ -102,7 +102,7 @@ class SynthesisQuestions(NamedTuple):
         )
 
     def write(self, value: Any) -> str:
-        """Return an answer as text, for the prompt that asks the model to refine the answer."""
+        """Return an answer as text, so that a prompt can show it to the model that refines it."""
         parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 

@@ -72,7 +72,7 @@ class JsonCodec(Generic[T]):
 
     @cached_property
     def schema(self) -> JsonSchema:
-        """The JSON Schema (draft 2020-12) of the type, with shared definitions in ``$defs``."""
+        """The JSON Schema (draft 2020-12) of the codec's type, with shared definitions in ``$defs``."""
         value_schema = (self._enveloped.schema or {}).get("properties", {}).get(_FIELD)
         schema: JsonSchema = _without_time_formats(self.parser.schema or value_schema)
         return schema

@@ -187,7 +187,7 @@ class Method:
             raise ValueError(f"{self.qualname}: the arguments cannot be sent: {error}") from error
 
     def bind_arguments(self, values: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Convert argument values by name into the ``args`` and ``kwargs`` of a call."""
+        """Convert a dict from parameter names to values into the ``args`` and ``kwargs`` of a call."""
         kwargs = {name: from_json_records(value) for name, value in values.items()}
         if self._variadic_name is None or self._variadic_name not in kwargs:
             args = [

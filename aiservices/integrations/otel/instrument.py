@@ -586,7 +586,7 @@ class TracedModel:
 
 
 class AttachedContext:
-    """A reusable context manager that makes an OpenTelemetry context current in its ``with`` block."""
+    """A reusable ``with`` block in which an OpenTelemetry context is the current one."""
 
     __slots__ = ("_context", "_token")
 
