@@ -129,7 +129,7 @@ def _run(
         run = _with_error_text(
             ToolRun(call, arguments, None, _error_text(tool, error), error, seconds), formatter
         )
-        # The call continues, and the model learns only that the tool failed: without the log the cause is lost.
+        # The call continues, and the model learns only that the tool failed, so the cause is logged here.
         if not isinstance(error, ToolException):
             _LOGGER.error("the tool %s failed", tool.name, exc_info=error)
         return run
