@@ -380,6 +380,7 @@ _BROKEN_NUMBER = lazy_regex(
     r"|[0-9.]+(?:[/\\]|\s[xe])|[/\\]\s*[0-9.]+|[0-9]*\.\.[0-9]*|[^\w\s]+"
 )
 _EXACT_LITERALS = {"true": True, "false": False, "null": None}
+_LETTERS_OF_LITERALS = [sorted(literal) for literal in _EXACT_LITERALS]
 _OTHER_LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
     **dict.fromkeys(("None", "Null", "NULL")),
@@ -480,6 +481,8 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
     if number and (number["hex"] or number["part"] not in (None, ".") or number["whole"]):
         return BareValue(_parse_unusual_number(number, position), after, "number form")
     is_cut_off = after == len(text)  # then a misspelt literal may be a part of a right one
+    if not is_cut_off and sorted(words.casefold()) in _LETTERS_OF_LITERALS:
+        raise JsonSyntaxError(f"{words} may be a misspelt number, true, false or null", position)
     return BareValue(words, after, UNQUOTED_RULE, not is_cut_off and _is_broken_literal(words))
 
 
