@@ -243,12 +243,7 @@ def plan_method(
     toolbox: Toolbox | None = None
     if returns is not None:
         parser = _find_parser(returns, settings.parsers, namespace, qualname, problems)
-        leniency = declared.leniency or settings.leniency
-        if leniency is not None and not isinstance(leniency, Leniency):
-            message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
-            problems.append(DefinitionProblem(qualname, message))
-        elif leniency is not None and isinstance(parser, TypeParser):  # other parsers have rules of their own
-            parser = parser.with_leniency(leniency)
+        parser = with_leniency(parser, declared.leniency or settings.leniency, qualname, problems)
         routes = _make_routes(returns, parser, model, method_strategy, service_strategy, qualname, problems)
         if prompt is not None and declared.examples and not problems:
             examples = plan_examples(declared.examples, prompt, parser, problems)
@@ -447,6 +442,21 @@ def _find_parser(
     except UnsupportedTypeError as error:
         problems.append(DefinitionProblem(qualname, str(error)))
         return None
+
+
+def with_leniency(
+    parser: OutputParser[Any] | None,
+    leniency: Leniency | None,
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> OutputParser[Any] | None:
+    """Return the parser of an answer that is read with this leniency; None keeps that of the parser."""
+    if leniency is not None and not isinstance(leniency, Leniency):
+        message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
+        problems.append(DefinitionProblem(qualname, message))
+    elif leniency is not None and isinstance(parser, TypeParser):  # other parsers have rules of their own
+        return parser.with_leniency(leniency)
+    return parser
 
 
 def _make_routes(

@@ -11,6 +11,7 @@ from typing_extensions import TypeForm
 
 from output_parsers.parser.registry import parser_for
 from output_parsers.result.errors import UnsupportedTypeError
+from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import type_name
 
@@ -29,6 +30,7 @@ from ..models.errors import DefinitionError, DefinitionProblem, FinishError, Ser
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
+from .compile import with_leniency
 from .methods import add_service_to_interceptors, interceptor_order_problems, start_stream
 
 T = TypeVar("T")
@@ -128,6 +130,7 @@ class StructuredSettings(TypedDict, total=False):
         budget: The limits of each call; by default 3 attempts.
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         interceptors: Run around each call, the first one outermost.
+        leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
     """
 
     strategy: StrategyName | None
@@ -135,6 +138,7 @@ class StructuredSettings(TypedDict, total=False):
     budget: Budget | None
     retry: Retry | None
     interceptors: Sequence[Interceptor]
+    leniency: Leniency | None
 
 
 @overload
@@ -201,6 +205,7 @@ def structured(
     problems = options.problems(qualname)
     strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
     parser = _find_parser(output_type, qualname, problems)
+    parser = with_leniency(parser, settings.get("leniency"), qualname, problems)
     members = _find_members(model, qualname, problems)
     targets = None if parser is None else _Targets(parser, members, strategy)
     routes = () if targets is None else targets.checked_routes(qualname, problems)

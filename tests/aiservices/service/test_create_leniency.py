@@ -21,6 +21,7 @@ from aiservices import (
     options,
     user_message,
 )
+from aiservices.structured import structured
 
 
 class Counter(Protocol):
@@ -141,3 +142,12 @@ def test_lines_are_the_items_of_a_list_of_text_with_the_prompt_strategy() -> Non
     assert service.fruits() == ["apple", "red grapes, if any"]
     assert service.fruits() == ["apple"]
     assert "expected an array; write the items as a JSON array" in model.requests[3].messages[-1].text
+
+
+def test_structured_has_a_leniency_too() -> None:
+    model = ScriptedChatModel(["42.7", "42.7"], capabilities=Capabilities())
+    assert structured(model, int, retry=None, leniency=Leniency.ALL).invoke("How many?") == 42
+    with pytest.raises(ServiceOutputError):
+        structured(model, int, retry=None).invoke("How many?")
+    with pytest.raises(DefinitionError, match="leniency is 'all'; use one of"):
+        structured(model, int, leniency="all")  # type: ignore[call-overload]  # the mistake under test
