@@ -22,8 +22,7 @@ _NAMES = {
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
     ".interface.decorators": (
-        "History MemoryId ToolContext UserName example options structured_prompt system_message "
-        "user_message"
+        "History MemoryId ToolContext UserName example options structured_prompt system_message user_message"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (

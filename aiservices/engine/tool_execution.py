@@ -257,7 +257,7 @@ def _to_json(result: object) -> str:
     """Convert the result of a tool to JSON. Raises TypeError if a part of it cannot be converted."""
     errors: list[TypeError] = []
 
-    def to_data(value: Any) -> Any:
+    def to_data(value: object) -> Any:
         """Convert an object that pydantic cannot convert to JSON."""
         if has_own_text(type(value)):
             return str(value)

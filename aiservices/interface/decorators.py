@@ -267,7 +267,7 @@ def _own_declaration(decorated: object) -> Declaration:
     return declaration_of(decorated)
 
 
-def _repeated(decorator: str, decorated: Any) -> DefinitionError:
+def _repeated(decorator: str, decorated: object) -> DefinitionError:
     """Return the error for a decorator that is used twice on one method or class."""
     name = getattr(decorated, "__qualname__", type(decorated).__name__).rpartition("<locals>.")[2]
     location = ".".join(name.split(".")[-2:])

@@ -587,7 +587,9 @@ def _is_item_error(member: Any) -> bool:
     return module == "output_parsers.streaming.items" and member.__name__ == "ItemError"
 
 
-def immediate_tool_problems(toolbox: Toolbox, answer_type: Any, qualname: str) -> Iterator[DefinitionProblem]:
+def immediate_tool_problems(
+    toolbox: Toolbox, answer_type: object, qualname: str
+) -> Iterator[DefinitionProblem]:
     """Yield a problem for each tool whose result should be the answer but never fits the return type.
 
     Tools without a return annotation are checked only when they have run.
@@ -621,7 +623,7 @@ def _result_type(tool: Tool) -> Any:
     return tool.return_type
 
 
-def _may_be(result_type: Any, answer_type: Any) -> bool:
+def _may_be(result_type: object, answer_type: object) -> bool:
     """Return False only if a value of the first type can never be a value of the second type."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)

@@ -308,7 +308,7 @@ def _cached_signature(function: FunctionType, bound: bool, name: str, docs: str)
     return _parse_signature(called, called, name, docs, {})
 
 
-def _yields_text(function: Any) -> bool:
+def _yields_text(function: object) -> bool:
     while isinstance(function, partial):  # of a bound method that is decorated
         function = function.func
     return getattr(function, YIELDS_TEXT, False)
@@ -359,7 +359,7 @@ def has_own_text(cls: Any) -> bool:
     return cls.__str__ is not object.__str__
 
 
-def _is_plain_class(cls: Any) -> bool:
+def _is_plain_class(cls: object) -> bool:
     """Return True if objects of a class cannot be shown to a model: they have no fields and no text.
 
     Classes with subclasses are left out, because an object may be of a subclass.

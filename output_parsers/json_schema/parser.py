@@ -156,7 +156,7 @@ _DEFINITION_KEYS = frozenset(("name", "description", "strict", "cache_control", 
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def named_schema(definition: Mapping[str, Any]) -> NamedSchema:
+def named_schema(definition: Mapping[str, object]) -> NamedSchema:
     """Return the JSON Schema of a dict that is a schema, a function, a tool or a response format.
 
     These dicts are read, with the name and the description of the schema:
@@ -197,7 +197,7 @@ def named_schema(definition: Mapping[str, Any]) -> NamedSchema:
     return NamedSchema(name, _description(members), schema, strict if isinstance(strict, bool) else None)
 
 
-def _is_definition(definition: Mapping[str, Any], kind: object) -> bool:
+def _is_definition(definition: Mapping[str, object], kind: object) -> bool:
     if isinstance(kind, str) and kind in ("function", "json_schema", "custom"):
         return True
     has_schema = any(isinstance(definition.get(key), Mapping) for key in _SCHEMA_KEYS)
@@ -287,7 +287,7 @@ def _declares_properties(part: object) -> bool:
     return isinstance(part, Mapping) and bool(part.keys() & (_PROPERTY_KEYWORDS | _IN_PLACE_KEYWORDS))
 
 
-def _closed(schema: Mapping[str, Any]) -> JsonSchema:
+def _closed(schema: Mapping[str, object]) -> JsonSchema:
     closed = dict(schema)
     for key, value in schema.items():
         if key in MAPS and isinstance(value, Mapping):
@@ -299,7 +299,7 @@ def _closed(schema: Mapping[str, Any]) -> JsonSchema:
     return closed
 
 
-def _with_null_defaults(part: Any, check: SchemaCheck) -> Any:
+def _with_null_defaults(part: object, check: SchemaCheck) -> Any:
     """Return a copy of a JSON Schema in which optional properties that accept null have a default.
 
     Strict modes require every property, and a model then writes null for a property that is missing. With

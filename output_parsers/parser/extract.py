@@ -184,20 +184,18 @@ class ReplyText(NamedTuple):
         Each fence, and the text between two fences, is a region of its own: brackets in it do not matter for
         the values in other regions.
         """
-        text = self.text
-        indexes = {span: index for index, span in enumerate(spans)}
+        text, index = self.text, 0
         for _, members in groupby(spans, attrgetter("region")):
             inside = list(members)
             fence = _FENCE_MARK.search(text, inside[-1].end)
             all_are_parts = _has_json_outside(text, inside, fence.start() if fence else len(text))
             for span in inside:
-                index = indexes[span]
+                is_part = all_are_parts or span.follows_broken or _touches_json(text, span.start, span.end)
+                has_extra_closer = _CLOSER_AFTER.match(text, span.end) is not None
                 candidates[index] = candidates[index]._replace(
-                    is_fragment=all_are_parts
-                    or span.follows_broken
-                    or _touches_json(text, span.start, span.end),
-                    has_extra_closer=_CLOSER_AFTER.match(text, span.end) is not None,
+                    is_fragment=is_part, has_extra_closer=has_extra_closer
                 )
+                index += 1
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
         """If a reply has one JSON value per line (JSON Lines), add the list of all as a possible answer."""
@@ -387,11 +385,10 @@ def _touches_json(text: str, start: int, end: int) -> bool:
         text, end
     ):
         return True
-    halves = ((before, first), (last, after))
-    return any(
-        one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0].rstrip() + two[0])
-        for one, two in halves
-    )
+    for one, two in ((before, first), (last, after)):
+        if one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0].rstrip() + two[0]):
+            return True
+    return False
 
 
 # The brackets of text, without those in code. The first alternative matches the braces of LaTeX.
@@ -414,7 +411,8 @@ def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
     open_brackets: list[int] = []
     previous_end = position = spans[0].region
     is_empty = False  # the value before the gap is an empty object or array
-    for number, (start, end) in enumerate([*(span[:2] for span in spans), (region_end, region_end)]):
+    gaps_end = _Span(region_end, region_end, spans[0].region)
+    for number, (start, end, *_) in enumerate((*spans, gaps_end)):
         for token in _BRACKETS_OF_TEXT.finditer(text, position, start):
             index, bracket = token.end() - 1, token[0][-1]
             if bracket in "{[":

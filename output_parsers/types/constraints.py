@@ -322,7 +322,7 @@ def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
     return generic[tuple(map(constrained_by, validators, args))]
 
 
-def _with_options(tp: TypeExpression, options: Any) -> Any:
+def _with_options(tp: TypeExpression, options: object) -> Any:
     """Convert the attrs validator ``in_(["a", "b"])`` to ``Literal["a", "b"]``, if the options permit it."""
     if tp not in (str, int) or not isinstance(options, (list, tuple, set, frozenset)):
         return tp
