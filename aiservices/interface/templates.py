@@ -104,7 +104,7 @@ def record_prompt(cls: type) -> Prompt | None:
     return prompt
 
 
-def field_names(cls: object) -> list[str]:
+def field_names(cls: Any) -> list[str]:
     """Return the fields of a ``@structured_prompt`` class, which its template can use as variables."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
