@@ -293,7 +293,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
 
 
 def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """Read the name of the output type and the rounds that were saved when an agent was suspended."""
+    """Read the saved state of a suspended agent: the name of its output type and its finished rounds."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 

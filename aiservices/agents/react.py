@@ -263,7 +263,7 @@ class ReActAgent:
         return plan.invocation(request, CallState(self._budget))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
-        """Return the settings of a blocking reply. Raises TypeError if a tool or a hook is async."""
+        """Return the models and tools for a blocking reply. Raises TypeError if a tool or a hook is async."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         names += [f"the hook {name}" for name in self._hooks.async_names]
@@ -274,7 +274,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the settings of a reply with this output type. They are prepared once for each type."""
+        """Return the models and tools for replies with this output type, cached for each type."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -345,7 +345,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that turns the final tool call of an agent into a text message for the memory."""
+    """An interceptor that replaces the final tool call of an agent with a text message, for the memory."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -612,7 +612,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
 
 class _MetadataNode(Node[Any]):
-    """Reads a value that has no fields, such as an int, from ``{"metadata": 5}``."""
+    """Parses ``{"metadata": 5}`` to the value 5, for output types without fields, such as int."""
 
     def __init__(self, record: Node[Any]) -> None:
         self._record = record
@@ -636,7 +636,7 @@ class _MetadataNode(Node[Any]):
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:
-    """Return the key of the response in an object, such as "response" or "Response"; None if missing."""
+    """Return the key of a JSON object that means "response", such as "Response"; None if there is none."""
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)

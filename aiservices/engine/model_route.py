@@ -105,7 +105,7 @@ class StrategyFallbacks:
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return a fallback list with a single entry, for methods that need only one way to request output."""
+    """Return StrategyFallbacks that contain only this output format, with no other format to fall back to."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
@@ -269,7 +269,7 @@ class ModelFailover:
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Start with the first model. ``model_name`` replaces its name; the other models keep their names."""
+        """Start with the first model; ``model_name``, if given, is used instead of its configured name."""
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []

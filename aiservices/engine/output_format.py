@@ -59,7 +59,7 @@ class FewShotExample(NamedTuple):
 
 
 class ObjectSchema(NamedTuple):
-    """A JSON Schema of an object, and the parser for the JSON that a model writes for it.
+    """The JSON Schema of an object type, and the parser that reads JSON from the model as this type.
 
     Attributes:
         parser: Reads the object.
@@ -182,7 +182,7 @@ def text_format(parser: OutputParser[object], reason: str) -> OutputFormat:
 
 
 def reply_format(read: Callable[[ChatReply], object]) -> OutputFormat:
-    """Return an OutputFormat whose answer is the reply itself or a part of it, such as its text."""
+    """Return an OutputFormat for methods that return the reply itself or a part of it, such as its text."""
     reason = "the method returns the reply itself"
     return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
 
@@ -296,7 +296,7 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
 def _with_coercion(
     parser: OutputParser[object], reading: Reading[object], text: str, rule: str
 ) -> Reading[object]:
-    """Return a copy of a parsed value with a note that one more mistake of the model was tolerated.
+    """Return a copy of a parsed value that records one more tolerated mistake of the model.
 
     Raises OutputParsingError if the leniency of the parser does not allow it.
     """

@@ -128,7 +128,7 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
 
 
 def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:
-    """Choose the executed tool call whose result is returned to the caller as the answer.
+    """Choose the executed tool call whose result becomes the answer of the service method.
 
     It is the one that has the return type of the method; None is the answer only if all results are None.
     Raises ToolError if no result has the type, or if several different results have it.

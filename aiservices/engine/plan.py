@@ -130,7 +130,7 @@ class CallState:
 
     @property
     def money(self) -> float:
-        """The cost of all replies of the call so far, by the prices of the budget."""
+        """The cost of all replies of the call so far, calculated with the prices in the budget."""
         total = 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
@@ -163,7 +163,7 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Label the requests of a call from index ``since`` on with a purpose, such as a tool round."""
+        """Set the purpose, such as a tool round, of all requests of a call from the index ``since`` on."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
@@ -237,7 +237,7 @@ class Invocation:
 
     @property
     def messages_sent(self) -> int:
-        """The number of tool calls and tool results that are already among the messages of the request."""
+        """The number of messages with tool calls or tool results that the request already contains."""
         messages = self.state.tool_messages
         if not messages:
             return 0

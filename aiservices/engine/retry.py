@@ -110,7 +110,7 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
-    """Return the last answer of the model and a message with ``text``, which says what is wrong with it."""
+    """Return messages for a retry: the model's last answer, and ``text``, which says what is wrong."""
     reply, output_format = invocation.state.attempts[-1].reply, invocation.state.output_format
     if reply is None:
         return (UserMessage(text),)
@@ -163,7 +163,7 @@ class FieldRepair:
         self.invocation = invocation
 
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
-        """Request the invalid fields, and return the whole answer with the new values.
+        """Request new values for the invalid fields, and return the whole answer with these values.
 
         Raises _FieldRepairError if the new values cannot be read or do not fit; the answer then stays
         unchanged.

@@ -366,7 +366,7 @@ class ItemStream:
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
     def _stop_reading(self, reader: ItemReader[object], tool_name: str) -> None:
-        """Skip the rest of a reply that calls a tool. Raises _ItemError if the user already has items."""
+        """Stop reading items of a reply that calls a tool. Raises _ItemError if some were already yielded."""
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"

@@ -254,11 +254,11 @@ def _result_text(result: object, tool: Tool) -> str:
 
 
 def _to_json(result: object) -> str:
-    """Convert the result of a tool to JSON. Raises TypeError if a part of it cannot be converted."""
+    """Convert the result of a tool to JSON text. Raises TypeError if it contains an unsupported value."""
     errors: list[TypeError] = []
 
     def to_data(value: object) -> Any:
-        """Convert an object that pydantic cannot convert to JSON."""
+        """Convert a value that pydantic cannot serialize to JSON-compatible data."""
         if has_own_text(type(value)):
             return str(value)
         try:

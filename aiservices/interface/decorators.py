@@ -232,7 +232,7 @@ def structured_prompt(
 
 
 def structured_prompt_of(cls: object) -> TemplateSource | None:
-    """Return the prompt template of an object whose class is a structured prompt; None for other objects."""
+    """Return the prompt template of a ``@structured_prompt`` class or its objects; None for anything else."""
     source = getattr(cls, _PROMPT_ATTRIBUTE, None)
     return source if isinstance(source, TemplateSource) else None
 
@@ -261,14 +261,14 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
 
 
 def _own_declaration(decorated: object) -> Declaration:
-    """Return the declaration of a function or class itself. A class may replace those of its bases."""
+    """Return the settings that decorators stored on a function or class itself, not on its base classes."""
     if isinstance(decorated, type):
         return _INTERFACES.get(decorated, Declaration())
     return declaration_of(decorated)
 
 
 def _repeated(decorator: str, decorated: object) -> DefinitionError:
-    """Return the error for a decorator that is used twice on one method or class."""
+    """Return the DefinitionError for a decorator that is applied twice to the same method or class."""
     name = getattr(decorated, "__qualname__", type(decorated).__name__).rpartition("<locals>.")[2]
     location = ".".join(name.split(".")[-2:])
     return DefinitionError([DefinitionProblem(location, f"it has @{decorator} twice; keep one of them")])

@@ -46,7 +46,7 @@ _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
 class RoleError(TypeError):  # callers turn it into DefinitionProblems, which add the location
-    """Raised when one parameter has two markers, such as MemoryId and UserName, or two have the same.
+    """Raised if a parameter has two markers such as MemoryId, or two parameters have the same marker.
 
     Each of ``args`` is the text of one problem.
     """
@@ -128,7 +128,7 @@ def _media_problems(name: str, hint: object, kind: object) -> Iterator[str]:
 
 
 def _members(hint: object) -> tuple[Target, ...]:
-    """Return the members of a union after the union itself; for any other type, return just the type."""
+    """Return a union type followed by its members; for any other type, return only the type itself."""
     target = Target.of(hint)
     if target.origin is not Union:
         return (target,)
@@ -155,7 +155,7 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
 
 
 def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
-    """Return the first image or other media class inside a type, and its path; None if there is none."""
+    """Return the first media class, such as Image, inside a type, with its path; None if there is none."""
     if id(node) in visited:  # the type is recursive
         return None
     visited.add(id(node))

@@ -72,7 +72,7 @@ def is_stub(function: object) -> bool:
 
 
 def _messages(code: CodeType) -> list[Any]:
-    """Return the string constants of a function that raises NotImplementedError.
+    """Return the string constants, such as error messages, of a function that raises NotImplementedError.
 
     They are the message of the error. In other functions a string may be a return value.
     """
@@ -97,7 +97,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
 
 
 def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
-    """Return the local variables that quoted type hints refer to, from the functions around the hint.
+    """Return the local variables of enclosing functions that quoted type hints like ``"Item"`` refer to.
 
     A frame only counts if its code contains one of the functions, because variables of other callers must
     never be used as types. No reference to a frame is stored.

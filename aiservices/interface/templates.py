@@ -105,7 +105,7 @@ def record_prompt(cls: type) -> Prompt | None:
 
 
 def field_names(cls: Any) -> list[str]:
-    """Return the fields of a ``@structured_prompt`` class, which its template can use as variables."""
+    """Return the names of the fields of a ``@structured_prompt`` class, which its template can use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):
@@ -148,7 +148,7 @@ def _compile(text: str) -> Prompt:
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return the names among ``names`` that Jinja itself defines, such as ``range``."""
+    """Return the template variables that Jinja itself defines, such as ``range``."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
@@ -327,7 +327,7 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Replace the placeholders in a rendered prompt by their images, sounds and files.
+        """Replace the placeholders in a rendered prompt with their images, sounds and files.
 
         Media without a mark are added at the end. Returns None if the text has no mark.
         """

@@ -60,15 +60,15 @@ class Ticket:
             return queue is not None and queue[0] is self
 
     def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
-        """Return True if this ticket waits for the given conversation in the given set of locks."""
+        """Return True if this ticket is in the queue for this conversation of these ConversationLocks."""
         return self._locks is locks and self.conversation == conversation
 
     def mark_held(self) -> None:
-        """Record in a context variable that this call holds the lock, to detect nested calls."""
+        """Record in a context variable that this call holds the conversation lock, to detect nested calls."""
         _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
     def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
-        """Return a function that runs the last work of a call and then releases the conversation's lock.
+        """Wrap the last function of a call so that it releases the conversation's lock at its end.
 
         The function may run in a thread, and cancelling a call does not stop its thread. So the work does
         not start if the ticket was released before, and once it runs, only its end releases the ticket.

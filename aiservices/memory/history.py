@@ -78,7 +78,7 @@ def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
 
 
 def user_message_from_dict(data: Mapping[str, Any]) -> UserMessage:
-    """Convert a JSON object from ``message_to_dict`` back to a user message. Raises ValueError."""
+    """Convert a dict from ``message_to_dict`` back to a UserMessage. Raises ValueError if it is none."""
     message = message_from_dict(data)
     if not isinstance(message, UserMessage):
         raise ValueError("it is not a user message")
@@ -86,7 +86,7 @@ def user_message_from_dict(data: Mapping[str, Any]) -> UserMessage:
 
 
 def user_message_of(invocation: Invocation) -> UserMessage | None:
-    """Return the last user message of a request without the placeholder for format instructions."""
+    """Return the last user message of a request, with the placeholder for format instructions removed."""
     messages = _user_messages(invocation.request)
     if not messages:
         return None
@@ -97,7 +97,7 @@ def user_message_of(invocation: Invocation) -> UserMessage | None:
 
 
 def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
-    """Return the messages of a call to store: the user message and all later ones, ending with a text.
+    """Return the messages of a call to save in memory, from the user message to a final text message.
 
     An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
     of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
@@ -121,14 +121,14 @@ _STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
-    """Records the user message that was actually sent, with retrieved texts and format instructions."""
+    """Records the user message as it was sent to the model, with retrieved texts and format instructions."""
 
     def __init__(self) -> None:
         self.message: UserMessage | None = None  # of the last request; None before the first request
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:
-        """Return a copy of the call that records the user message of each request before it is sent.
+        """Return a copy of the call with a hook that records the user message of each request before sending.
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """

@@ -74,7 +74,7 @@ class MessageWindow:
         _require_positive("MessageWindow", "max_messages", self.max_messages)
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Return the newest exchanges that fit into a request together with the current messages."""
+        """Return the newest exchanges that, with the current messages, stay within ``max_messages``."""
         return _newest(past, self.max_messages - len(current), len)
 
     def view(
@@ -131,7 +131,7 @@ class TokenWindow:
         _require_positive("TokenWindow", "max_tokens", self.max_tokens)
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Return the newest exchanges that fit into a request together with the current messages."""
+        """Return the newest exchanges that, with the current messages, stay within ``max_tokens``."""
         return _newest(past, self.max_tokens - self._tokens(current), self._tokens)
 
     def view(
@@ -147,7 +147,7 @@ class TokenWindow:
 def _newest(
     past: tuple[Exchange, ...], available_size: int, size: Callable[[Exchange], int]
 ) -> tuple[Exchange, ...]:
-    """Return the newest exchanges whose sizes add up to at most ``available_size``.
+    """Return the newest exchanges whose total size is at most ``available_size``.
 
     The first exchange that does not fit ends the selection, because a gap would confuse the model.
     """

@@ -450,7 +450,7 @@ def with_leniency(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return the parser of an answer that is read with this leniency; None keeps that of the parser."""
+    """Set the leniency of the parser for answers; return the parser unchanged if ``leniency`` is None."""
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(DefinitionProblem(qualname, message))
@@ -624,7 +624,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: object, answer_type: object) -> bool:
-    """Return False only if a value of the first type can never be a value of the second type."""
+    """Return True if a value of the first type could also be a value of the second, or if this is unknown."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:

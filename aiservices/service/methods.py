@@ -85,7 +85,7 @@ class ServiceMethod(NamedTuple):
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the settings and the start function that ``create`` attached to a method.
+    """Return the ServiceMethod (settings and call function) that ``create`` attached to a method.
 
     Raises TypeError for other objects.
     """
@@ -247,7 +247,7 @@ def interceptor_order_problems(
 def add_service_to_interceptors(
     name: str, owner: str, interceptors: Iterable[Interceptor], *, has_default_conversation: bool
 ) -> None:
-    """Call ``add_service`` of each interceptor that has it, so that it knows which services use it.
+    """Call the method ``add_service`` of each interceptor that has one, to tell it which service uses it.
 
     Raises DefinitionError if one of them cannot be shared with another service.
     """

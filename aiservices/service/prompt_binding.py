@@ -354,7 +354,7 @@ def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter
 
 
 def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
-    """Return the valid names as a list for an error message, with a hint such as "did you mean text?"."""
+    """Return the valid names as text for an error message, with a hint such as "did you mean text?"."""
     from difflib import get_close_matches  # only error messages need it
 
     close = get_close_matches(unknown_name, names, 1)

@@ -355,12 +355,12 @@ _DATA_ATTRIBUTES = (
 
 
 def has_own_text(cls: Any) -> bool:
-    """Return True if a class defines the text of ``str(object)``, unlike the default ``<Item at 0x…>``."""
+    """Return True if a class defines its own text for ``str(object)``, unlike ``<Item at 0x…>``."""
     return cls.__str__ is not object.__str__
 
 
 def _is_plain_class(cls: object) -> bool:
-    """Return True if objects of a class cannot be shown to a model: they have no fields and no text.
+    """Return True if objects of a class have neither fields nor a text form, so a model cannot see them.
 
     Classes with subclasses are left out, because an object may be of a subclass.
     """

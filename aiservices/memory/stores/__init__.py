@@ -61,7 +61,7 @@ def check_version(expected: object) -> None:
 
 
 def stored_message(data: object, conversation: str) -> Message:
-    """Read a message from its stored JSON value. Raises ValueError if the value is not a message."""
+    """Convert a stored JSON value to a message. Raises ValueError if it is not a message."""
     if not isinstance(data, dict):
         raise ValueError(
             f"the conversation {conversation!r} contains an entry that is not a message: {data!r}"

@@ -79,7 +79,7 @@ class SqlAlchemyChatMemoryStore:
         return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
-        """Write a new version number of a conversation, which locks its row until the transaction ends.
+        """Store a new version number of a conversation; this locks its row until the transaction ends.
 
         Raises MemoryConflictError if its version is not ``expected``.
         """
@@ -116,7 +116,7 @@ _Statement = TypeVar("_Statement", "Select[Any]", "Update", "Delete")
 
 
 def _in_conversation(statement: _Statement, table: Table, conversation: str) -> _Statement:
-    """Return an SQL statement that applies only to the rows of one conversation."""
+    """Restrict an SQL statement to the rows of one conversation."""
     return statement.where(table.c.conversation == conversation)
 
 

@@ -122,7 +122,7 @@ class SqliteChatMemoryStore:
                 raise
 
     def _own_lock(self) -> threading.Lock:
-        """Return the thread lock of this process. A forked process creates a new one.
+        """Return the lock that all threads of this process share. A forked process creates a new one.
 
         After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
         connection of its parent, so that connection stays referenced and is never finalized.
