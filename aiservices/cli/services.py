@@ -131,7 +131,7 @@ def method_names(service: object) -> list[str]:
 
 
 def selected_methods(target: ServiceTarget, service: object) -> list[str]:
-    """Return the method name in a command line target, or all method names of its service.
+    """Return the method that a command line target names; if it names only a service, all its methods.
 
     Raises UsageError if the service does not have the method.
     """

@@ -48,7 +48,7 @@ _BRANCHES_NOTE = (
 
 
 class _MethodPreview(NamedTuple):
-    """A method and the request that a call of it would send.
+    """A method, with the request that calling it would send.
 
     Attributes:
         plan: The plan of the method.

@@ -21,12 +21,12 @@ Stage: TypeAlias = Literal["input", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The verdict of a guard that accepts a text or value unchanged."""
+    """A guard's verdict: accept the text or value unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The verdict of a guard that replaces the checked text or value.
+    """A guard's verdict: replace the checked text or value with another one.
 
     Attributes:
         new: The replacement, which the next guards check.

@@ -194,7 +194,7 @@ def _rewritten_answer(
 
 
 def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
-    """Return the answer with another text, and with the value that is parsed from this text."""
+    """Return a copy of the answer with a new text and the value parsed from it."""
     output_format = _format_of(answer, invocation)
     reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
     parser = invocation.plan.output_format.parser

@@ -1,4 +1,4 @@
-"""Contents, which are the texts that can be found, queries, and the protocol of retrievers.
+"""The types for retrieval: contents (texts to search), queries, and the retriever protocol.
 
 Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
 user and imports optional packages.

@@ -505,7 +505,7 @@ class KeywordRetriever:
 
 @dataclass(frozen=True, eq=False)
 class _Documents:
-    """Contents with their words, and a BM25 index that is built on first use."""
+    """The searchable texts, split into words, with a BM25 index that is built on first use."""
 
     contents: Mapping[str, Content] = field(default_factory=dict)
     words: Mapping[str, list[str]] = field(default_factory=dict)

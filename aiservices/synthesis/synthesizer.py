@@ -82,7 +82,7 @@ class ResponseMode(StrEnum):
 
 
 class PartAnswered(NamedTuple):
-    """A stream event in the mode ACCUMULATE: the answer for one content is complete.
+    """A stream event in ACCUMULATE mode: the answer based on one retrieved text is complete.
 
     The events come in the order of the contents.
 

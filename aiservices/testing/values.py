@@ -128,7 +128,7 @@ def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: Tex
 
 
 def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
-    """Return string formats, such as "date", whose made-up texts a parser accepts.
+    """Return the string formats, such as "date", for which the parser accepts a made-up example.
 
     They are found with seeded choices, so that the result is the same for all ``Choices``.
     """

@@ -98,7 +98,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return the rules for validating the fields or items of a type and for showing unfinished ones."""
+        """Return the rules by which a stream validates, and shows, the fields or items of a type."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),

@@ -135,7 +135,7 @@ class UnreadableToken(Exception):
 
 
 def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """Return the key of a field and the text so far of its string, which is still being written.
+    """Return the key of the field whose string is still being streamed, and the text received so far.
 
     ``member`` is a match of PARTIAL_MEMBER. The text is None if no string has begun.
     """

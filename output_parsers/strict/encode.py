@@ -80,7 +80,7 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Translate a JSON Schema for a strict mode, and report unsupported features with this location."""
+    """Translate a JSON Schema for strict mode; findings and errors have ``location`` as their path."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)

@@ -135,7 +135,7 @@ class PartsNode(Node[dict[str, Json]]):
 
 
 def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser of the original type, whose schema is not changed for a strict mode."""
+    """Return the parser for the original type, with the schema as it was before strict-mode changes."""
     node = parser.node
     if not isinstance(node, EncodedNode):
         return parser

@@ -594,7 +594,7 @@ class DictParser(TextParser[dict[str, Any]]):
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a dict for message metadata. Raises ValueError if a key is missing."""
+        """Return only the message metadata from a dict. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

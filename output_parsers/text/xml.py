@@ -185,7 +185,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         return elements
 
     def _start(self, text: str, position: int) -> int | None:
-        """Return the position where the search for the next element begins; None after the last root."""
+        """Return where to search for the next XML element; None if the last root element has ended."""
         if self.root is None:
             return position
         opening = re.compile(rf"<{re.escape(self.root)}(?=[\s/>])").search(text, position)

@@ -728,7 +728,7 @@ class ObjectNode(Node[object]):
 
     @cached_property
     def _optional_keys(self) -> str:
-        """Return the keys to mention in an error if no field of a record is required; otherwise ""."""
+        """Return a record's keys for an error message, or "" if any field is required."""
         if any(field.required for field in self.spec.fields):
             return ""
         return ", ".join(field.keys[0] for field in self.spec.fields[:_MAX_LISTED_KEYS])

@@ -297,7 +297,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 def _alias_namespace(
     alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return a dict from name to value for the names that the definition of a type alias may use.
+    """Return the namespace (a dict) in which the definition of a type alias is evaluated.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """

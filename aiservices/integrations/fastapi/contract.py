@@ -148,7 +148,7 @@ class Method:
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """The names of parameters without a default that the server must set for each call."""
+        """The names of the required parameters whose values the server must supply for each call."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty

@@ -340,7 +340,7 @@ class PerLoop(Generic[T]):
         return value
 
     async def aclose(self) -> None:
-        """Close the object that belongs to the running event loop."""
+        """Close the object, such as an HTTP client, that was created for the running event loop."""
         entry = self.pop(asyncio.get_running_loop())
         if entry is not None:
             await entry.closer.aclose()
