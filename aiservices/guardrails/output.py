@@ -208,7 +208,7 @@ def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
 
 
 def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
-    """Return the answer with another value. Raises ValueError if the value is not of the method's type."""
+    """Return a copy of the answer with another value. Raises ValueError if its type is wrong."""
     if not _has_type_of_method(value, answer.value, invocation):
         raise ValueError(f"{value!r} is not a value of the method's type")
     text = _write(value, invocation)
@@ -265,14 +265,14 @@ def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bo
 
 
 def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
-    """Return the reply with another text, or with other arguments of its tool call."""
+    """Return a copy of the reply with another text, or with other arguments in its tool call."""
     calls = reply.message.tool_calls if keep_call else ()
     message = AiMessage("", (replace(calls[0], arguments=text),)) if calls else AiMessage(text)
     return replace(reply, message=message, raw=None)
 
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
-    """Return the answer with another reply and the value that was read from it."""
+    """Return a copy of the answer with a new value, and with the reply or tool result that gives this value."""
     messages = answer.messages
     if answer.tool_run is not None:
         call_id = answer.tool_run.call.id

@@ -74,7 +74,7 @@ class Injection:
 
 
 def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
-    """Return contents as one text for a model: each text below its id in brackets."""
+    """Join retrieved texts into one text for a model, each below its id in brackets."""
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
@@ -90,7 +90,7 @@ _DEFAULT_INJECTION = Injection()
 
 
 class ContentsRetrieved(NamedTuple):
-    """An event of streams and for listeners: contents were retrieved for a user message.
+    """An event in streams and for listeners: texts were retrieved for a user message.
 
     The model is called next.
 

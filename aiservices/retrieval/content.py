@@ -38,7 +38,7 @@ class Content:
 
     @property
     def key(self) -> str:
-        """The id of the content, or its text if it has no id."""
+        """The id of the retrieved text, or the text itself if it has no id."""
         return self.id or self.text
 
 
@@ -74,7 +74,7 @@ class Query:
 
 
 class Retriever(Protocol):
-    """An object that finds contents for a query, best first.
+    """The interface of retrievers: find the texts that match a query, best first.
 
     ``retrieve`` may be async if the service methods are async.
     """

@@ -227,7 +227,7 @@ class ReciprocalRankFusion:
         return self.fuse(rankings)[: self.max_results]
 
     def fuse(self, rankings: Rankings) -> list[Content]:
-        """Merge ranked lists of contents into one list without duplicates, best first."""
+        """Merge ranked lists of retrieved texts into one list without duplicates, best first."""
         non_empty = [ranking for ranking in rankings if ranking]
         if len(non_empty) < 2:
             return _distinct(non_empty)
@@ -252,7 +252,7 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """A fusion that ranks all contents by the scores of a re-ranker.
+    """A fusion that ranks all retrieved texts by the scores of a re-ranker.
 
     Attributes:
         ranker: Scores the contents.
@@ -282,7 +282,7 @@ class ReRank:
 
 
 def _distinct(rankings: Rankings) -> list[Content]:
-    """Return each content of several ranked lists once, in the order of first occurrence."""
+    """Return each text of several ranked lists once, in the order of first occurrence."""
     contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:

@@ -212,7 +212,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the contents whose flag is true, with their vectors, or None if there are none."""
+    """Return the stored texts whose flag is true, with their vectors, or None if there are none."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -512,7 +512,7 @@ class _Documents:
 
     @cached_property
     def index(self) -> Any:
-        """The BM25 index of the contents, or None if the contents have no words."""
+        """The BM25 index of the stored texts, or None if they contain no words."""
         if not any(self.words.values()):
             return None
         index = import_extra("bm25s", "retrieval").BM25()

@@ -62,7 +62,7 @@ from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, Te
 
 
 class ResponseMode(StrEnum):
-    """The method by which a synthesizer combines contents into an answer.
+    """The method by which a synthesizer makes an answer from several texts.
 
     Attributes:
         REFINE: The first content gives an answer, and each further content refines it.
@@ -82,7 +82,7 @@ class ResponseMode(StrEnum):
 
 
 class PartAnswered(NamedTuple):
-    """A stream event in ACCUMULATE mode: the answer based on one retrieved text is complete.
+    """A stream event in ACCUMULATE mode: the answer from one of the texts is complete.
 
     The events come in the order of the contents.
 
@@ -114,7 +114,7 @@ _DEFAULT_PROMPTS = SynthesisPrompts()
 
 
 class Synthesizer(Generic[T]):
-    """Answers questions from contents that may be too long for one request.
+    """Answers questions from texts that may be too long for one request.
 
     The answer is a value of a type.
 
@@ -426,7 +426,7 @@ class SynthesisRun:
 
 
 def _run_mode(mode: ResponseMode, synthesis: SynthesisRun) -> Flow[Answer]:
-    """Answer a question from contents in a response mode, such as REFINE or ACCUMULATE.
+    """Answer a question from several texts in a response mode, such as REFINE or ACCUMULATE.
 
     An AiServiceError gets the attempts of all requests of the synthesis.
     """

@@ -282,7 +282,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """An object for one event loop, such as an HTTP client.
+    """A cached object, such as an HTTP client, with the generator that closes it.
 
     Attributes:
         value: The object.
@@ -326,7 +326,7 @@ class PerLoop(Generic[T]):
         return len(self._entries)
 
     async def get(self) -> T:
-        """Return the object that belongs to the running event loop; the first call creates it."""
+        """Return the cached object, such as an HTTP client, for the running event loop; create it if missing."""
         loop = asyncio.get_running_loop()
         entry = self._entries.get(loop)
         if entry is not None:
