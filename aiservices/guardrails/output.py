@@ -272,7 +272,7 @@ def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
 
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
-    """Return a copy of the answer with a new value, and with the reply or tool result that gives this value."""
+    """Return a copy of the answer with a new value, and with the reply or tool result that gives it."""
     messages = answer.messages
     if answer.tool_run is not None:
         call_id = answer.tool_run.call.id

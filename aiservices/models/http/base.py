@@ -326,7 +326,7 @@ class PerLoop(Generic[T]):
         return len(self._entries)
 
     async def get(self) -> T:
-        """Return the cached object, such as an HTTP client, for the running event loop; create it if missing."""
+        """Return the cached object, such as an HTTP client, for the running event loop, or create it."""
         loop = asyncio.get_running_loop()
         entry = self._entries.get(loop)
         if entry is not None:

@@ -222,7 +222,7 @@ class ErrorMapper:
         )
 
     def invalid_request(self, error: Exception) -> BadRequestError:
-        """Return the error for a request that is unsupported or cannot be encoded as JSON, so it was not sent."""
+        """Return the error for a request that is unsupported or has no JSON form, so it was not sent."""
         if isinstance(error, UnsupportedRequestError):
             return BadRequestError(self._message(str(error)))
         return BadRequestError(
