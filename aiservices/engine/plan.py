@@ -91,6 +91,7 @@ class CallState:
         earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
         interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
         suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
+        is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
     """
 
     budget: Budget
@@ -108,6 +109,7 @@ class CallState:
     earlier_requests: int = 0
     interceptor_data: dict[str, Any] = field(default_factory=dict)
     suspended_id: str = ""
+    is_abandoned: bool = False
 
     @property
     def seconds(self) -> float:
@@ -170,6 +172,8 @@ class CallState:
     def exceeded(self) -> BudgetExceededError | None:
         """Return an error if the budget does not allow another request, else None."""
         budget = self.budget
+        if self.is_abandoned:
+            return BudgetExceededError("the caller does not wait for the answer any more", limit="seconds")
         made = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
             made += attempt.purpose is AttemptPurpose.ANSWER
