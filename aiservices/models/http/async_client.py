@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import (
@@ -25,19 +26,20 @@ from .base import (
     IDLE_SECONDS,
     MAX_CACHED_PATHS,
     MAX_CONNECTIONS,
+    MAX_ERROR_BYTES,
     MAX_REDIRECTS,
+    MAX_REPLY_BYTES,
     READ_SECONDS,
     BaseUrl,
     Credentials,
     HttpRequest,
     ProxyError,
+    ReplyTooLargeError,
     StatusError,
     find_proxy,
     redirect_url,
-    same_origin,
     ssl_context,
     validate_headers,
-    without_credentials,
 )
 
 _MAX_HEADER_LINE = 65536  # as in http.client; aiohttp itself accepts 8190 bytes
@@ -45,7 +47,7 @@ _PIECE = 65536
 _DEFAULT_TIMEOUT: Final = ClientTimeout(
     total=None, connect=READ_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
 )
-_FAILURES: Final = (StatusError, ClientError, OSError, EOFError)
+_FAILURES: Final = (StatusError, ReplyTooLargeError, ClientError, OSError, EOFError)
 
 
 class AiohttpResponse:
@@ -59,10 +61,13 @@ class AiohttpResponse:
         headers: The headers; their names are case-insensitive.
     """
 
-    __slots__ = ("_raw", "content", "headers", "status_code")
+    __slots__ = ("_on_close", "_raw", "content", "headers", "status_code")
 
-    def __init__(self, raw: ClientResponse, content: bytes) -> None:
+    def __init__(
+        self, raw: ClientResponse, content: bytes, on_close: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._raw = raw
+        self._on_close = on_close
         self.content = content
         self.status_code = raw.status
         self.headers: Mapping[str, str] = raw.headers
@@ -87,6 +92,9 @@ class AiohttpResponse:
             pass
         finally:
             self._raw.release()  # closes the connection unless the body was read to its end
+            if self._on_close is not None:
+                on_close, self._on_close = self._on_close, None
+                await on_close()
 
 
 class AsyncHttpClient:
@@ -116,46 +124,70 @@ class AsyncHttpClient:
             max_field_size=_MAX_HEADER_LINE,
         )
         self._urls: dict[str, URL] = {}
+        self._active = 0  # requests whose response is not read to its end
+        self._closing = False
 
-    async def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> AiohttpResponse:
+    async def post(
+        self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
+    ) -> AiohttpResponse:
         """Send a POST request and return the response if its status is a success.
 
-        ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
-        ``unread`` is set. Redirects of 307 and 308 are followed. Raises one of ``failures``.
+        The body is read completely unless ``unread`` is set. Redirects of 307 and 308 to the same server are
+        followed. Raises one of ``failures``.
+
+        Args:
+            request: The request.
+            timeout: The seconds for connecting, and for each wait.
+            unread: Return before the body is read, as a stream needs.
+            deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         """
-        # a loop that was busy has not noticed yet which servers closed their connections meanwhile
-        await asyncio.sleep(0)  # the loop collects the events of the sockets
-        await asyncio.sleep(0)  # and runs their callbacks
-        url = self._urls.get(request.path)
-        if url is None:
-            if len(self._urls) >= MAX_CACHED_PATHS:
-                self._urls = {}
-            url = self._urls[request.path] = URL(self._base.url(request.path), encoded=True)
-        headers: Mapping[str, str] = self._base.headers
-        if request.headers:
-            headers = {**headers, **validate_headers(request.headers)}
-        if self._sign is not None:  # last, since a signature may cover the other headers
-            headers = await self._signed(str(url), request.body, headers)
-        timeouts = _DEFAULT_TIMEOUT if timeout is None else _timeout(timeout)
-        is_signed = self._sign is not None
-        redirects = 0
-        while True:
-            response = await self._send(url, request.body, headers, timeouts, unread=unread)
-            if response.status_code < 300:
-                return response
-            if redirects == MAX_REDIRECTS:
-                raise StatusError(response)
-            redirects += 1
-            new_url = redirect_url(str(url), response)
-            if not same_origin(str(url), new_url):
-                headers, is_signed = without_credentials(headers), False
-            elif is_signed:  # a signature is valid for one address only
-                headers = await self._signed(new_url, request.body, headers)
-            url = URL(new_url, encoded=True)
+        self._active += 1
+        try:
+            # a loop that was busy has not noticed yet which servers closed their connections meanwhile
+            await asyncio.sleep(0)  # the loop collects the events of the sockets
+            await asyncio.sleep(0)  # and runs their callbacks
+            url = self._urls.get(request.path)
+            if url is None:
+                if len(self._urls) >= MAX_CACHED_PATHS:
+                    self._urls = {}
+                url = self._urls[request.path] = URL(self._base.url(request.path), encoded=True)
+            headers: Mapping[str, str] = self._base.headers
+            if request.headers:
+                headers = {**headers, **validate_headers(request.headers)}
+            timeouts = (
+                _DEFAULT_TIMEOUT if timeout is None and deadline is None else _timeout(timeout, deadline)
+            )
+            redirects = 0
+            while True:
+                signed = headers
+                if self._sign is not None:  # last, since a signature may cover the URL and the other headers
+                    # in a thread, because signing may have to fetch a token
+                    signature = await asyncio.to_thread(self._sign, str(url), request.body, headers)
+                    signed = {**headers, **validate_headers(signature)}
+                response = await self._send(url, request.body, signed, timeouts, unread=unread)
+                if response.status_code < 300:
+                    break
+                if redirects == MAX_REDIRECTS:
+                    raise StatusError(response)
+                redirects += 1
+                url = URL(redirect_url(str(url), response), encoded=True)
+        except BaseException:
+            await self._end_request()
+            raise
+        if not unread:
+            await self._end_request()
+        return response
 
     async def close(self) -> None:
-        """Close all connections of this client."""
-        await self._session.close()
+        """Close all connections, when the requests that are being sent have ended."""
+        self._closing = True
+        if not self._active:
+            await self._session.close()
+
+    async def _end_request(self) -> None:
+        self._active -= 1
+        if self._closing and not self._active:
+            await self._session.close()
 
     def abandon(self) -> None:
         """Release the connections without awaiting, because their event loop is already closed."""
@@ -163,12 +195,6 @@ class AsyncHttpClient:
             self._session.close().send(None)
         except StopIteration:
             pass
-
-    async def _signed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
-        assert self._sign is not None
-        # in a thread, because signing may have to fetch a token
-        signed = await asyncio.to_thread(self._sign, url, body, headers)
-        return {**headers, **validate_headers(signed)}
 
     async def _send(
         self, url: URL, body: bytes, headers: Mapping[str, str], timeouts: ClientTimeout, *, unread: bool
@@ -195,9 +221,22 @@ class AsyncHttpClient:
                 # without its text, which contains the URL of the proxy with the password
                 raise ProxyError(f"Tunnel connection failed: {error.status} {error.message}") from None
         if unread and raw.status < 300:
-            return AiohttpResponse(raw, b"")
+            return AiohttpResponse(raw, b"", self._end_request)
         async with raw:
-            return AiohttpResponse(raw, await raw.read())
+            return AiohttpResponse(raw, await _body(raw))
+
+
+async def _body(response: ClientResponse) -> bytes:
+    """Read the body of a response; that of an error is cut off at a length that no message needs."""
+    pieces, size = [], 0
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_ERROR_BYTES and response.status >= 300:
+            break
+        if size > MAX_REPLY_BYTES:
+            raise ReplyTooLargeError
+    return b"".join(pieces)
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
@@ -217,5 +256,8 @@ async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncI
         yield body[start : start + _PIECE]
 
 
-def _timeout(seconds: float) -> ClientTimeout:
-    return ClientTimeout(total=None, connect=seconds, sock_connect=seconds, sock_read=seconds)
+def _timeout(seconds: float | None, deadline: float | None) -> ClientTimeout:
+    total = None if deadline is None else max(deadline - time.monotonic(), 0.001)
+    if seconds is None:
+        return ClientTimeout(total, READ_SECONDS, READ_SECONDS, CONNECT_SECONDS)
+    return ClientTimeout(total, seconds, seconds, seconds)

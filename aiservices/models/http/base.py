@@ -11,7 +11,15 @@ import re
 import ssl
 import sys
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -27,12 +35,14 @@ READ_SECONDS = 600.0
 IDLE_SECONDS = 15.0  # routers drop connections that are idle for minutes without telling either end
 MAX_CONNECTIONS = 1000
 MAX_REDIRECTS = 5
+MAX_REPLY_BYTES = 64 * 2**20  # unpacked; a server, or a proxy on the way, must not fill the memory
+MAX_ERROR_BYTES = 2**20
 MAX_CACHED_PATHS = 256  # a path may contain the name of a model or a deployment, which callers choose
 INVALID_HEADER = "a header contains a character that HTTP does not allow, such as a line break"
+ENDED_EARLY = "ended before it was complete"
 DRAIN_SECONDS = 0.02  # the end of a body follows its last event at once, or it does not come at all
 
 _REDIRECTS = (307, 308)  # the other redirects require a GET request, which does not call a model
-_BODY_HEADERS = frozenset(("accept", "accept-encoding", "content-type", "user-agent"))
 _PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = "/%:@!$&'()*+,;=~?"  # "%" is safe because the parts may be percent-encoded already
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
@@ -79,6 +89,32 @@ class Credentials:
         return "Credentials(...)"  # the headers hold keys
 
 
+class Headers(Mapping[str, str]):
+    """The headers of a response; their names are case-insensitive."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+
+    @classmethod
+    def parse(cls, lines: Iterable[bytes]) -> Headers:
+        """Parse the lines of a response; the values of repeated headers are joined by commas."""
+        headers: dict[str, str] = {}
+        for line in lines:
+            name, _, value = line.decode("latin-1").partition(":")
+            name, value = name.strip().lower(), value.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return cls(headers)
+
+    def __getitem__(self, name: str) -> str:
+        return self._headers[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+
 class HttpResponse(Protocol):
     """An HTTP response whose status and headers have arrived; its body may follow."""
 
@@ -117,6 +153,14 @@ class StatusError(Exception):
     def __init__(self, response: HttpResponse) -> None:
         super().__init__(f"status {response.status_code}")
         self.response = response
+
+
+class DeadlineError(TimeoutError):
+    """The deadline of a call passed before the response was complete."""
+
+
+class ReplyTooLargeError(Exception):
+    """The body of a response, or one event of a stream, is larger than any reply of a model."""
 
 
 class ProxyError(OSError):
@@ -165,7 +209,7 @@ class BaseUrl:
 def display_url(url: str) -> str:
     """Return a URL without its credentials and its query, for messages and logs."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
 
 
 def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -180,31 +224,19 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def redirect_url(url: str, response: HttpResponse) -> str:
-    """Return the new URL of a POST request that the server redirects.
+    """Return the new URL of a POST request that the server redirects to another path.
 
-    Raises StatusError if the response is not a redirect, does not have a new URL, or requires a GET request.
+    A redirect to another server is not followed, because the prompt and the key would be sent there. Raises
+    StatusError if the response is not a redirect, has no valid new URL, or requires a GET request.
     """
     try:
-        parts = _to_ascii(urljoin(url, response.headers.get("location", "")))
+        new_url = _to_ascii(urljoin(url, response.headers.get("location", ""))).geturl()
+        is_same_server = _origin(new_url) == _origin(url)
     except ValueError:
         raise StatusError(response) from None
-    new_url = parts.geturl()
-    if response.status_code not in _REDIRECTS or new_url == url or parts.scheme not in _PORTS:
+    if response.status_code not in _REDIRECTS or new_url == url or not is_same_server:
         raise StatusError(response)
     return new_url
-
-
-def same_origin(url: str, other: str) -> bool:
-    """Return True if two URLs have the same scheme, host and port."""
-    return _origin(url) == _origin(other)
-
-
-def without_credentials(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return only the headers that cannot contain credentials, such as ``content-type``.
-
-    They are sent after a redirect to another origin. A header with any other name may contain a key.
-    """
-    return {name: value for name, value in headers.items() if name in _BODY_HEADERS}
 
 
 def _to_ascii(url: str) -> SplitResult:
@@ -248,33 +280,60 @@ def find_proxy(url: str) -> str | None:
     return proxy
 
 
-@cache
-def ssl_context() -> ssl.SSLContext:
-    """Return the TLS context that all clients of this process share.
+class Certificates(NamedTuple):
+    """The certificate authorities that the HTTP clients trust.
 
-    Making one reads hundreds of certificates, so there is only one. SSL_CERT_FILE and SSL_CERT_DIR are read
-    at the first call. Without them, macOS and Windows use the certificate store of the system; other systems
-    use the certificates of OpenSSL, or those of certifi if OpenSSL has none. Raises TransportError if the
-    files that these variables name cannot be read.
+    Attributes:
+        file: A file of certificates, or None.
+        folder: A folder of certificates, or None.
+        system: True if the certificate store of macOS or Windows is used.
     """
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+
+    file: str | None = None
+    folder: str | None = None
+    system: bool = False
+
+
+@cache
+def certificates() -> Certificates:
+    """Return the certificate authorities that the HTTP clients of this process trust.
+
+    SSL_CERT_FILE and SSL_CERT_DIR are read at the first call. Without them, macOS and Windows use the
+    certificate store of the system; other systems use the certificates of OpenSSL, or those of certifi if
+    OpenSSL has none. Raises TransportError if the files that these variables name cannot be read.
+    """
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
     if file or folder:
         try:
-            return ssl.create_default_context(cafile=file or None, capath=folder or None)
+            ssl.create_default_context(cafile=file, capath=folder)
         except OSError as error:
             raise TransportError(
                 f"the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: {error}"
             ) from error
-    if sys.platform in ("darwin", "win32"):
+        return Certificates(file, folder)
+    paths = ssl.get_default_verify_paths()
+    if sys.platform not in ("darwin", "win32") and (
+        paths.cafile or (paths.capath and os.listdir(paths.capath))
+    ):
+        return Certificates(paths.cafile, paths.capath)
+    import certifi
+
+    # certifi completes the store of the system, which the libraries do not read on all of its versions
+    return Certificates(certifi.where(), system=sys.platform in ("darwin", "win32"))
+
+
+@cache
+def ssl_context() -> ssl.SSLContext:
+    """Return the TLS context that the clients of all event loops share.
+
+    Making one reads hundreds of certificates, so there is only one. Raises TransportError.
+    """
+    trusted = certificates()
+    if trusted.system:
         import truststore
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile or (paths.capath and os.listdir(paths.capath)):
-        return ssl.create_default_context()
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())
+    return ssl.create_default_context(cafile=trusted.file, capath=trusted.folder)
 
 
 T = TypeVar("T")

@@ -26,14 +26,22 @@ from ..errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from .base import INVALID_HEADER, ProxyError, TransportError
+from .base import (
+    ENDED_EARLY,
+    INVALID_HEADER,
+    MAX_REPLY_BYTES,
+    DeadlineError,
+    ProxyError,
+    ReplyTooLargeError,
+    TransportError,
+    display_url,
+)
 
 _MIN_SECRET_LENGTH = 8  # a shorter key ("ollama") protects nothing and may be an ordinary word of a message
 _MAX_QUOTED = 300
-# the texts of urllib3, http.client, aiohttp and httpx2 for a body that ends too early
+# the texts of our blocking client, aiohttp and httpx2 for a body that ends too early
 _CUT_SHORT = (
-    "ended prematurely",
-    "IncompleteRead(",
+    ENDED_EARLY,
     "payload is not completed",
     "without sending complete message body",
 )
@@ -179,6 +187,12 @@ class ErrorMapper:
             details = self._details(response.headers, response.text)
             return self._from_status(response.status_code, details, response.headers, response.text)
         chain = list(_cause_chain(error))
+        if any(isinstance(link, DeadlineError) for link in chain):
+            return self.reply_too_late()
+        if any(isinstance(link, ReplyTooLargeError) for link in chain):
+            return InvalidReplyError(
+                self._message(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MB; check base_url")
+            )
         # By name, because the classes belong to four HTTP libraries, most of which are not imported.
         if any("Timeout" in type(link).__name__ for link in chain):
             limit = "in time" if self.timeout is None else f"within {self.timeout:g} s"
@@ -255,6 +269,9 @@ class ErrorMapper:
             advice = f"wait {wait:g} s or {advice}"
         message = self._redacted(details.message)
         message = message[:_MAX_QUOTED] + "…" if len(message) > _MAX_QUOTED else message
+        if status in (301, 302, 303, 307, 308) and (location := _location(headers)):
+            summary = f"redirected to {location}"
+            advice = "set base_url to that address if it is the right server"
         should_retry = headers.get("x-should-retry")  # OpenAI and Anthropic use it to overrule the status
         return error_type(
             self._message(f"{status} {summary}{': ' + message if message else ''}; {advice}"),
@@ -294,6 +311,14 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
     if status >= 400:
         return BadRequestError, "the request is not accepted", "correct what the message names", status == 409
     return InvalidReplyError, "unexpected status", "check base_url", False
+
+
+def _location(headers: Mapping[str, str]) -> str:
+    """Return the URL of a redirect without its query, which may contain a key; "" if it is not a URL."""
+    try:
+        return display_url(headers.get("location", ""))
+    except ValueError:
+        return ""
 
 
 def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -57,8 +56,17 @@ class HttpClient(Protocol[R_co]):
     def secrets(self) -> tuple[str, ...]: ...
     @property
     def failures(self) -> tuple[type[Exception], ...]: ...
-    def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> R_co:
-        """Send a POST request. ``timeout`` is in seconds. With ``unread``, return before the body is read."""
+    def post(
+        self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
+    ) -> R_co:
+        """Send a POST request and return the response. Raises one of ``failures``.
+
+        Args:
+            request: The request.
+            timeout: The seconds for connecting, and for each wait.
+            unread: Return before the body is read, as a stream needs.
+            deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
+        """
         ...
 
 
@@ -80,7 +88,7 @@ class ClientSource(Protocol):
 class HttpClients:
     """The HTTP clients of one model: one for all blocking calls, and one for each event loop.
 
-    They use urllib3 and aiohttp and not the SDK of a provider.
+    They use libcurl and aiohttp and not the SDK of a provider.
 
     Args:
         model_name: The name of the model in error messages.
@@ -131,7 +139,7 @@ class HttpClients:
         await self._async_clients.aclose()
 
     def _make_sync(self) -> SyncHttpClient:
-        from .sync_client import SyncHttpClient  # late, because urllib3 is not needed to declare a service
+        from .sync_client import SyncHttpClient  # late, because libcurl is not needed to declare a service
 
         try:
             return SyncHttpClient(self._base_url, self._credentials())
@@ -233,13 +241,9 @@ class HttpChatModel:
     def complete(self, request: ChatRequest) -> ChatReply:
         """Send a request and return the reply. Raises ModelError."""
         call = self._start(self._clients.sync_client(), request, stream=False)
-        # only blocking calls look at the deadline: an asynchronous call is cancelled when its time is over
-        deadline = request.deadline
         try:
-            response = call.client.post(
-                call.request, call.settings.options.timeout, unread=deadline is not None
-            )
-            body = response.content if deadline is None else call.read_before(deadline, response)
+            response = call.post(unread=False)
+            body = response.content
         except call.client.failures as error:
             raise call.failure(error) from error
         return call.read(response, body)
@@ -248,7 +252,7 @@ class HttpChatModel:
         """Send a request and return the reply. Raises ModelError."""
         call = self._start(await self._clients.async_client(), request, stream=False)
         try:
-            response = await call.client.post(call.request, call.settings.options.timeout, unread=False)
+            response = await call.post(unread=False)
         except call.client.failures as error:
             raise call.failure(error) from error
         return call.read(response, response.content)
@@ -257,7 +261,7 @@ class HttpChatModel:
         """Send a request and yield the reply as it arrives. Raises ModelError."""
         call = self._start(self._clients.sync_client(), request, stream=True)
         try:
-            response = call.client.post(call.request, call.settings.options.timeout, unread=True)
+            response = call.post(unread=True)
         # read only after an exception, because the SDK must search for its exception types
         except call.client.failures as error:
             raise call.failure(error) from error
@@ -280,7 +284,7 @@ class HttpChatModel:
         """Send a request and yield the reply as it arrives. Raises ModelError."""
         call = self._start(await self._clients.async_client(), request, stream=True)
         try:
-            response = await call.client.post(call.request, call.settings.options.timeout, unread=True)
+            response = await call.post(unread=True)
         except call.client.failures as error:
             raise call.failure(error) from error
         try:
@@ -335,7 +339,7 @@ class HttpChatModel:
         if extra_headers:
             http_request = http_request._replace(headers={**http_request.headers, **extra_headers})
         logs = self._logger.isEnabledFor(self._log_level)
-        call = _Call(self, client, prepared.settings, http_request, logs)
+        call = _Call(self, client, prepared.settings, http_request, request.deadline, logs)
         if logs:
             headers = _loggable({**client.headers, **http_request.headers})
             call.log("request %s %s", headers, http_request.body.decode(errors="replace"))
@@ -369,6 +373,7 @@ class _Call(Generic[R]):
         client: The HTTP client to send the request with.
         settings: All parts of the request except its messages.
         request: The HTTP request.
+        deadline: When the reply must be complete, in the time of ``time.monotonic()``, or None.
         logs: True if requests and replies are logged.
     """
 
@@ -376,23 +381,13 @@ class _Call(Generic[R]):
     client: HttpClient[R]
     settings: CallSettings
     request: HttpRequest
+    deadline: float | None
     logs: bool
 
-    def read_before(self, deadline: float, response: SyncResponse) -> bytes:
-        """Read a whole response body. Raises ModelTimeoutError if the deadline passes before its end.
-
-        The timeout of an HTTP library limits each wait for the server, so a server that sends a little at a
-        time never exceeds it. ``deadline`` is a time of ``time.monotonic()``.
-        """
-        chunks = []
-        try:
-            for chunk in response.iter_bytes():
-                chunks.append(chunk)
-                if time.monotonic() > deadline:
-                    raise self._errors().reply_too_late()
-        finally:
-            response.close()
-        return b"".join(chunks)
+    def post(self, *, unread: bool) -> R:
+        """Send the request. With ``unread``, return before the body of the response is read."""
+        timeout = self.settings.options.timeout
+        return self.client.post(self.request, timeout, unread=unread, deadline=self.deadline)
 
     def read(self, response: HttpResponse, body: bytes) -> ChatReply:
         """Parse the reply of the model in the body of a response."""

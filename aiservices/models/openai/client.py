@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
-from ..http.base import Credentials, HttpRequest, PerLoop, display_url
+from ..http.base import Credentials, DeadlineError, HttpRequest, PerLoop, display_url
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -319,16 +320,63 @@ class SdkClient(NamedTuple):
         """The types of the exceptions that sending a request or reading a response can raise."""
         return sdk_failures()
 
-    def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> Any:
-        """Send a request and return the response of the SDK's HTTP library, or an awaitable of it."""
+    def post(
+        self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
+    ) -> Any:
+        """Send a request and return the response of the SDK's HTTP library, or an awaitable of it.
+
+        The HTTP library limits each wait for the server. So a blocking call looks at the deadline itself,
+        when a piece of the body arrives; an asynchronous call is cancelled at its deadline.
+        """
         settings: dict[str, Any] = {"max_retries": 0}  # a client of the user may have others
+        if deadline is not None:
+            seconds = max(deadline - time.monotonic(), 0.001)
+            timeout = seconds if timeout is None else min(timeout, seconds)
         if timeout is not None:
             settings["timeout"] = timeout
         if request.headers:
             settings["headers"] = request.headers
         types = _sdk_types()
         body = {types.body_argument: request.body}
-        return self.sdk.post(request.path, cast_to=types.response, options=settings, stream=unread, **body)
+        is_bounded = deadline is not None and not hasattr(self.sdk, "__aenter__")
+        response = self.sdk.post(
+            request.path, cast_to=types.response, options=settings, stream=unread or is_bounded, **body
+        )
+        return _BoundedResponse(response, deadline) if is_bounded and deadline is not None else response
+
+
+class _BoundedResponse:
+    """A response of a blocking SDK client that is read no longer than until a deadline.
+
+    Attributes:
+        status_code: The HTTP status.
+        headers: The headers.
+    """
+
+    def __init__(self, response: Any, deadline: float) -> None:
+        self._response = response
+        self._deadline = deadline
+        self.status_code: int = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    @property
+    def content(self) -> bytes:
+        """The whole body. Raises DeadlineError if it is not complete at the deadline."""
+        try:
+            return b"".join(self.iter_bytes())
+        finally:
+            self.close()
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Yield the pieces of the body. Raises DeadlineError for one that arrives after the deadline."""
+        for piece in self._response.iter_bytes():
+            if time.monotonic() > self._deadline:
+                raise DeadlineError
+            yield piece
+
+    def close(self) -> None:
+        """Close the connection unless the body was read to its end."""
+        self._response.close()
 
 
 class _SdkTypes(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,8 @@ from faulty_server import EagerServer, FaultyServer, http_response, send
 from loopback import MAX_WAIT
 
 from aiservices.models.errors import InvalidReplyError, ModelConnectionError, ModelTimeoutError
-from aiservices.models.http import sync_client as connections
+from aiservices.models.http import sync_client
+from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 MakeCaller = Callable[[str], Any]
@@ -24,8 +26,8 @@ def head(request: bytes) -> tuple[str, dict[str, list[str]]]:
     first, *lines = request.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
     headers: dict[str, list[str]] = {}
     for line in lines:
-        name, _, value = line.partition(": ")
-        headers.setdefault(name.lower(), []).append(value)
+        name, _, value = line.partition(":")
+        headers.setdefault(name.lower(), []).append(value.strip())
     return first.split(" ")[1], headers
 
 
@@ -103,7 +105,7 @@ def test_a_redirect_to_an_invalid_address_is_an_error(make_caller: MakeCaller, l
     with FaultyServer(send(http_response(b"", "307 R", f"location: {location}\r\n"))) as server:
         with pytest.raises(InvalidReplyError) as caught:
             make_caller(server.base_url).ask()
-        assert str(caught.value) == f"openai:m at {server.base_url}: 307 unexpected status; check base_url"
+        assert str(caught.value).startswith(f"openai:m at {server.base_url}: 307 ")
         assert len(server.requests) == 1
 
 
@@ -175,23 +177,16 @@ def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(make_caller: Ma
 
 
 def test_sending_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[float | None] = []
+    def read_late(connection: socket.socket) -> None:
+        time.sleep(0.3)
+        size = 0
+        while size < 16_000_000:
+            size += len(connection.recv(65536))
+        connection.sendall(http_response())
 
-    class Noted(connections._SlowSendConnection):
-        def send(self, data: Any) -> None:
-            super().send(data)
-            seen.append(self.sock.gettimeout())
-
-    monkeypatch.setattr(connections._Pool, "ConnectionCls", Noted)
-    from aiservices.models.openai import OpenAiChatModel
-
+    monkeypatch.setattr(sync_client, "CONNECT_SECONDS", 0.1)
     with (
-        FaultyServer(send(http_response())) as server,
+        EagerServer(read_late) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
-        model.complete(ChatRequest.of("x"))
-        assert set(seen) == {600.0}
-        for timeout in (7, 5.0):  # the second is that of connecting
-            seen.clear()
-            model.complete(ChatRequest.of("x", options=ChatOptions(timeout=timeout)))
-            assert set(seen) == {timeout}
+        assert model.complete(ChatRequest.of("x" * 16_000_000)).text == "Hi"

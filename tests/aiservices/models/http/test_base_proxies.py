@@ -116,10 +116,11 @@ def test_a_refused_tunnel_is_reported_with_its_status_and_without_secrets(
         monkeypatch.setenv("HTTPS_PROXY", at(proxy, "user:s3cret%3Aword@"))
         with pytest.raises(ModelConnectionError) as caught:
             make_caller("https://model.test/v1").ask()
-        assert str(caught.value) == (
-            "openai:m at https://model.test/v1: the proxy failed (Tunnel connection failed: "
-            f"{status}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
+        message = str(caught.value)
+        assert message.startswith(
+            "openai:m at https://model.test/v1: the proxy failed (Tunnel connection failed: " + status[:3]
         )
+        assert message.endswith("; check HTTPS_PROXY, HTTP_PROXY and NO_PROXY")
         assert "s3cret" not in "".join(format_exception(caught.value))
         assert proxy.settled(0)
 

@@ -19,7 +19,7 @@ from faulty_server import (
 )
 
 from aiservices.models.errors import ModelConnectionError, ModelTimeoutError
-from aiservices.models.http.base import ssl_context
+from aiservices.models.http.base import certificates, ssl_context
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 MakeCaller = Callable[[str], Any]
@@ -51,7 +51,7 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeCalle
         ({"days": -1}, "certificate has expired"),
         (
             {"host": "127.0.0.2"},
-            "IP address mismatch, certificate is not valid for '127.0.0.1'.",
+            "certificate is not valid for '127.0.0.1'.",
         ),
     ],
     ids=["self-signed", "expired", "of another host"],
@@ -61,16 +61,15 @@ def test_other_certificates_are_rejected(
 ) -> None:
     with FaultyServer(send(http_response()), context=trusted.server(**certificate)) as server:
         message = connection_error(make_caller, server)
-    assert message == (f"its certificate is not trusted ({reason}); check base_url and the certificates")
+    assert message.startswith("its certificate is not trusted (")
+    assert message.endswith(f"{reason}); check base_url and the certificates")
 
 
 def test_a_host_name_must_be_that_of_the_certificate(make_caller: MakeCaller, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server("elsewhere.test")) as server:
         message = connection_error(make_caller, server, f"https://localhost:{server.port}/v1")
-    assert message == (
-        "its certificate is not trusted (Hostname mismatch, certificate is not valid for 'localhost'.); "
-        "check base_url and the certificates"
-    )
+    assert message.startswith("its certificate is not trusted (")
+    assert "certificate is not valid for 'localhost'." in message
 
 
 def test_an_untrusted_authority_is_rejected(make_caller: MakeCaller, authority: Any) -> None:
@@ -89,12 +88,14 @@ def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
     empty.write_text("")
     for file in ("/no/such/file.pem", str(empty)):
         monkeypatch.setenv("SSL_CERT_FILE", file)
+        certificates.cache_clear()
         ssl_context.cache_clear()
         with pytest.raises(ModelConnectionError) as caught:
             make_caller("https://127.0.0.1:1/v1").ask()
         assert str(caught.value).startswith(
             "openai:m: the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: "
         )
+    certificates.cache_clear()
     ssl_context.cache_clear()
 
 

@@ -241,21 +241,10 @@ def test_headers_of_sixteen_thousand_characters_are_read(ask: AskRequest) -> Non
 
 
 @WHOLE_ASKS
-def test_the_reply_after_an_interim_status_is_never_read_by_another_request(ask: AskRequest) -> None:
+def test_an_interim_response_is_skipped(ask: AskRequest) -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"
-    other = http_response(BODY.replace(b"Hi", b"Ho"))
-    with FaultyServer(send(early, http_response(), pause=0.02), send(other)) as server:
-        if ask is ask_waiting:  # aiohttp reads over it
-            assert ask(model_at(server), HELLO) == "Hi"
-            return
-        with pytest.raises(ModelConnectionError) as caught, model_at(server) as model:
-            model.complete(HELLO)
-        assert str(caught.value) == (
-            f"openai:m at {server.base_url}: the connection failed "
-            "(ProtocolError: the server answered with the interim status 103); "
-            "check base_url and the network"
-        )
-        assert ask(model, HELLO) == "Ho"
+    with FaultyServer(send(early, http_response(), pause=0.02)) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
 
 
 @WHOLE_ASKS
@@ -285,16 +274,15 @@ def test_a_redirect_is_followed_with_the_same_request(ask: AskRequest, status: s
 
 
 @ASKS
-def test_a_redirect_to_another_origin_is_sent_no_key(ask: AskRequest) -> None:
-    with FaultyServer(send(http_response())) as elsewhere:
-        location = f"location: {elsewhere.base_url}/chat/completions\r\n"
-        with FaultyServer(send(http_response(b"", "307 Temporary Redirect", location))) as server:
-            options = ChatOptions(extra_headers={"X-Goog-Api-Key": "of-mine", "X-Tenant": "of-mine"})
-            assert ask(model_at(server), ChatRequest.of("Hello", options=options)) == "Hi"
-        (seen,) = elsewhere.requests
-        assert b"sk-test" not in seen
-        assert b"of-mine" not in seen
-        assert b"application/json" in seen
+def test_a_redirect_to_another_server_is_an_error_that_names_it(ask: AskRequest) -> None:
+    location = "location: http://user:word@elsewhere.test/v1/chat/completions?key=secret\r\n"
+    with FaultyServer(send(http_response(b"", "307 Temporary Redirect", location))) as server:
+        with pytest.raises(InvalidReplyError) as caught:
+            ask(model_at(server), HELLO)
+        assert str(caught.value) == (
+            f"openai:m at {server.base_url}: 307 redirected to http://elsewhere.test/v1/chat/completions; "
+            "set base_url to that address if it is the right server"
+        )
 
 
 @ASKS
@@ -314,10 +302,8 @@ def test_other_redirects_are_errors(ask: AskRequest, status: str, location: str)
     with FaultyServer(send(http_response(b"", status, header))) as server:
         with pytest.raises(InvalidReplyError) as caught:
             ask(model_at(server), HELLO)
-        assert (
-            str(caught.value)
-            == f"openai:m at {server.base_url}: {status[:3]} unexpected status; check base_url"
-        )
+        assert str(caught.value).startswith(f"openai:m at {server.base_url}: {status[:3]} ")
+        assert (location in str(caught.value)) or location.startswith("file")
         assert len(server.requests) == 1
 
 

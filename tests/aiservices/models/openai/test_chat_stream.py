@@ -264,7 +264,7 @@ def test_a_connection_that_breaks_in_the_middle_is_an_error_with_the_partial_tex
         list(model.stream(HELLO))
     assert str(caught.value) == expected
     assert (caught.value.body, caught.value.retryable) == ("Hello", True)
-    assert type(caught.value.__cause__).__name__ == "ProtocolError"
+    assert type(caught.value.__cause__).__name__ == "CurlError"
     with pytest.raises(ModelConnectionError) as caught:
         asyncio.run(collect(model))
     assert (str(caught.value), caught.value.body) == (expected, "Hello")

@@ -197,7 +197,7 @@ def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: Ope
         model.complete(HELLO)
     assert str(caught.value) == (
         f"openai-responses:gpt-x at {loopback.base_url}: the connection failed (ConnectionResetError: "
-        "[Errno 104] Connection reset by peer); check base_url and the network"
+        "[Errno 104] Recv failure: Connection reset by peer); check base_url and the network"
     )
     with pytest.raises(ModelConnectionError):
         asyncio.run(model.acomplete(HELLO))
