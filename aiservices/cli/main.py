@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -15,8 +16,6 @@ from typing import Annotated, Any
 import typer
 
 from .errors import CommandFailedError, ExitCode, UsageError, report_errors
-
-_LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]", "::1"]
 
 # --- Shell completion (the options below refer to these functions) ---
 
@@ -240,20 +239,31 @@ def serve(
     model: Model = None,
     caller_argument: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A MemoryId that callers may choose. Repeatable."),
+        typer.Option(metavar="NAME", help="A MemoryId or UserName that callers may choose. Repeatable."),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another host name of this server. Repeatable."),
     ] = None,
     debug: Debug = False,
 ) -> None:
     """Serve a service over HTTP.
 
-    Each method is an endpoint. / is a page to try the methods, /docs the page of FastAPI. Needs the extra
-    fastapi.
+    Each method is an endpoint. / is a page to try the methods, /docs the page of FastAPI. Requests of web
+    pages of other origins are refused, and so are those for unknown host names. Needs the extra fastapi.
     """
     with report_errors(debug=debug):
-        _serve(target, model, host, port, caller_argument or [])
+        _serve(target, model, host, port, caller_argument or [], allowed_host or [])
 
 
-def _serve(target_name: str, model: str | None, host: str, port: int, caller_arguments: list[str]) -> None:
+def _serve(
+    target_name: str,
+    model: str | None,
+    host: str,
+    port: int,
+    caller_arguments: list[str],
+    allowed_hosts: list[str],
+) -> None:
     """Serve a service over HTTP, with a page for trying it, until the process is stopped."""
     # These packages are not part of the extra cli, so the error names the extra to install.
     for package in ("fastapi", "uvicorn"):
@@ -268,22 +278,40 @@ def _serve(target_name: str, model: str | None, host: str, port: int, caller_arg
         raise UsageError(f"only a whole service can be served: omit .{target.method}")
     service = make_service(target, model_from_option(model))
 
+    from socket import gethostname
+
     import uvicorn
-    from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
     from ..integrations.fastapi import app
+    from ..integrations.fastapi.server import RequestCheck, host_problems
     from ..integrations.playground import mount
+    from .console import print_text
 
     interface = target.interface_of(service)
+    problems = host_problems("--allowed-host", allowed_hosts)
+    if problems:
+        raise UsageError("; ".join(map(str, problems)))
     web_app = app(service, interface=interface, caller_arguments=caller_arguments)
     mount(web_app, service, interface=interface, caller_arguments=caller_arguments)
-    if host in _LOOPBACK_HOSTS:
-        # Prevent DNS rebinding: a web page could reach this server by a host name that resolves to loopback.
-        web_app.add_middleware(TrustedHostMiddleware, allowed_hosts=_LOOPBACK_HOSTS)
+    hosts = [host, gethostname(), *allowed_hosts]
+    web_app.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
+    if not _is_loopback(host):
+        message = f"warning: everyone who can reach {host}:{port} can call the service and see prompts"
+        print_text(f"{message}; nothing asks who they are", file=sys.stderr)
     try:
-        uvicorn.run(web_app, host=host, port=port)
+        # Other HTTP parsers of uvicorn read headers of any size.
+        uvicorn.run(web_app, host=host, port=port, http="h11")
     except SystemExit:  # uvicorn has logged the reason, for example that the port is in use
         raise CommandFailedError(f"cannot serve at {host}:{port}; the lines above say why") from None
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @models_application.callback(invoke_without_command=True)

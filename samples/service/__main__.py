@@ -21,8 +21,11 @@ from .scripted import scripted
 
 
 def application(model: ChatModel | str | None = None) -> FastAPI:
-    """Return the FastAPI application. ``model`` is passed to ``create``."""
-    return app(create(Clerk, model), paths=PATHS)
+    """Return the FastAPI application. ``model`` is passed to ``create``.
+
+    The endpoints answer GET requests too, so that they can be tried in the address bar of a browser.
+    """
+    return app(create(Clerk, model), paths=PATHS, allow_get=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,6 +13,8 @@ from functools import cached_property
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
+from pydantic import Field
+
 from output_parsers.parser.registry import DEFAULT_REGISTRY, ParserFactory, ParserRegistry
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import JsonSchema
@@ -37,6 +39,9 @@ from .codec import (
 # The model never sees these arguments, and they control what a call may do. A remote caller must not set
 # them.
 _SERVER_ROLES = (Role.TOOL_CONTEXT, Role.OPTIONS)
+# These arguments say who the caller is.
+CALLER_ROLES = (Role.MEMORY_ID, Role.USER_NAME)
+MAX_ID_LENGTH = 256  # characters
 _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
@@ -135,11 +140,13 @@ class Method:
         """True if the method returns an iterator or a stream."""
         return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
-    @property
-    def http_methods(self) -> tuple[str, ...]:
-        """The HTTP methods of the endpoint: POST, and GET if a query string can hold all arguments."""
+    def http_methods(self, *, allow_get: bool) -> tuple[str, ...]:
+        """Return the HTTP methods of the endpoint: POST, and GET if it is allowed and fits.
+
+        A query string must be able to hold all arguments.
+        """
         fits_in_query = all(argument.scalar_type is not None for argument in self.arguments)
-        return ("POST", "GET") if fits_in_query else ("POST",)
+        return ("POST", "GET") if allow_get and fits_in_query else ("POST",)
 
     @property
     def return_codec(self) -> JsonCodec[Any]:
@@ -347,6 +354,11 @@ def _argument(
     except UnsupportedTypeError as error:
         problems.append(DefinitionProblem(qualname, f"the parameter {name} cannot be sent: {error}"))
         return None
+    # Otherwise a caller could choose the size of the keys in a store.
+    is_id = parameter.role in CALLER_ROLES and _leaf_types(declared) <= {str, NoneType}
+    if is_id and "maxLength" not in str(codec.schema):
+        tp = Annotated[tp, Field(max_length=MAX_ID_LENGTH)]
+        codec = codec_for(tp, registry, namespace)
     required = declaration.default is declaration.empty and not variadic
     return Argument(name, type_name(declared), parameter.role, codec, required, variadic), tp
 

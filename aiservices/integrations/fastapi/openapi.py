@@ -42,26 +42,29 @@ _GENERIC_NAMES = {
 
 
 def description_of(
-    contract: Contract, prefix: str = "", paths: Mapping[str, str] | None = None
+    contract: Contract, prefix: str = "", paths: Mapping[str, str] | None = None, *, allow_get: bool = False
 ) -> JsonObject:
     """Return a description of a service and its methods as plain JSON data.
 
     The keys are ``name``, ``doc`` and ``methods``. Each method has its ``name``, ``doc``, ``signature`` in
     Python syntax, ``path``, HTTP methods (``http``), ``shape`` of the return value, ``arguments`` (``name``,
     ``type``, ``role``, ``required``, ``default`` in Python syntax, ``schema``), the schema of the ``body``
-    and ``returns`` (``type``, ``schema``, and for streams the schema of an ``event``).
+    and ``returns`` (``type``, ``schema``, and for streams the schema of an ``event``). ``prefix``, ``paths``
+    and ``allow_get`` are those of the router.
     """
     return {
         "name": contract.name,
         "doc": contract.doc,
         "methods": [
-            _method_description(method, prefix + (paths or {}).get(method.name, method.path))
+            _method_description(
+                method, prefix + (paths or {}).get(method.name, method.path), allow_get=allow_get
+            )
             for method in contract.methods.values()
         ],
     }
 
 
-def _method_description(method: Method, path: str) -> JsonObject:
+def _method_description(method: Method, path: str, *, allow_get: bool) -> JsonObject:
     returns = {"type": method.value_codec.name, "schema": method.value_codec.schema}
     # The schema of the value does not describe the body of a streaming response, so the events are added.
     if method.streams:
@@ -71,7 +74,7 @@ def _method_description(method: Method, path: str) -> JsonObject:
         "doc": method.doc,
         "signature": _signature_text(method),
         "path": path,
-        "http": list(method.http_methods),
+        "http": list(method.http_methods(allow_get=allow_get)),
         "shape": method.returns.shape.value,
         "asynchronous": method.returns.is_async,
         "arguments": [_argument_description(argument, method) for argument in method.arguments],
@@ -139,7 +142,7 @@ def error_responses() -> dict[int | str, JsonObject]:
         response["content"][PROBLEM_MEDIA_TYPE] = {"schema": reference}
         title = f"{kind.title} (`{kind.type}`)"
         response["description"] = f"{response['description']}; {title}" if response["description"] else title
-        if kind.name == "rate-limit":
+        if kind.status in (409, 429, 503):
             response["headers"] = {"Retry-After": _RETRY_AFTER}
     return responses
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...engine.approval import ApprovalRequiredError
 from ...models.errors import (
@@ -117,6 +117,15 @@ class Problem(BaseModel):
 
 # Titles are fixed texts, so they cannot reveal data of a call. Programs should compare types, not titles.
 NOT_JSON = ProblemKind("not-json", 415, "The body must be JSON in UTF-8, and say so by its Content-Type")
+_BODY_TOO_LARGE = ProblemKind("body-too-large", 413, "The body of the request is too large")
+_HEADERS_TOO_LARGE = ProblemKind(
+    "headers-too-large", 431, "The headers and the URL of the request are too large"
+)
+_HOST_REFUSED = ProblemKind("host-not-allowed", 403, "The service is not available under this host name")
+_ORIGIN_REFUSED = ProblemKind(
+    "origin-not-allowed", 403, "Web pages of other origins are not allowed to call the service"
+)
+_OVERLOADED = ProblemKind("overloaded", 503, "Too many calls are waiting")
 ARGUMENTS = ProblemKind("arguments", 422, "The arguments do not fit the method")
 INTERNAL = ProblemKind("internal", 500, "The service failed")
 _INPUT_BLOCKED = ProblemKind("not-permitted", 422, "The input is not permitted here")
@@ -138,7 +147,7 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ApprovalRequiredError: ProblemKind(
         "approval-required", 409, "A tool has to be approved where the service runs"
     ),
-    MemoryBusyError: ProblemKind("memory-busy", 503, "Another call uses the conversation"),
+    MemoryBusyError: ProblemKind("memory-busy", 409, "Another call uses the conversation"),
     MemoryConflictError: ProblemKind(
         "memory-conflict", 409, "The conversation was changed during the call, which was not stored"
     ),
@@ -157,6 +166,11 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
 KINDS: tuple[ProblemKind, ...] = (
     ARGUMENTS,
     NOT_JSON,
+    _BODY_TOO_LARGE,
+    _HEADERS_TOO_LARGE,
+    _HOST_REFUSED,
+    _ORIGIN_REFUSED,
+    _OVERLOADED,
     _INPUT_BLOCKED,
     _OUTPUT_BLOCKED,
     *dict.fromkeys(_KIND_OF_CLASS.values()),
@@ -183,7 +197,7 @@ def problem_of(error: Exception, qualname: str) -> Problem:
         status=kind.status,
         detail=detail,
         method=qualname,
-        retryable=kind.status == 503 or isinstance(error, MemoryConflictError)
+        retryable=kind.status == 503 or isinstance(error, (MemoryBusyError, MemoryConflictError))
         if model_error is None
         else model_error.retryable,
         retry_after=1.0 if isinstance(error, MemoryBusyError) else _retry_after(model_error),
@@ -253,4 +267,35 @@ def _for_caller(message: str, path: str) -> str:
 
 def not_json_problem(qualname: str) -> Problem:
     """Return a JSON problem for a request whose body or Content-Type is not JSON."""
-    return Problem(type=NOT_JSON.type, title=NOT_JSON.title, status=NOT_JSON.status, method=qualname)
+    return _problem(NOT_JSON, qualname)
+
+
+def body_too_large_problem(max_size: int, qualname: str) -> Problem:
+    """Return a JSON problem for a request whose body has more bytes than the server accepts."""
+    return _problem(_BODY_TOO_LARGE, qualname, f"at most {max_size} bytes are accepted")
+
+
+def headers_too_large_problem(max_size: int) -> Problem:
+    """Return a JSON problem for a request whose headers and URL have more bytes than the server accepts."""
+    return _problem(_HEADERS_TOO_LARGE, detail=f"at most {max_size} bytes are accepted")
+
+
+def overloaded_problem(qualname: str) -> Problem:
+    """Return a JSON problem for a call that would have to wait behind too many others."""
+    problem = _problem(_OVERLOADED, qualname)
+    return problem.model_copy(update={"retryable": True, "retry_after": 1.0})
+
+
+def host_problem(host: str) -> Problem:
+    """Return a JSON problem for a request to a host name that is not among the allowed ones."""
+    detail = f"the request is for {shorten(host, 60)!r}, which is not in allowed_hosts"
+    return _problem(_HOST_REFUSED, detail=detail)
+
+
+def origin_problem(origin: str) -> Problem:
+    """Return a JSON problem for a request that a browser sent for a web page of another origin."""
+    return _problem(_ORIGIN_REFUSED, detail=f"the request comes from a page of {shorten(origin, 60)!r}")
+
+
+def _problem(kind: ProblemKind, qualname: str = "", detail: str = "") -> Problem:
+    return Problem(type=kind.type, title=kind.title, status=kind.status, method=qualname, detail=detail)

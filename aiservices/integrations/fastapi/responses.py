@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 from anyio.to_thread import run_sync
@@ -22,9 +21,19 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ...engine.plan import Invocation
 from ...service.compile import ReturnShape
+from ...service.methods import is_service_method, service_method_of
 from .contract import Method
-from .problems import INTERNAL, PROBLEM_MEDIA_TYPE, Problem, WrongPart, argument_problem, problem_of
+from .problems import (
+    INTERNAL,
+    PROBLEM_MEDIA_TYPE,
+    Problem,
+    WrongPart,
+    argument_problem,
+    overloaded_problem,
+    problem_of,
+)
 from .sse import EventEncoder, EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
 T = TypeVar("T")
@@ -45,9 +54,10 @@ _END: Any = object()
 class ProblemError(Exception):
     """An exception that a route converts to an error response with a JSON problem."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(problem.title)
         self.problem = problem
+        self.headers = headers
 
 
 def json_response(text: str) -> Response:
@@ -55,10 +65,10 @@ def json_response(text: str) -> Response:
     return Response(text, media_type="application/json", headers=_NO_STORE)
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Return an HTTP error response with a problem as its JSON body (RFC 9457)."""
-    headers = {**_NO_STORE, **problem.headers}
-    return Response(problem.json_bytes(), problem.status, headers, PROBLEM_MEDIA_TYPE)
+    all_headers = {**_NO_STORE, **problem.headers, **(headers or {})}
+    return Response(problem.json_bytes(), problem.status, all_headers, PROBLEM_MEDIA_TYPE)
 
 
 def log_problem(error: Exception, qualname: str) -> Problem:
@@ -91,19 +101,90 @@ def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
 # --- running methods ---
 
 
-async def call_function(
-    function: Callable[..., Any],
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    thread_limiter: anyio.CapacityLimiter,
-) -> Any:
-    """Call a function and return its result. A blocking function runs in a thread."""
-    # Async methods run on the event loop of the server. A blocking method would stop all other requests.
-    if asyncio.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    # Python cannot stop a thread. If the client disconnects, the function runs to its end and its result is
-    # dropped.
-    return await run_sync(partial(function, *args, **kwargs), abandon_on_cancel=True, limiter=thread_limiter)
+class Threads:
+    """The threads for the blocking methods of one router.
+
+    Args:
+        threads: How many methods run at the same time.
+        max_waiting: How many more calls wait for a thread. Further calls are refused.
+    """
+
+    def __init__(self, threads: int, max_waiting: int) -> None:
+        # A limiter of its own: slow model calls must not use up the threads of the rest of the application.
+        self.limiter = anyio.CapacityLimiter(threads)
+        self._max_waiting = max_waiting
+
+    def check_queue(self, qualname: str) -> None:
+        """Raise ProblemError if too many calls wait for a thread already."""
+        if self.limiter.available_tokens > 0:
+            return
+        if self.limiter.statistics().tasks_waiting >= self._max_waiting:
+            raise ProblemError(overloaded_problem(qualname))
+
+
+class MethodCall:
+    """One call of a service method for a client, who may disconnect before the answer is there.
+
+    ``args`` and ``kwargs`` are the arguments of ``function``, a bound method of the service.
+
+    Attributes:
+        invocation: The data of the call, if ``create`` made the function and the call has started.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> None:
+        self._function, self._args, self._kwargs = function, tuple(args), dict(kwargs)
+        # A decorator with functools.wraps copies the attributes of the method that it wraps. What it does
+        # must not be skipped.
+        is_wrapper = is_service_method(getattr(function, "__wrapped__", None))
+        made_by_create = is_service_method(function) and not is_wrapper
+        self._service_method = service_method_of(function) if made_by_create else None
+        self._is_abandoned = False
+        self.invocation: Invocation | None = None
+
+    @property
+    def is_coroutine(self) -> bool:
+        """True if the result of ``start`` has to be awaited."""
+        return asyncio.iscoroutinefunction(self._function)
+
+    def prepare(self) -> None:
+        """Render the prompt, if ``create`` made the function. ``start`` does this otherwise."""
+        if self._service_method is not None:
+            method = self._service_method
+            self.invocation = method.plan.invocation(self._args, self._kwargs, method.budget)
+            self.invocation.state.is_abandoned = self._is_abandoned  # another thread may have set it
+
+    def start(self) -> Any:
+        """Call the function and return its result, which is a coroutine if the function is async."""
+        if self._service_method is None:
+            return self._function(*self._args, **self._kwargs)
+        if self.invocation is None:
+            self.prepare()
+        return self._service_method.start(cast("Invocation", self.invocation))
+
+    def abandon(self) -> None:
+        """Let the call end before its next request to a model, because nobody waits for the answer."""
+        self._is_abandoned = True
+        if self.invocation is not None:
+            self.invocation.state.is_abandoned = True
+
+    async def run(self, qualname: str, threads: Threads, *, is_large: bool = False) -> Any:
+        """Call the function and return its result. A blocking function runs in a thread.
+
+        ``is_large`` is True if rendering the prompt may take long, so that it must not block the event loop.
+        """
+        if self.is_coroutine:
+            if is_large:
+                await run_sync(self.prepare)
+            return await self.start()
+        threads.check_queue(qualname)
+        try:
+            # Python cannot stop a thread. If the client disconnects, the result is dropped.
+            return await run_sync(self.start, abandon_on_cancel=True, limiter=threads.limiter)
+        except BaseException:
+            self.abandon()
+            raise
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -208,13 +289,7 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def stream_method(
-    request: Request,
-    method: Method,
-    function: Callable[..., Any],
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    mode: StreamMode,
-    thread_limiter: anyio.CapacityLimiter,
+    request: Request, method: Method, call: MethodCall, mode: StreamMode, threads: Threads, *, is_large: bool
 ) -> Response:
     """Call a streaming method, and return a response that sends its server-sent events.
 
@@ -228,7 +303,7 @@ async def stream_method(
     if "last-event-id" in request.headers:
         return Response(status_code=204, headers=_NO_STORE)
     # Until the first event is sent, the status of the response is still open.
-    events = _events(method, function, args, kwargs, mode, thread_limiter)
+    events = _events(method, call, mode, threads, is_large=is_large)
     try:
         first = await cancel_on_disconnect(request.receive, _first_events(events))
     # Also after a cancellation: otherwise the request to the model would continue.
@@ -240,20 +315,17 @@ async def stream_method(
 
 
 async def _events(
-    method: Method,
-    function: Callable[..., Any],
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    mode: StreamMode,
-    thread_limiter: anyio.CapacityLimiter,
+    method: Method, call: MethodCall, mode: StreamMode, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
     if method.returns.is_async:
-        stream = function(*args, **kwargs)
+        if is_large:
+            await run_sync(call.prepare)
+        stream = call.start()
     else:
-        stream = await call_function(function, args, kwargs, thread_limiter)
+        stream = await call.run(method.qualname, threads)
     is_stream = method.returns.shape is ReturnShape.STREAM
     encoder: EventEncoder = StreamEncoder(method, stream, mode) if is_stream else ItemEncoder(method)
-    items = iterate(stream.events() if is_stream else stream, stream, thread_limiter)
+    items = iterate(stream.events() if is_stream else stream, stream, threads.limiter)
     try:
         async for item in items:
             for event in encoder.encode(item):

@@ -1,7 +1,8 @@
 """Serve the methods of a service over HTTP with FastAPI: ``router``, ``app`` and ``provide``.
 
-Each method becomes a POST route that takes its arguments as a JSON object, and a GET route if a query string
-can hold them. Arguments are read and results are written by the codecs of the ``Contract``, not by pydantic.
+Each method becomes a POST route that takes its arguments as a JSON object. With ``allow_get`` it is also a
+GET route, if a query string can hold the arguments. Arguments are read and results are written by the codecs
+of the ``Contract``, not by pydantic.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Generic, TypeVar
+from ipaddress import ip_address
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
-import anyio
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
@@ -31,7 +35,7 @@ from ...models.messages import ChatReply
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
 from .codec import write_result
-from .contract import Argument, Contract, Method, contract_of
+from .contract import CALLER_ROLES, Argument, Contract, Method, contract_of
 from .openapi import (
     PROBLEM_SCHEMA_NAME,
     description_of,
@@ -40,11 +44,21 @@ from .openapi import (
     query_parameters,
     schema_type,
 )
-from .problems import WrongPart, argument_problem, not_json_problem, wrong_parts
+from .problems import (
+    WrongPart,
+    argument_problem,
+    body_too_large_problem,
+    headers_too_large_problem,
+    host_problem,
+    not_json_problem,
+    origin_problem,
+    wrong_parts,
+)
 from .responses import (
     DocumentedEventStream,
+    MethodCall,
     ProblemError,
-    call_function,
+    Threads,
     cancel_on_disconnect,
     json_response,
     log_problem,
@@ -57,12 +71,18 @@ from .sse import StreamMode, event_schema
 S = TypeVar("S")
 
 DEFAULT_THREADS = 40  # as many as anyio's own limiter
+DEFAULT_MAX_WAITING_CALLS = 400
+DEFAULT_MAX_BODY_SIZE = 5 * 1024 * 1024
+MAX_HEADERS_SIZE = 32 * 1024
+_LARGE_BODY = 64 * 1024  # larger bodies are read in a thread, because the event loop would stop meanwhile
 _DESCRIPTION_PATH = "/services.json"
 _CLIENT_CLOSED_REQUEST = 499  # the status of nginx for it; only logs and middleware see the response
 # Prefix of server arguments in an endpoint's signature, so that a method may have a parameter named
 # "request".
 _SERVER_PREFIX = "server_"
 _EXPECTED = {"integer": "an integer", "number": "a number", "boolean": "true or false"}
+_HOST_PATTERN = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
+_PORT = re.compile(r":\d*$")
 _JSON_SCALAR = re.compile(r"true|false|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
 
@@ -100,7 +120,10 @@ def router(
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
     caller_arguments: Collection[str] = (),
     parsers: Sequence[ParserFactory] = (),
+    allow_get: bool = False,
     threads: int = DEFAULT_THREADS,
+    max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
+    max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     **settings: object,
 ) -> APIRouter:
     """Return an APIRouter with a route for each method of a service, for ``FastAPI.include_router``.
@@ -112,22 +135,26 @@ def router(
         paths: Other paths for some methods, by method name: ``{"is_positive": "/boolean"}``.
         server_arguments: FastAPI dependencies for parameters that callers must not pass, by parameter name.
             For example the user who is logged in.
-        caller_arguments: The MemoryId parameters that callers may pass. Each caller can then continue every
-            conversation, so a MemoryId needs a dependency in server_arguments otherwise.
+        caller_arguments: The MemoryId and UserName parameters that callers may pass. Each caller can then
+            continue every conversation, so they need a dependency in server_arguments otherwise.
         parsers: The parser factories that were passed to ``create``.
+        allow_get: True to answer GET as well, if a query string can hold the arguments. Any web page can then
+            let the browsers of its visitors call the methods, for example with an image.
         threads: How many blocking methods of this router run at the same time.
+        max_waiting_calls: How many more blocking calls wait for a thread. Further calls get the status 503.
+        max_body_size: How many bytes the body of a request may have. Larger ones get the status 413.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
-    A method answers POST with a JSON object of its arguments, and GET if a query string can hold them.
-    Streams are Server-Sent Events. Errors are problems (RFC 9457). Raises DefinitionError with all problems
-    at once.
+    A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are
+    problems (RFC 9457). Raises DefinitionError with all problems at once.
     """
     provider = service if isinstance(service, Provider) else Provider(service)
     contract = contract_of_provider(provider, interface, parsers, server_arguments or {})
-    _check_settings([(contract, provider)], paths or {}, server_arguments or {}, caller_arguments)
-    return _routes(
-        contract, provider, paths or {}, server_arguments or {}, threads, {"prefix": prefix, **settings}
+    route_settings = RouteSettings(
+        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size
     )
+    _check_settings([(contract, provider)], route_settings, caller_arguments)
+    return _routes(contract, provider, route_settings, {"prefix": prefix, **settings})
 
 
 def app(
@@ -138,7 +165,11 @@ def app(
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
     caller_arguments: Collection[str] = (),
     parsers: Sequence[ParserFactory] = (),
+    allow_get: bool = False,
+    allowed_hosts: Collection[str] | None = None,
     threads: int = DEFAULT_THREADS,
+    max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
+    max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     **settings: Any,
 ) -> FastAPI:
     """Return a FastAPI application that serves one service, or several under different path prefixes.
@@ -147,27 +178,39 @@ def app(
     >>> app({"/sentiment": analyzer, "/film": expert})  # doctest: +SKIP
 
     ``/docs`` and ``/openapi.json`` are those of FastAPI, which receives ``settings``. ``/services.json``
-    returns a list with the ``description_of`` each service. The other arguments are those of ``router`` and
-    apply to all services; ``threads`` is per service. Raises DefinitionError with all problems at once.
+    returns a list with the ``description_of`` each service.
+
+    ``allowed_hosts`` are the host names of the application, such as ``"api.example.com"`` or
+    ``"*.example.com"``. Requests for other hosts are refused, except for IP addresses and localhost. This
+    prevents DNS rebinding, by which a web page reaches a server in the network of its visitor. None allows
+    all hosts.
+
+    The other arguments are those of ``router`` and apply to all services; ``threads`` and
+    ``max_waiting_calls`` are per service. Raises DefinitionError with all problems at once.
     """
     by_prefix = services if isinstance(services, Mapping) else {"": services}
-    paths, server_arguments = paths or {}, server_arguments or {}
+    route_settings = RouteSettings(
+        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size
+    )
     providers = [
         service if isinstance(service, Provider) else Provider(service) for service in by_prefix.values()
     ]
     contracts = [
-        contract_of_provider(provider, interface, parsers, server_arguments) for provider in providers
+        contract_of_provider(provider, interface, parsers, route_settings.server_arguments)
+        for provider in providers
     ]
     served = list(zip(contracts, providers, strict=True))
-    _check_settings(served, paths, server_arguments, caller_arguments)
+    _check_settings(served, route_settings, caller_arguments, allowed_hosts)
     title = ", ".join(contract.name for contract in contracts)
     # Input and output schemas are equal here. Separate ones would double each component of the document.
     application = FastAPI(**{"title": title, "separate_input_output_schemas": False, **settings})
     for prefix, provider, contract in zip(by_prefix, providers, contracts, strict=True):
-        routes = _routes(contract, provider, paths, server_arguments, threads, {"prefix": prefix})
-        application.include_router(routes)
+        application.include_router(_routes(contract, provider, route_settings, {"prefix": prefix}))
+    if allowed_hosts is not None:
+        application.add_middleware(RequestCheck, allowed_hosts=allowed_hosts)
     descriptions = [
-        description_of(contract, prefix, paths) for prefix, contract in zip(by_prefix, contracts, strict=True)
+        description_of(contract, prefix, route_settings.paths, allow_get=allow_get)
+        for prefix, contract in zip(by_prefix, contracts, strict=True)
     ]
 
     @application.get(_DESCRIPTION_PATH, include_in_schema=False)
@@ -189,26 +232,32 @@ def contract_of_provider(
     )
 
 
-def memory_problems(
+_DANGERS: dict[Role | None, str] = {
+    Role.MEMORY_ID: "any memory id as {name}, and so continue the conversations of others",
+    Role.USER_NAME: "the name of another user as {name}",
+}
+
+
+def caller_problems(
     contracts: Sequence[tuple[Contract, Provider[object]]], caller_arguments: Collection[str]
 ) -> list[DefinitionProblem]:
-    """Return a problem for each method through which a caller could read other callers' conversations."""
+    """Return a problem for each method by which a caller could act as another one.
+
+    That is the case if callers can choose a MemoryId or UserName, or if all share one conversation.
+    """
     problems = []
-    memory_ids = set()
+    names: set[str] = set()
     for contract, provider in contracts:
         for method in contract.methods.values():
-            names = [argument.name for argument in method.arguments if argument.role is Role.MEMORY_ID]
-            memory_ids.update(names)
-            problems += [
-                DefinitionProblem(
-                    method.qualname,
-                    f"callers could pass any memory id as {name}, and so continue the conversations of "
-                    f"others; name a dependency for it in server_arguments, or list {name!r} in "
-                    "caller_arguments if callers may choose it",
-                )
-                for name in names
-                if name not in caller_arguments
-            ]
+            roles = {one.name: one.role for one in method.arguments if one.role in CALLER_ROLES}
+            names.update(roles)
+            for name, role in roles.items():
+                if name not in caller_arguments:
+                    message = (
+                        f"callers could pass {_DANGERS[role].format(name=name)}; name a dependency for it in "
+                        f"server_arguments, or list {name!r} in caller_arguments if callers may choose it"
+                    )
+                    problems.append(DefinitionProblem(method.qualname, message))
             function = getattr(provider.service, method.name, None)
             if is_service_method(function) and service_method_of(function).mixes_callers:
                 message = (
@@ -220,21 +269,34 @@ def memory_problems(
     services = ", ".join(contract.name for contract, _ in contracts)
     problems += [
         DefinitionProblem(
-            services, f"caller_arguments names {name}, which is not a MemoryId that callers pass"
+            services,
+            f"caller_arguments names {name}, which is not a MemoryId or UserName that callers pass",
         )
         for name in caller_arguments
-        if name not in memory_ids
+        if name not in names
     ]
     return problems
 
 
+class RouteSettings(NamedTuple):
+    """The arguments of ``router`` and ``app`` that apply to each route. Their docstrings describe them."""
+
+    paths: Mapping[str, str]
+    server_arguments: Mapping[str, Callable[..., object]]
+    allow_get: bool = False
+    threads: int = DEFAULT_THREADS
+    max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS
+    max_body_size: int = DEFAULT_MAX_BODY_SIZE
+
+
 def _check_settings(
     served: Sequence[tuple[Contract, Provider[object]]],
-    paths: Mapping[str, str],
-    server_arguments: Mapping[str, object],
+    settings: RouteSettings,
     caller_arguments: Collection[str],
+    allowed_hosts: Collection[str] | None = None,
 ) -> None:
     """Check the settings of a server. Raises DefinitionError, for example for unknown parameter names."""
+    paths, server_arguments = settings.paths, settings.server_arguments
     contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.
     methods = [method for contract in contracts for method in contract.methods.values()]
@@ -260,7 +322,14 @@ def _check_settings(
         for name in paths
         if name not in names
     ]
-    problems += memory_problems(served, caller_arguments)
+    problems += caller_problems(served, caller_arguments)
+    limits = {"threads": 1, "max_waiting_calls": 0, "max_body_size": 1}
+    problems += [
+        DefinitionProblem(services, f"{name} is {getattr(settings, name)}; it must be at least {least}")
+        for name, least in limits.items()
+        if not getattr(settings, name) >= least
+    ]
+    problems += host_problems(services, allowed_hosts)
     if problems:
         raise DefinitionError(problems)
 
@@ -271,21 +340,21 @@ def _check_settings(
 def _routes(
     contract: Contract,
     provider: Provider[object],
-    paths: Mapping[str, str],
-    server_arguments: Mapping[str, Callable[..., object]],
-    threads: int,
-    settings: Mapping[str, Any],
+    settings: RouteSettings,
+    router_settings: Mapping[str, Any],
 ) -> APIRouter:
-    api_router = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **settings})
-    # A limiter of its own: slow model calls must not use up the threads of the rest of the application.
-    thread_limiter = anyio.CapacityLimiter(threads)
+    api_router = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **router_settings})
+    threads = Threads(settings.threads, settings.max_waiting_calls)
     for method in contract.methods.values():
-        endpoints = Endpoints(method, provider, server_arguments, thread_limiter)
-        _add_routes(api_router, method, paths.get(method.name, method.path), endpoints)
+        endpoints = Endpoints(method, provider, settings, threads)
+        path = settings.paths.get(method.name, method.path)
+        _add_routes(api_router, method, path, endpoints, allow_get=settings.allow_get)
     return api_router
 
 
-def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: Endpoints) -> None:
+def _add_routes(
+    api_router: APIRouter, method: Method, path: str, endpoints: Endpoints, *, allow_get: bool
+) -> None:
     schema = event_schema(method) if method.streams else method.return_codec.schema
     components = {PROBLEM_SCHEMA_NAME: problem_schema()}
     documentation: dict[str, Any] = {
@@ -298,7 +367,7 @@ def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: End
     if method.streams:
         description = "The request has a Last-Event-ID, but a stream that ended cannot be continued"
         documentation["responses"] = {204: {"description": description}, **documentation["responses"]}
-    operation_id, allowed = f"{method.service}.{method.name}", method.http_methods
+    operation_id, allowed = f"{method.service}.{method.name}", method.http_methods(allow_get=allow_get)
     api_router.add_api_route(
         path,
         endpoints.post(allowed),
@@ -319,18 +388,98 @@ def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: End
         )
 
 
+class RequestCheck:
+    """ASGI middleware that refuses requests for other hosts, and those of web pages of other origins.
+
+    Args:
+        app: The application.
+        allowed_hosts: The host names of the application. None allows all.
+        same_origin: True to refuse requests that a browser sends for a web page of another origin.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, allowed_hosts: Collection[str] | None = None, same_origin: bool = False
+    ) -> None:
+        self._app = app
+        self._allowed_hosts = allowed_hosts
+        self._same_origin = same_origin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            host = headers.get("host", "")
+            problem = None
+            if self._allowed_hosts is not None and not _is_allowed_host(host, self._allowed_hosts):
+                problem = host_problem(host)
+            elif self._same_origin and not _is_same_origin(scope["method"], headers):
+                problem = origin_problem(headers.get("origin", "another origin"))
+            if problem is not None:
+                await problem_response(problem)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[DefinitionProblem]:
+    """Return a problem for each allowed host that is not a host name."""
+    if isinstance(allowed_hosts, str):
+        return [DefinitionProblem(location, f"allowed_hosts is a str; pass [{allowed_hosts!r}]")]
+    return [
+        DefinitionProblem(
+            location,
+            f"{host!r} is not a host name; pass one such as 'api.example.com', without port and path",
+        )
+        for host in allowed_hosts or ()
+        if not _HOST_PATTERN.fullmatch(host)
+    ]
+
+
+def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
+    """Return True if the Host header of a request has an IP address, localhost or an allowed host name."""
+    name = _PORT.sub("", host).strip("[]").rstrip(".").lower()
+    try:
+        ip_address(name)
+    except ValueError:
+        pass
+    else:
+        return True  # a web page can only rebind host names
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    for allowed in allowed_hosts:
+        pattern = allowed.lower()
+        if pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])):
+            return True
+    return False
+
+
+def _is_same_origin(method: str, headers: Headers) -> bool:
+    """Return False if a browser sent the request for a web page of another origin.
+
+    A link on another page may open a page of this server: a GET request never calls a model here.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return site in ("same-origin", "none") or (is_link and method in ("GET", "HEAD"))
+    # Browsers send Sec-Fetch-Site over HTTPS and to localhost, and Origin with each POST.
+    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
 class ServiceRoute(APIRoute):
     """A FastAPI route that keeps the request body as JSON text and answers errors with JSON problems."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
         handle = super().get_route_handler()
         qualname = getattr(self.endpoint, "qualname", self.name)
+        max_body_size = getattr(self.endpoint, "max_body_size", DEFAULT_MAX_BODY_SIZE)
 
         async def handler(request: Request) -> Response:
             try:
-                return await handle(_TextRequest(request.scope, request.receive))
+                text_request = _TextRequest(request.scope, request.receive)
+                # Before FastAPI reads it, which would turn an error into a response of its own.
+                await text_request.read(max_body_size, qualname)
+                return await handle(text_request)
             except ProblemError as error:
-                return problem_response(error.problem)
+                return problem_response(error.problem, error.headers)
             except RequestValidationError as error:
                 return problem_response(validation_problem(error, qualname))
             except ClientDisconnect:
@@ -340,6 +489,9 @@ class ServiceRoute(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # POST and GET are two routes of one path. Each of them alone would list only its own method in Allow.
+        if _size_of_headers(scope) > MAX_HEADERS_SIZE:
+            await problem_response(headers_too_large_problem(MAX_HEADERS_SIZE))(scope, receive, send)
+            return
         allowed: Sequence[str] = getattr(self.endpoint, "allowed", ())
         if allowed and scope["method"] not in (self.methods or ()):
             raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
@@ -351,50 +503,77 @@ class JsonText(bytes):
 
 
 class _TextRequest(Request):
-    """A request that returns its JSON body as unparsed text.
+    """A request whose body has a limited size, and which returns its JSON body as unparsed text.
 
     ``json.loads`` would round numbers that the codec reads exactly.
     """
 
+    async def read(self, max_size: int, qualname: str) -> None:
+        """Read the body. Raises ProblemError as soon as it has more than ``max_size`` bytes."""
+        declared_size = self.headers.get("content-length", "")
+        if declared_size.isdecimal() and int(declared_size) > max_size:
+            raise ProblemError(body_too_large_problem(max_size, qualname))
+        chunks, size = [], 0
+        async for chunk in self.stream():
+            size += len(chunk)
+            if size > max_size:
+                # The body may be endless, so the server must not wait for its end.
+                headers = {"Connection": "close"}
+                raise ProblemError(body_too_large_problem(max_size, qualname), headers)
+            chunks.append(chunk)
+        self._content = b"".join(chunks)
+
+    async def body(self) -> bytes:
+        return self._content
+
     async def json(self) -> JsonText:
-        return JsonText(await self.body())
+        return JsonText(self._content)
+
+
+def _size_of_headers(scope: Scope) -> int:
+    """Return how many bytes the headers and the URL of a request have."""
+    size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    for name, value in scope["headers"]:
+        size += len(name) + len(value)
+    return size
 
 
 class Endpoints:
     """Creates the FastAPI endpoint functions for one service method.
 
-    ``server_arguments`` are the dependencies for parameters that callers do not pass. Each endpoint function
-    has an attribute ``allowed`` with all HTTP methods of its path, and ``qualname``.
+    Each endpoint function has an attribute ``allowed`` with all HTTP methods of its path, ``qualname`` and
+    ``max_body_size``.
     """
 
     def __init__(
-        self,
-        method: Method,
-        provider: Provider[object],
-        server_arguments: Mapping[str, Callable[..., object]],
-        thread_limiter: anyio.CapacityLimiter,
+        self, method: Method, provider: Provider[object], settings: RouteSettings, threads: Threads
     ) -> None:
         self._method = method
         self._provider = provider
         self._server_arguments = {
-            name: server_arguments[name] for name in method.server_parameters if name in server_arguments
+            name: settings.server_arguments[name]
+            for name in method.server_parameters
+            if name in settings.server_arguments
         }
-        self._thread_limiter = thread_limiter
+        self._max_body_size = settings.max_body_size
+        self._threads = threads
 
     def post(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
         """Return the POST endpoint, which reads the arguments from a JSON object in the body."""
 
         async def endpoint(
             request: Request,
-            arguments: Mapping[str, object],
+            arguments: JsonText,
             service: object,
             events: StreamMode = StreamMode.SNAPSHOTS,
             **others: object,
         ) -> Response:
-            values = {**arguments, **_without_prefix(others)}
-            return await self._respond(request, service, values, events)
+            is_large = len(arguments) > _LARGE_BODY
+            values = await run_sync(self._read, arguments) if is_large else self._read(arguments)
+            values.update(_without_prefix(others))
+            return await self._respond(request, service, values, events, is_large=is_large)
 
-        body = schema_type(self._method.arguments_codec.schema, self._method.service, self._read_body)
+        body = schema_type(self._method.arguments_codec.schema, self._method.service, self._json_text)
         parameters: dict[str, object] = {"arguments": Annotated[body, Body()]}
         if self._method.returns.shape is ReturnShape.STREAM:
             description = "how an unfinished value is sent"
@@ -406,17 +585,20 @@ class Endpoints:
 
         async def endpoint(request: Request, service: object, **others: object) -> Response:
             arguments = _query_arguments(request, self._method)
-            await request.body()  # afterwards the only message left to receive is the disconnect
             values = {**arguments, **_without_prefix(others)}
-            return await self._respond(request, service, values, StreamMode.SNAPSHOTS)
+            return await self._respond(request, service, values, StreamMode.SNAPSHOTS, is_large=False)
 
         return self._with_signature(endpoint, {}, allowed)
 
-    def _read_body(self, body: object) -> dict[str, object]:
+    def _json_text(self, body: object) -> JsonText:
+        """Return the request body. Raises ProblemError if its Content-Type is not JSON."""
+        if not isinstance(body, JsonText):
+            raise ProblemError(not_json_problem(self._method.qualname))
+        return body
+
+    def _read(self, body: JsonText) -> dict[str, object]:
         """Read the arguments of the method from the request body. Raises ProblemError if they are wrong."""
         qualname = self._method.qualname
-        if not isinstance(body, JsonText):
-            raise ProblemError(not_json_problem(qualname))
         try:
             return self._method.arguments_codec.read(body.decode())
         except OutputParsingError as error:
@@ -425,21 +607,25 @@ class Endpoints:
             raise ProblemError(not_json_problem(qualname)) from error
 
     async def _respond(
-        self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
+        self,
+        request: Request,
+        service: object,
+        values: Mapping[str, object],
+        mode: StreamMode,
+        *,
+        is_large: bool,
     ) -> Response:
         """Call the service method and return the HTTP response. Raises ProblemError if the call fails."""
         method = self._method
         args, kwargs = method.bind_arguments(values)
-        function = getattr(service, method.name)
+        call = MethodCall(getattr(service, method.name), args, kwargs)
         try:
             if method.streams:
-                return await stream_method(
-                    request, method, function, args, kwargs, mode, self._thread_limiter
-                )
-            call = call_function(function, args, kwargs, self._thread_limiter)
-            value = await cancel_on_disconnect(request.receive, call)
+                return await stream_method(request, method, call, mode, self._threads, is_large=is_large)
+            running = call.run(method.qualname, self._threads, is_large=is_large)
+            value = await cancel_on_disconnect(request.receive, running)
             return json_response(_write(method, value))
-        except ClientDisconnect:
+        except (ClientDisconnect, ProblemError):
             raise
         except Exception as error:
             raise ProblemError(log_problem(error, method.qualname)) from error
@@ -470,9 +656,10 @@ class Endpoints:
             ]
         )
         endpoint.__name__ = self._method.name
-        # ServiceRoute reads these attributes for error responses and the Allow header.
+        # ServiceRoute reads these attributes.
         endpoint.qualname = self._method.qualname
         endpoint.allowed = allowed
+        endpoint.max_body_size = self._max_body_size
         signed: Callable[..., Awaitable[Response]] = endpoint
         return signed
 

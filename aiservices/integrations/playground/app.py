@@ -13,15 +13,14 @@ from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
 from importlib.resources import files
-from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
-import anyio
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
+from starlette.types import Receive, Scope, Send
 
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError
@@ -34,26 +33,30 @@ from ...models.errors import Attempt, DefinitionError, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
 from ...service.compile import ReturnShape
-from ...service.methods import ServiceMethod, is_service_method, service_method_of
+from ...service.methods import is_service_method
 from ...service.preview import Preview, preview
 from ..fastapi.codec import JsonCodec, JsonObject, attempts_to_json
 from ..fastapi.contract import Contract, Method
 from ..fastapi.openapi import description_of
 from ..fastapi.responses import (
     EventStreamResponse,
+    MethodCall,
     ProblemError,
-    call_function,
+    Threads,
     iterate,
     json_response,
     log_problem,
 )
 from ..fastapi.server import (
-    DEFAULT_THREADS,
+    DEFAULT_MAX_BODY_SIZE,
     Endpoints,
     Provider,
+    RequestCheck,
+    RouteSettings,
     ServiceRoute,
+    caller_problems,
     contract_of_provider,
-    memory_problems,
+    host_problems,
 )
 from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
@@ -109,6 +112,8 @@ def mount(
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
     caller_arguments: Collection[str] = (),
     parsers: Sequence[ParserFactory] = (),
+    allowed_hosts: Collection[str] | None = None,
+    max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     dependencies: Sequence[Any] = (),
 ) -> None:
     """Add a web page to a FastAPI application on which each method of a service can be called.
@@ -123,12 +128,14 @@ def mount(
         server_arguments: Those of the router. Without them a visitor of the page chooses these values.
         caller_arguments: Those of the router.
         parsers: The parser factories that were passed to ``create``.
+        allowed_hosts: The host names under which the page is available, as for the function ``app``.
+        max_body_size: That of the router.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
     The page is meant for the developers of a service: it shows prompts and replies, and each call costs
-    money. It loads nothing from other hosts. Raises DefinitionError for problems of the interface and
-    of the memory, as for the router, and
-    ValueError if the application already has a page at ``path``.
+    money. It loads nothing from other hosts, and web pages of other origins cannot use it. Raises
+    DefinitionError for problems of the interface and of the memory, as for the router, and ValueError if the
+    application already has a page at ``path``.
     """
     # The page refers to its files by relative URLs, which need the slash at the end.
     base = "/" + path.strip("/")
@@ -144,16 +151,18 @@ def mount(
         )
     server_arguments = dict(server_arguments or {})
     page_services = _page_services(services, interface, server_arguments, parsers)
-    problems = memory_problems([(one.contract, one.provider) for one in page_services], caller_arguments)
+    problems = caller_problems([(one.contract, one.provider) for one in page_services], caller_arguments)
+    problems += host_problems("mount", allowed_hosts)
     if problems:
         raise DefinitionError(problems)
-    router = APIRouter(route_class=ServiceRoute)
-    thread_limiter = anyio.CapacityLimiter(DEFAULT_THREADS)
+    router = APIRouter(route_class=_page_route_class(allowed_hosts))
+    settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
+    threads = Threads(settings.threads, settings.max_waiting_calls)
     for service in page_services:
         for method in service.contract.methods.values():
             method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"
             for name, endpoints_class in (("run", RunEndpoints), ("preview", PreviewEndpoints)):
-                endpoints = endpoints_class(method, service.provider, server_arguments, thread_limiter)
+                endpoints = endpoints_class(method, service.provider, settings, threads)
                 router.add_api_route(
                     f"{method_path}/{name}",
                     endpoints.post(("POST",)),
@@ -162,6 +171,19 @@ def mount(
                 )
     _add_files(router, base, [_page_description(service, server_arguments) for service in page_services])
     app.include_router(router, dependencies=list(dependencies))
+
+
+def _page_route_class(allowed_hosts: Collection[str] | None) -> type[ServiceRoute]:
+    """Return a class for routes that refuse requests from web pages of other origins."""
+
+    class PageRoute(ServiceRoute):
+        """A route of the page. Other routes of the application are not checked."""
+
+        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+            check = RequestCheck(super().handle, allowed_hosts=allowed_hosts, same_origin=True)
+            await check(scope, receive, send)
+
+    return PageRoute
 
 
 def _page_services(
@@ -229,38 +251,45 @@ class RunEndpoints(Endpoints):
     """
 
     async def _respond(
-        self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
+        self,
+        request: Request,
+        service: object,
+        values: Mapping[str, object],
+        mode: StreamMode,
+        *,
+        is_large: bool,
     ) -> Response:
-        function = getattr(service, self._method.name)
         args, kwargs = self._method.bind_arguments(values)
-        run = PlaygroundRun(function, args, kwargs, made_by_create=is_service_method(function))
-        events = _run_events(self._method, run, self._thread_limiter)
+        run = PlaygroundRun(getattr(service, self._method.name), args, kwargs)
+        events = _run_events(self._method, run, self._threads, is_large=is_large)
         return EventStreamResponse((event.to_bytes() async for event in events), events)
 
 
 async def _run_events(
-    method: Method, run: PlaygroundRun, thread_limiter: anyio.CapacityLimiter
+    method: Method, run: PlaygroundRun, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
     try:
-        async with aclosing(_answer_events(method, run, thread_limiter)) as events:
+        async with aclosing(_answer_events(method, run, threads, is_large=is_large)) as events:
             async for event in events:
                 yield event
+    except ProblemError as error:
+        yield error_event(error.problem)
     except Exception as error:
         yield error_event(log_problem(error, method.qualname))
     yield SseEvent(EventName.END, run.account_json())
 
 
 async def _answer_events(
-    method: Method, run: PlaygroundRun, thread_limiter: anyio.CapacityLimiter
+    method: Method, run: PlaygroundRun, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
-    outcome = await call_function(run.function, (), {}, thread_limiter)
+    outcome = await run.run(method.qualname, threads, is_large=is_large)
     if not method.streams:
         yield SseEvent(EventName.RESULT, run.result_json(outcome, method.value_codec))
         return
     is_stream = method.returns.shape is ReturnShape.STREAM
     encoder = StreamEncoder(method, outcome, StreamMode.SNAPSHOTS) if is_stream else ItemEncoder(method)
     iterator = outcome.events() if is_stream else outcome
-    async with aclosing(iterate(iterator, outcome, thread_limiter)) as items:
+    async with aclosing(iterate(iterator, outcome, threads.limiter)) as items:
         async for item in items:
             # The encoder would write the Result with its account, which this page gets from account_json.
             if isinstance(item, Completed):
@@ -272,50 +301,21 @@ async def _answer_events(
                 yield event
 
 
-class PlaygroundRun:
+class PlaygroundRun(MethodCall):
     """One call of a method on the playground page, with its outcome and its details.
 
-    ``made_by_create`` is true for the methods of a service that ``create`` returned. Other functions have an
-    outcome, but no details.
+    Only the methods of a service that ``create`` returned have details.
 
     Attributes:
         items: The items that the function yielded, if it returned an iterator.
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        *,
-        made_by_create: bool,
+        self, function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
-        self._args, self._kwargs = tuple(args), dict(kwargs)
-        self._function = function
-        self._service_method: ServiceMethod | None = service_method_of(function) if made_by_create else None
-        self._invocation: Invocation | None = None
+        super().__init__(function, args, kwargs)
         self._outcome: Any = _UNSET
         self.items: list[Any] = []
-
-    @property
-    def function(self) -> Callable[[], Any]:
-        """A function without parameters that makes the call. For async methods it is a coroutine function."""
-        begin = self._function if self._service_method is None else self._service_method.start
-        if not iscoroutinefunction(begin):
-            return self._begin
-
-        async def abegin() -> Any:
-            return await self._begin()
-
-        return abegin
-
-    def _begin(self) -> Any:
-        if self._service_method is None:
-            return self._function(*self._args, **self._kwargs)
-        # Start the invocation here instead of calling the function: account_json needs it for the details.
-        method = self._service_method
-        self._invocation = method.plan.invocation(self._args, self._kwargs, method.budget)
-        return method.start(self._invocation)
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
         """Store the outcome of the call and return its value as JSON text.
@@ -333,11 +333,11 @@ class PlaygroundRun:
 
         A call that failed has details too.
         """
-        if self._invocation is None:
+        if self.invocation is None:
             return "null"
-        state, output_format = self._invocation.state, self._invocation.state.output_format
+        state, output_format = self.invocation.state, self.invocation.state.output_format
         usage = usage_of(state.attempts) or Usage()
-        coercions = self._coercions(self._invocation)
+        coercions = self._coercions(self.invocation)
         account = {
             "seconds": self._outcome.seconds if isinstance(self._outcome, Result) else state.seconds,
             "strategy": None if output_format is None else output_format.strategy,
@@ -407,13 +407,20 @@ class PreviewEndpoints(Endpoints):
     """Endpoints of the playground that return the request a method would send, without sending it."""
 
     async def _respond(
-        self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
+        self,
+        request: Request,
+        service: object,
+        values: Mapping[str, object],
+        mode: StreamMode,
+        *,
+        is_large: bool,
     ) -> Response:
         args, kwargs = self._method.bind_arguments(values)
         function = getattr(service, self._method.name)
         try:
             # In a thread, since a prompt may be rendered by blocking code of the user.
-            result = await run_sync(partial(preview, function, *args, **kwargs), limiter=self._thread_limiter)
+            render = partial(preview, function, *args, **kwargs)
+            result = await run_sync(render, limiter=self._threads.limiter)
         except Exception as error:
             raise ProblemError(log_problem(error, self._method.qualname)) from error
         return json_response(preview_json(result))

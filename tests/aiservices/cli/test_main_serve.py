@@ -39,7 +39,7 @@ def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
         with pytest.raises(HTTPError) as caught:
             urlopen(Request(address, headers={"Host": "models.example"}), timeout=60)
         with caught.value as refused:
-            assert refused.read() == b"Invalid host header"
+            assert (refused.code, json.load(refused)["type"]) == (403, "urn:aiservices:host-not-allowed")
     finally:
         served.send_signal(signal.SIGINT)
         served.communicate(timeout=60)

@@ -75,7 +75,7 @@ def test_a_web_page_shows_a_stream_and_calls_the_model_once(
         pytest.skip("the page is tried in a browser, and there is no Chromium: apt-get install chromium")
     script = "".join(re.findall(r"```js\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)) + NEVER_CLOSED
     model = ScriptedChatModel(["It is great."] * 3)
-    web = app(create(Explainer, model))
+    web = app(create(Explainer, model), allow_get=True)
 
     @web.get("/page", response_class=HTMLResponse)
     def page() -> str:

@@ -119,7 +119,7 @@ def make(request: pytest.FixtureRequest, serve: Callable[[Any], str]) -> Make:
         return (
             local
             if request.param == "local"
-            else client(Clerk, serve(app(local, caller_arguments=["memory"])), timeout=20)
+            else client(Clerk, serve(app(local, caller_arguments=["memory", "who"])), timeout=20)
         )
 
     return make_clerk

@@ -64,7 +64,7 @@ def test_a_post_has_its_arguments_in_a_json_object() -> None:
 
 def test_a_get_has_its_arguments_in_the_query() -> None:
     model = ScriptedChatModel(['{"value": 7}'])
-    answer = TestClient(app(create(Desk, model))).get(
+    answer = TestClient(app(create(Desk, model), allow_get=True)).get(
         "/sum", params={"price": "1.50", "names": ["a", "b"], "times": "3"}
     )
     assert (answer.status_code, answer.text) == (200, "7")
@@ -72,11 +72,21 @@ def test_a_get_has_its_arguments_in_the_query() -> None:
 
 
 def test_a_get_may_omit_arguments_with_defaults() -> None:
-    assert TestClient(app(desk('{"value": 7}'))).get("/sum", params={"price": "1"}).text == "7"
+    assert (
+        TestClient(app(desk('{"value": 7}'), allow_get=True)).get("/sum", params={"price": "1"}).text == "7"
+    )
+
+
+def test_a_get_does_not_call_the_model_unless_the_program_allows_it() -> None:
+    model = ScriptedChatModel(['{"value": true}'])
+    answer = TestClient(app(create(Desk, model))).get("/good", params={"text": "a"})
+    assert (answer.status_code, answer.headers["allow"], model.requests) == (405, "POST", [])
+    (described,) = TestClient(app(create(Desk, model))).get("/services.json").json()
+    assert {method["name"]: method["http"] for method in described["methods"]}["good"] == ["POST"]
 
 
 def test_all_mistakes_in_a_query_are_reported() -> None:
-    answer = TestClient(app(desk())).get("/sum", params={"times": "x", "more": "1"})
+    answer = TestClient(app(desk(), allow_get=True)).get("/sum", params={"times": "x", "more": "1"})
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json() == {
@@ -93,7 +103,7 @@ def test_all_mistakes_in_a_query_are_reported() -> None:
 
 
 def test_a_query_with_two_values_for_one_argument_is_rejected() -> None:
-    answer = TestClient(app(desk())).get("/good?text=a&text=b")
+    answer = TestClient(app(desk(), allow_get=True)).get("/good?text=a&text=b")
     assert answer.json()["problems"] == [
         {"path": "$.text", "message": "given 2 times, but only one value is allowed"}
     ]
@@ -155,7 +165,7 @@ def test_numbers_keep_all_digits() -> None:
 
 
 def test_a_method_can_have_another_path() -> None:
-    application = app(desk('{"value": true}'), paths={"good": "/isGood"})
+    application = app(desk('{"value": true}'), paths={"good": "/isGood"}, allow_get=True)
     assert TestClient(application).get("/isGood?text=a").text == "true"
     assert TestClient(application).get("/good?text=a").status_code == 404
 
@@ -167,7 +177,7 @@ def test_a_path_for_an_unknown_method_is_a_definition_problem() -> None:
 
 
 def test_several_services_have_their_prefixes() -> None:
-    application = app({"/one": desk('{"value": true}'), "/two": desk('{"value": false}')})
+    application = app({"/one": desk('{"value": true}'), "/two": desk('{"value": false}')}, allow_get=True)
     http = TestClient(application)
     assert http.get("/one/good?text=a").text == "true"
     assert http.get("/two/good?text=a").text == "false"
@@ -180,7 +190,7 @@ class Till(Protocol):
 def test_paths_can_name_methods_of_one_of_several_services() -> None:
     till = create(Till, ScriptedChatModel(['{"value": 3}']))
     services = {"/desk": desk('{"value": true}'), "/till": till}
-    http = TestClient(app(services, paths={"good": "/isGood"}))
+    http = TestClient(app(services, paths={"good": "/isGood"}, allow_get=True))
     assert http.get("/desk/isGood?text=a").text == "true"
     assert http.get("/till/sum?text=a").text == "3"
     with pytest.raises(DefinitionError) as caught:
@@ -228,7 +238,7 @@ def test_dependencies_protect_the_routes() -> None:
             raise HTTPException(401, "who are you?")
 
     own = FastAPI()
-    own.include_router(router(desk('{"value": true}'), dependencies=[Depends(check_token)]))
+    own.include_router(router(desk('{"value": true}'), dependencies=[Depends(check_token)], allow_get=True))
     http = TestClient(own)
     assert http.get("/good?text=a", headers={"token": "wrong"}).status_code == 401
     assert http.get("/good?text=a", headers={"token": "right"}).text == "true"
@@ -322,7 +332,7 @@ def test_a_history_of_dicts_is_not_published_because_callers_could_send_system_m
 
 
 def test_the_openapi_document_has_all_types() -> None:
-    document = app(desk()).openapi()
+    document = app(desk(), allow_get=True).openapi()
     good = document["paths"]["/good"]["post"]
     assert good["operationId"] == "Desk.good"
     assert good["summary"] == "Return True if a text is good."
@@ -345,8 +355,12 @@ def test_the_openapi_document_has_all_types() -> None:
 
 def test_the_openapi_document_has_all_problems() -> None:
     responses = app(desk()).openapi()["paths"]["/good"]["post"]["responses"]
-    assert sorted(responses) == ["200", "409", "415", "422", "429", "500", "502", "503", "504"]
-    assert "Retry-After" in responses["429"]["headers"]
+    errors = ["403", "409", "413", "415", "422", "429", "431", "500", "502", "503", "504"]
+    assert sorted(responses) == ["200", *errors]
+    with_retry_after = [
+        status for status in responses if "Retry-After" in responses[status].get("headers", {})
+    ]
+    assert sorted(with_retry_after) == ["409", "429", "503"]
     for status, response in responses.items():
         if status != "200":
             schema = response["content"]["application/problem+json"]["schema"]
@@ -363,7 +377,7 @@ def test_every_reference_in_the_openapi_document_has_a_target() -> None:
 
 
 def test_a_service_describes_itself() -> None:
-    (described,) = TestClient(app(desk())).get("/services.json").json()
+    (described,) = TestClient(app(desk(), allow_get=True)).get("/services.json").json()
     assert (described["name"], described["doc"]) == ("Desk", "Answers questions.")
     methods = {method["name"]: method for method in described["methods"]}
     assert [method["signature"] for method in methods.values()] == [

@@ -100,7 +100,7 @@ class Endless:
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 def test_a_request_with_the_id_of_an_event_does_not_call_the_model_again(method: str, verb: str) -> None:
     model = ScriptedChatModel(["some text" if "tell" in method else '{"value": [1]}'] * 2)
-    web = TestClient(app(create(Desk, model)))
+    web = TestClient(app(create(Desk, model), allow_get=True))
     arguments: dict[str, Any] = {"params": {"it": "x"}} if verb == "GET" else {"json": {"it": "x"}}
     events = web.request(verb, f"/{method}", **arguments).text.strip().split("\n\n")
     ids = [event.split("\n")[2] for event in events]
@@ -264,7 +264,7 @@ def test_a_silent_model_is_stopped_when_its_client_disconnects(
     method: str, serve: Callable[[Any], str]
 ) -> None:
     model = Silent()
-    url = serve(app(create(Desk, model)))
+    url = serve(app(create(Desk, model), allow_get=True))
     arguments: dict[str, Any] = {"json": {"it": "x"}} if method == "POST" else {"params": {"it": "x"}}
     with httpx2.Client().sse(f"{url}/atell", method=method, timeout=LONGEST_WAIT, **arguments) as source:
         assert next(iter(source)).event == "text"

@@ -7,7 +7,15 @@ from typing import Annotated, Any, Protocol
 import pytest
 from fastapi.testclient import TestClient
 
-from aiservices import AiMessage, DefinitionError, MemoryId, ScriptedChatModel, UserMessage, create
+from aiservices import (
+    AiMessage,
+    DefinitionError,
+    MemoryId,
+    ScriptedChatModel,
+    UserMessage,
+    UserName,
+    create,
+)
 from aiservices.integrations.fastapi import app, provide, router
 from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
 from aiservices.page import mount
@@ -55,7 +63,42 @@ def test_an_unknown_caller_argument_is_refused(serve: Any) -> None:
     chat = create(Chat, ScriptedChatModel([]))
     with pytest.raises(DefinitionError) as caught:
         serve(chat, caller_arguments=["user", "text"])
-    assert str(caught.value) == "Chat: caller_arguments names text, which is not a MemoryId that callers pass"
+    assert str(caught.value) == (
+        "Chat: caller_arguments names text, which is not a MemoryId or UserName that callers pass"
+    )
+
+
+class Greeter(Protocol):
+    def greet(self, text: str, name: Annotated[str | None, UserName] = None) -> str: ...
+
+
+@SERVERS
+def test_a_user_name_that_every_caller_could_choose_is_refused(serve: Any) -> None:
+    greeter = create(Greeter, ScriptedChatModel([]))
+    with pytest.raises(DefinitionError) as caught:
+        serve(greeter)
+    assert str(caught.value) == (
+        "Greeter.greet: callers could pass the name of another user as name; name a dependency for it in "
+        "server_arguments, or list 'name' in caller_arguments if callers may choose it"
+    )
+    serve(greeter, server_arguments={"name": lambda: "ann"})
+    serve(greeter, caller_arguments=["name"])
+
+
+def test_an_id_that_a_caller_chooses_has_at_most_256_characters() -> None:
+    greeter = create(Greeter, ScriptedChatModel(["Hello."] * 2))
+    chat = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[ChatMemory()])
+    web = app({"/chat": chat, "/greeter": greeter}, caller_arguments=["user", "name"])
+    http = TestClient(web)
+    assert http.post("/chat/say", json={"text": "x", "user": "é" * 256}).json() == "Hello."
+    for path, id_name in (("/chat/say", "user"), ("/greeter/greet", "name")):
+        response = http.post(path, json={"text": "x", id_name: "x" * 257})
+        (part,) = response.json()["problems"]
+        assert (response.status_code, part["path"]) == (422, f"$.{id_name}")
+        assert part["message"] == "string should have at most 256 characters"
+    schemas = web.openapi()["components"]["schemas"]
+    assert schemas["SayArguments"]["properties"]["user"] == {"type": "string", "maxLength": 256}
+    assert http.post("/greeter/greet", json={"text": "x"}).json() == "Hello."
 
 
 @SERVERS
@@ -119,12 +162,12 @@ def test_a_busy_conversation_has_its_own_problem() -> None:
     http = TestClient(app(chat, caller_arguments=["user"]))
     assert http.post("/say", json={"text": "x", "user": "ann"}).json() == "Hello."
     assert (inside[1].status_code, inside[1].headers["Retry-After"], inside[1].json()) == (
-        503,
+        409,
         "1",
         {
             "type": "urn:aiservices:memory-busy",
             "title": "Another call uses the conversation",
-            "status": 503,
+            "status": 409,
             "method": "Chat.say",
             "retryable": True,
             "retry_after": 1.0,
