@@ -296,7 +296,7 @@ def _serve(
     hosts = [host, gethostname(), *allowed_hosts]
     web_app.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
     if not _is_loopback(host):
-        message = f"warning: everyone who can reach {host}:{port} can call the service and see prompts"
+        message = f"warning: everyone who can reach {host} can call the service and see prompts"
         print_text(f"{message}; nothing asks who they are", file=sys.stderr)
     try:
         # Other HTTP parsers of uvicorn read headers of any size.

@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f"{__name__}.{_MODULE_OF_NAME[name]}")
     except ModuleNotFoundError as error:
-        if error.name not in ("anyio", "fastapi", "httpx2", "starlette"):
+        if error.name not in ("anyio", "fastapi", "fastapi_offline", "httpx2", "starlette"):
             raise
         raise ImportError(f'{name} needs {error.name}: pip install "aiservices[fastapi]"') from error
     value = getattr(module, name)

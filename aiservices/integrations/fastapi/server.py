@@ -21,6 +21,7 @@ from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -177,8 +178,9 @@ def app(
     >>> app(create(SentimentAnalyzer, model))  # doctest: +SKIP
     >>> app({"/sentiment": analyzer, "/film": expert})  # doctest: +SKIP
 
-    ``/docs`` and ``/openapi.json`` are those of FastAPI, which receives ``settings``. ``/services.json``
-    returns a list with the ``description_of`` each service.
+    ``/docs`` and ``/openapi.json`` are those of FastAPI, which receives ``settings``. ``/docs`` loads nothing
+    from other hosts. ``redoc_url="/redoc"`` adds ReDoc, which loads its logo from elsewhere.
+    ``/services.json`` returns a list with the ``description_of`` each service.
 
     ``allowed_hosts`` are the host names of the application, such as ``"api.example.com"`` or
     ``"*.example.com"``. Requests for other hosts are refused, except for IP addresses and localhost. This
@@ -203,7 +205,8 @@ def app(
     _check_settings(served, route_settings, caller_arguments, allowed_hosts)
     title = ", ".join(contract.name for contract in contracts)
     # Input and output schemas are equal here. Separate ones would double each component of the document.
-    application = FastAPI(**{"title": title, "separate_input_output_schemas": False, **settings})
+    defaults = {"title": title, "separate_input_output_schemas": False, "redoc_url": None}
+    application = _new_application({**defaults, **settings})
     for prefix, provider, contract in zip(by_prefix, providers, contracts, strict=True):
         application.include_router(_routes(contract, provider, route_settings, {"prefix": prefix}))
     if allowed_hosts is not None:
@@ -218,6 +221,13 @@ def app(
         return JSONResponse(descriptions)
 
     return application
+
+
+def _new_application(settings: Mapping[str, Any]) -> FastAPI:
+    """Return a FastAPI application that serves the scripts of its documentation itself."""
+    if None in (settings.get("openapi_url", ""), settings.get("swagger_ui_oauth2_redirect_url", "")):
+        return FastAPI(**{**settings, "docs_url": None, "redoc_url": None})
+    return FastAPIOffline(**settings)
 
 
 def contract_of_provider(
