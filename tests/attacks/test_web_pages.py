@@ -17,9 +17,6 @@ from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
 import pytest
-
-pytest.importorskip("uvicorn")
-pytest.importorskip("fastapi")
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient

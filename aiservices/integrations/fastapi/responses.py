@@ -112,14 +112,30 @@ class Threads:
     def __init__(self, threads: int, max_waiting: int) -> None:
         # A limiter of its own: slow model calls must not use up the threads of the rest of the application.
         self.limiter = anyio.CapacityLimiter(threads)
-        self._max_waiting = max_waiting
+        self._most_calls = threads + max_waiting
+        self._calls: set[object] = set()  # those that run or wait, also if their clients have left
 
-    def check_queue(self, qualname: str) -> None:
-        """Raise ProblemError if too many calls wait for a thread already."""
-        if self.limiter.available_tokens > 0:
-            return
-        if self.limiter.statistics().tasks_waiting >= self._max_waiting:
+    async def run(self, function: Callable[[], T], qualname: str) -> T:
+        """Run a blocking function in a thread. Raises ProblemError if too many calls wait already."""
+        if len(self._calls) >= self._most_calls:
             raise ProblemError(overloaded_problem(qualname))
+        call, has_started = object(), False
+        self._calls.add(call)
+
+        def work() -> T:
+            nonlocal has_started
+            has_started = True
+            try:
+                return function()
+            finally:
+                self._calls.discard(call)
+
+        try:
+            # Python cannot stop a thread. If the client disconnects, the result is dropped.
+            return await run_sync(work, abandon_on_cancel=True, limiter=self.limiter)
+        finally:
+            if not has_started:
+                self._calls.discard(call)
 
 
 class MethodCall:
@@ -178,10 +194,8 @@ class MethodCall:
             if is_large:
                 await run_sync(self.prepare)
             return await self.start()
-        threads.check_queue(qualname)
         try:
-            # Python cannot stop a thread. If the client disconnects, the result is dropped.
-            return await run_sync(self.start, abandon_on_cancel=True, limiter=threads.limiter)
+            return await threads.run(self.start, qualname)
         except BaseException:
             self.abandon()
             raise
