@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import pycurl
 import pytest
 from loopback import Loopback, NetworkBlockedError
 
@@ -31,6 +32,20 @@ def _refuse_other_hosts(host: object) -> None:
     raise NetworkBlockedError(f"a test tried to reach {name}; tests may only use the loopback interface")
 
 
+class _CurlSocket(socket.socket):
+    """A socket for libcurl, which duplicates it and drops it without closing it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _open_socket(purpose: int, address: Any) -> Any:
+    if address.family in (socket.AF_INET, socket.AF_INET6):
+        host = address.addr[0]
+        _refuse_other_hosts(host.decode() if isinstance(host, bytes) else host)
+    return _CurlSocket(address.family, address.socktype, address.protocol)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def only_loopback() -> Iterator[None]:
     """Restrict internet sockets to this machine. AF_UNIX sockets are not affected."""
@@ -50,7 +65,13 @@ def only_loopback() -> Iterator[None]:
         _refuse_other_hosts(host)
         return getaddrinfo(host, *args, **kwargs)
 
+    class GuardedCurl(pycurl.Curl):
+        def __init__(self) -> None:
+            super().__init__()
+            self.setopt(pycurl.OPENSOCKETFUNCTION, _open_socket)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pycurl, "Curl", GuardedCurl)
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)

@@ -19,6 +19,7 @@ from .base import (
     HttpRequest,
     HttpResponse,
     PerLoop,
+    ReplyTooLargeError,
     SyncResponse,
     TransportError,
     display_url,
@@ -413,6 +414,8 @@ class _Call(Generic[R]):
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
             return reader.feed(chunk)
+        except ReplyTooLargeError as error:
+            raise self._errors().from_exception(error) from None
         except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, chunk) from error
 

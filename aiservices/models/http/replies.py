@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from ..messages import ChatReply, ReplyDelta, ToolCallDelta
+from .base import MAX_REPLY_BYTES, ReplyTooLargeError
 from .errors import BrokenStreamError, ReportedError, UnreadableReplyError
 
 JsonObject = dict[str, Any]  # the members of a provider's JSON are only known at run time
@@ -52,17 +53,19 @@ class SseDecoder:
     """A decoder that splits a stream of server-sent events (SSE) into the data of each event.
 
     Bytes without a line end are only collected, so a line that arrives in many pieces costs no more than one
-    that arrives whole.
+    that arrives whole. Raises ReplyTooLargeError for an event that is larger than any reply of a model.
     """
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._data: list[bytes] = []
+        self._size = 0  # of the pieces and the data
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         line_end = chunk.find(b"\n")
         if line_end < 0:  # joining the pieces here would take quadratic time
             self._pieces.append(chunk)
+            self._grow(len(chunk))
             return []
         # most chunks are exactly one event of one line, which needs no splitting
         if (
@@ -93,10 +96,17 @@ class SseDecoder:
             # the names of events and comments are skipped: all APIs repeat the name in the data
             if line.startswith(b"data:"):
                 data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+                self._grow(len(line))
             elif not line and data:
                 events.append(data[0] if len(data) == 1 else b"\n".join(data))
                 data.clear()
+                self._size = 0
         return events
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > MAX_REPLY_BYTES:
+            raise ReplyTooLargeError
 
 
 class StreamReader(ABC):
@@ -200,6 +210,7 @@ class WholeReplyReader(StreamReader):
         super().__init__()
         self._read = read
         self._chunks: list[bytes] = []
+        self._size = 0
 
     @property
     def finished(self) -> bool:
@@ -215,6 +226,9 @@ class WholeReplyReader(StreamReader):
 
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
         self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > MAX_REPLY_BYTES:
+            raise ReplyTooLargeError
         return []
 
     def end(self) -> list[ReplyDelta]:

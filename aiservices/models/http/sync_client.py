@@ -8,11 +8,12 @@ import select
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from io import BytesIO
-from typing import Final
+from typing import Final, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -54,46 +55,62 @@ class CurlError(OSError):
     """A request could not be sent, or its response could not be read; the message is that of libcurl."""
 
 
+C = TypeVar("C", bound="_Connection")
 _FAILURES: Final = (StatusError, ReplyTooLargeError, OSError)
 
 
-class CurlResponse:
-    """A response whose body may not have been read yet.
+class WholeResponse(NamedTuple):
+    """A response whose body has been read.
 
-    ``content`` reads the whole body, and ``iter_bytes`` reads it in pieces.
+    Attributes:
+        status_code: The HTTP status.
+        headers: The headers; their names are case-insensitive.
+        content: The body, which is cut off for an error at a length that no message needs.
+    """
+
+    status_code: int
+    headers: Headers
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that are not UTF-8 are replaced."""
+        return self.content.decode(errors="replace")
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Yield the body."""
+        yield self.content
+
+    def close(self) -> None:
+        """Do nothing, because the connection is free already."""
+
+
+class StreamedResponse:
+    """A response whose body is read while it arrives.
 
     Attributes:
         status_code: The HTTP status.
         headers: The headers; their names are case-insensitive.
     """
 
-    __slots__ = ("_client", "_connection", "_content", "headers", "status_code")
+    __slots__ = ("_client", "_connection", "headers", "status_code")
 
-    def __init__(self, client: SyncHttpClient, connection: _Connection) -> None:
+    def __init__(self, client: SyncHttpClient, connection: _StreamConnection) -> None:
         self._client = client
-        self._connection: _Connection | None = connection
-        self._content = b""
-        self.status_code, self.headers = connection.read_head()
+        self._connection: _StreamConnection | None = connection
+        self.status_code, self.headers = connection.wait_for_head()
 
     @property
     def content(self) -> bytes:
-        """The whole body of the response; reading it makes the connection free for other requests.
-
-        The body of an error is cut off at a length that no message needs.
-        """
+        """The rest of the body."""
         connection = self._connection
-        if connection is not None:
-            is_error = self.status_code >= 300
-            while not connection.done and not (is_error and connection.body.size > MAX_ERROR_BYTES):
-                connection.wait()
-            self._content = b"".join(connection.body.take())
-            self._release(connection)
-        return self._content
-
-    @property
-    def text(self) -> str:
-        """The whole body of the response as text; bytes that are not UTF-8 are replaced."""
-        return self.content.decode(errors="replace")
+        if connection is None:
+            return b""
+        while not connection.done:  # the pieces stay where they are, because there is a limit for them
+            connection.wait()
+        content = b"".join(connection.body.take())
+        self._release(connection)
+        return content
 
     def iter_bytes(self) -> Iterator[bytes]:
         """Yield the pieces of the response body as they arrive."""
@@ -115,18 +132,14 @@ class CurlResponse:
             connection.set_limits(DRAIN_SECONDS, time.monotonic() + DRAIN_SECONDS)
             while not (connection.done or connection.closed):
                 connection.wait()
-        except OSError:
+        except (OSError, ReplyTooLargeError):
             pass
         finally:
             self._release(connection)
 
-    def _release(self, connection: _Connection) -> None:
+    def _release(self, connection: _StreamConnection) -> None:
         self._connection = None
-        idle = self._client._idle
-        if connection.done and len(idle) < _MAX_IDLE_CONNECTIONS and not self._client._closed:
-            idle.append(connection)
-        else:
-            connection.close()
+        self._client._release(self._client._idle_streams, connection)
 
 
 class SyncHttpClient:
@@ -150,21 +163,22 @@ class SyncHttpClient:
         self._lines = _header_lines(self._base.headers)
         self._options = _connection_options(self._base.url(""))
         self._urls: dict[str, str] = {}
-        self._idle: deque[_Connection] = deque()  # its operations are atomic, so it needs no lock
+        # the operations of a deque are atomic, so they need no lock
+        self._idle: deque[_Connection] = deque()
+        self._idle_streams: deque[_StreamConnection] = deque()
         self._closed = False
         _CLIENTS.add(self)
 
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
-    ) -> CurlResponse:
+    ) -> WholeResponse | StreamedResponse:
         """Send a POST request and return the response if its status is a success.
 
-        The body is read completely unless ``unread`` is set. Redirects of 307 and 308 to the same server are
-        followed. Raises one of ``failures``.
+        Redirects of 307 and 308 to the same server are followed. Raises one of ``failures``.
 
         Args:
             request: The request.
-            timeout: The seconds for connecting, and for each wait.
+            timeout: The seconds for connecting, and for the whole response; for a stream, for each wait.
             unread: Return before the body is read, as a stream needs.
             deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         """
@@ -178,44 +192,67 @@ class SyncHttpClient:
         if request.headers:
             headers = {**headers, **validate_headers(request.headers)}
             lines = _header_lines(headers)
+        send = self._start_stream if unread else self._send
         redirects = 0
         while True:
             if self._sign is not None:  # last, since a signature may cover the URL and the other headers
                 signature = self._sign(url, request.body, headers)
                 lines = _header_lines({**headers, **validate_headers(signature)})
-            response = self._send(url, lines, request.body, timeout, deadline)
-            is_success = response.status_code < 300
-            if not (is_success and unread):
-                response.content  # noqa: B018  # reads the body, so that the connection becomes free
-            if is_success:
+            response = send(url, lines, request.body, timeout, deadline)
+            if response.status_code < 300:
                 return response
+            error = WholeResponse(response.status_code, response.headers, response.content)
             if redirects == MAX_REDIRECTS:
-                raise StatusError(response)
+                raise StatusError(error)
             redirects += 1
-            url = redirect_url(url, response)
+            url = redirect_url(url, error)
 
     def close(self) -> None:
         """Close the connections that no request is using; the others are closed when their request ends."""
         self._closed = True
-        while self._idle:
-            try:
-                self._idle.pop().close()
-            except IndexError:  # a request of another thread took it
-                return
+        for idle in (self._idle, self._idle_streams):
+            while idle:
+                try:
+                    idle.pop().close()
+                except IndexError:  # a request of another thread took it
+                    break
 
     def _send(
         self, url: str, lines: list[bytes], body: bytes, timeout: float | None, deadline: float | None
-    ) -> CurlResponse:
+    ) -> WholeResponse:
         try:
             connection = self._idle.pop()
         except IndexError:
             connection = _Connection(self._options)
         try:
-            connection.send(url, lines, body, timeout, deadline)
-            return CurlResponse(self, connection)
+            connection.prepare(url, lines, body, timeout)
+            response = connection.perform(READ_SECONDS if timeout is None else timeout, deadline)
         except BaseException:
             connection.close()
             raise
+        self._release(self._idle, connection)
+        return response
+
+    def _start_stream(
+        self, url: str, lines: list[bytes], body: bytes, timeout: float | None, deadline: float | None
+    ) -> StreamedResponse:
+        try:
+            connection = self._idle_streams.pop()
+        except IndexError:
+            connection = _StreamConnection(self._options)
+        try:
+            connection.prepare(url, lines, body, timeout)
+            connection.start(READ_SECONDS if timeout is None else timeout, deadline)
+            return StreamedResponse(self, connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _release(self, idle: deque[C], connection: C) -> None:
+        if connection.done and len(idle) < _MAX_IDLE_CONNECTIONS and not self._closed:
+            idle.append(connection)
+        else:
+            connection.close()
 
 
 _CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
@@ -224,9 +261,9 @@ _CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
 def _forget_connections() -> None:
     """Give the clients of a forked process no connections, because those belong to the parent."""
     for client in tuple(_CLIENTS):
-        for connection in client._idle:
-            connection.leak()
-        client._idle = deque()
+        # closing them would tell the server of the parent, over TLS, that they are over
+        _LEAKED.extend((*client._idle, *client._idle_streams))
+        client._idle, client._idle_streams = deque(), deque()
 
 
 if hasattr(os, "register_at_fork"):
@@ -234,34 +271,35 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Body:
-    """The pieces of a response body that have arrived and are not read yet.
+    """The pieces of a response body that have arrived and are not read yet."""
 
-    Attributes:
-        size: Their length in bytes, unpacked.
-    """
+    __slots__ = ("_head", "_pieces", "_size")
 
-    __slots__ = ("_pieces", "size")
-
-    def __init__(self) -> None:
+    def __init__(self, head: list[bytes]) -> None:
+        self._head = head
         self._pieces: list[bytes] = []
-        self.size = 0
+        self._size = 0
 
-    def add(self, piece: bytes) -> None:
-        self.size += len(piece)
-        if self.size > MAX_REPLY_BYTES:
-            raise ReplyTooLargeError
-        self._pieces.append(piece)
+    def add(self, piece: bytes) -> int:
+        """Add an unpacked piece, and return its length; libcurl stops at any other number.
+
+        The end of a long error is dropped, because no message needs it.
+        """
+        self._size += len(piece)
+        if self._size > MAX_REPLY_BYTES:
+            return 0
+        if self._size <= MAX_ERROR_BYTES or _status(self._head) < 300:
+            self._pieces.append(piece)
+        return len(piece)
 
     def take(self) -> list[bytes]:
         """Remove the pieces and return them."""
-        pieces, self._pieces, self.size = self._pieces, [], 0
+        pieces, self._pieces, self._size = self._pieces, [], 0
         return pieces
 
 
 class _Connection:
     """A connection to a server, and the request that it carries at the moment.
-
-    libcurl names the socket and this class waits for it, so that a wait can end at a deadline or at Ctrl-C.
 
     Attributes:
         body: The part of the response body that has arrived and is not read yet.
@@ -272,55 +310,118 @@ class _Connection:
     """
 
     def __init__(self, options: Mapping[int, object]) -> None:
-        self.body = _Body()
-        self.done = self.closed = False
         self._head: list[bytes] = []
-        self._upload = BytesIO()
-        self._timer: deque[int] = deque(maxlen=1)  # the milliseconds after which libcurl wants to act
-        self._timer_at: float | None = None  # the same as a time of time.monotonic()
-        self._timeout = READ_SECONDS
-        self._deadline: float | None = None
-        self._failure: OSError | None = None
-        self._used_at = time.monotonic()
+        self.body = _Body(self._head)
+        self.done = self.closed = False
         self.url = ""
-        self._lines: list[bytes] | None = None
         self.has_proxy = bool(options[pycurl.PROXY])
-        self._poll = _Poll()
+        self._lines: list[bytes] | None = None
+        self._used_at = 0.0
         self._curl = pycurl.Curl()
-        self._multi = pycurl.CurlMulti()
-        # the callbacks do not refer to this object, so that it is freed at once when nobody needs it
-        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poll.watch)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer.append)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
         for option, value in options.items():
             self._curl.setopt(option, value)
 
-    def send(
-        self, url: str, lines: list[bytes], body: bytes, timeout: float | None, deadline: float | None
-    ) -> None:
-        """Start a request; ``read_head`` and ``wait`` send it and receive the response."""
+    def prepare(self, url: str, lines: list[bytes], body: bytes, timeout: float | None) -> None:
+        """Set the request to send; the timeout limits the seconds for connecting."""
         curl = self._curl
+        if self.done:  # the connection of the last request is still open
+            is_old = time.monotonic() - self._used_at >= IDLE_SECONDS or self._is_closed_by_server()
+            curl.setopt(pycurl.FRESH_CONNECT, is_old)
         self.done = False
         self._head = []
-        self.body = _Body()
-        self.set_limits(READ_SECONDS if timeout is None else timeout, deadline)
+        self.body = _Body(self._head)
         if url != self.url:
             self.url = url
             curl.setopt(pycurl.URL, url)
         if lines is not self._lines:
             self._lines = lines
             curl.setopt(pycurl.HTTPHEADER, lines)
-        connect_timeout = CONNECT_SECONDS if timeout is None else timeout
-        curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, round(connect_timeout * 1000)))
-        is_old = time.monotonic() - self._used_at >= IDLE_SECONDS or self._poll.was_closed()
-        curl.setopt(pycurl.FRESH_CONNECT, is_old)
+        curl.setopt(
+            pycurl.CONNECTTIMEOUT_MS,
+            _milliseconds(CONNECT_SECONDS if timeout is None else timeout),
+        )
+        # these callbacks do not refer to this object, which is therefore freed as soon as nobody needs it
         curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.add)
         # libcurl repeats a request when a reused connection breaks, so the model may be billed twice. It
         # cannot repeat a body that it reads from a function.
         curl.setopt(pycurl.READFUNCTION, BytesIO(body).read)
         curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
-        self._multi.add_handle(curl)
+
+    def perform(self, timeout: float, deadline: float | None) -> WholeResponse:
+        """Send the request and receive the whole response. Raises one of the failures of the client."""
+        curl = self._curl
+        if deadline is not None:
+            timeout = min(timeout, deadline - time.monotonic())
+            if timeout <= 0:
+                raise DeadlineError
+        curl.setopt(pycurl.TIMEOUT_MS, _milliseconds(timeout))
+        # Python handles Ctrl-C when its main thread runs Python code, so libcurl must call some there
+        is_main = threading.get_ident() == threading.main_thread().ident
+        curl.setopt(pycurl.NOPROGRESS, not is_main)
+        try:
+            curl.perform()
+        except pycurl.error as error:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise DeadlineError from None
+            code, message = cast("tuple[int, str]", error.args)
+            raise _error(code, message, self) from None
+        self.done = True
+        self._used_at = time.monotonic()
+        head = self.head()
+        if head is None:
+            raise CurlError("the response has no headers")
+        return WholeResponse(*head, b"".join(self.body.take()))
+
+    def head(self) -> tuple[int, Headers] | None:
+        """Return the status and the headers of the response, or None if they are not complete."""
+        head = self._head
+        if not head or head[-1] not in _HEAD_ENDS:
+            return None
+        status = _status(head)
+        start = max(number for number, line in enumerate(head) if line.startswith(b"HTTP/"))
+        # an interim response, such as 100 Continue, precedes the final one
+        return (status, Headers.parse(head[start + 1 : -1])) if status >= 200 else None
+
+    def info(self, key: int) -> int:
+        """Return a number that libcurl knows about the request, such as the status of a proxy."""
+        value: int = self._curl.getinfo(key)
+        return value
+
+    def close(self) -> None:
+        """Close the connection, also in the middle of a request."""
+        self.closed = True
+        self._curl.close()
+
+    def _is_closed_by_server(self) -> bool:
+        """Return True if the server closed the connection, or sent something that nobody asked for."""
+        return _is_readable(self.info(pycurl.ACTIVESOCKET))
+
+
+class _StreamConnection(_Connection):
+    """A connection whose response is read while it arrives.
+
+    libcurl names the socket and this class waits for it, so that a wait can end at a deadline or at Ctrl-C.
+    """
+
+    def __init__(self, options: Mapping[int, object]) -> None:
+        super().__init__(options)
+        self._timer: deque[int] = deque(maxlen=1)  # the milliseconds after which libcurl wants to act
+        self._timer_at: float | None = None  # the same as a time of time.monotonic()
+        self._timeout = READ_SECONDS
+        self._deadline: float | None = None
+        self._failure: Exception | None = None
+        self._poll = _Poll()
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poll.watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer.append)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
+
+    def start(self, timeout: float, deadline: float | None) -> None:
+        """Start to send the request; ``wait`` sends the rest and receives the response."""
+        self._failure = None
+        self.set_limits(timeout, deadline)
+        self._multi.add_handle(self._curl)
         self._act(pycurl.SOCKET_TIMEOUT, 0)
 
     def set_limits(self, timeout: float, deadline: float | None) -> None:
@@ -328,23 +429,18 @@ class _Connection:
         self._timeout = timeout
         self._deadline = deadline
 
-    def read_head(self) -> tuple[int, Headers]:
+    def wait_for_head(self) -> tuple[int, Headers]:
         """Wait for the status and the headers of the response, and return them."""
-        while True:
-            head = self._head
-            if head and head[-1] in _HEAD_ENDS:
-                start = max(number for number, line in enumerate(head) if line.startswith(b"HTTP/"))
-                status = int(head[start].split(None, 2)[1])
-                if status >= 200:  # an interim response, such as 100 Continue, precedes the final one
-                    return status, Headers.parse(head[start + 1 : -1])
+        while (head := self.head()) is None:
             if self.done:
                 raise CurlError("the response has no headers")
             self.wait()
+        return head
 
     def wait(self) -> None:
         """Wait until the server sends or accepts something, and let libcurl process it.
 
-        Raises DeadlineError, TimeoutError or another OSError.
+        Raises one of the failures of the client, such as DeadlineError.
         """
         try:
             if self._failure is not None:  # only now, when the pieces that arrived before it have been taken
@@ -370,24 +466,10 @@ class _Connection:
             self.close()
             raise
 
-    def info(self, key: int) -> int:
-        """Return what libcurl knows about the request under a key, such as the status of a proxy."""
-        value: int = self._curl.getinfo(key)
-        return value
-
     def close(self) -> None:
-        """Close the connection, also in the middle of a request."""
         if not self.closed:
-            self.closed = True
             self._multi.close()
-            self._curl.close()
-
-    def leak(self) -> None:
-        """Never close the connection, because the parent of this process still uses it.
-
-        Closing it would tell the server of the parent, over TLS, that the connection is over.
-        """
-        _LEAKED.append((self._multi, self._curl))
+            super().close()
 
     def _act(self, descriptor: int, events: int) -> None:
         if self.done or self._failure is not None:
@@ -408,22 +490,29 @@ class _Connection:
         self.done = True
         self._used_at = time.monotonic()
 
+    def _is_closed_by_server(self) -> bool:
+        return _is_readable(self._poll.descriptor)
 
-_LEAKED: list[object] = []
+
+_LEAKED: list[_Connection] = []
 
 
 class _Poll:
-    """The sockets that libcurl wants to read from and to write to."""
+    """The sockets that libcurl wants to read from and to write to.
+
+    Attributes:
+        descriptor: The descriptor of the last one, which stays open after a response; -1 if there was none.
+    """
 
     def __init__(self) -> None:
         self._actions: dict[int, int] = {}
         self._poll = None if sys.platform == "win32" else select.poll()
-        self._descriptor = -1  # that of the last socket, which stays open after a response
+        self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
         """Start or stop waiting for a socket; libcurl calls this function."""
         if action != pycurl.POLL_REMOVE:
-            self._descriptor = descriptor
+            self.descriptor = descriptor
         if self._poll is None:
             self._actions[descriptor] = 0 if action == pycurl.POLL_REMOVE else action
         elif action == pycurl.POLL_REMOVE:
@@ -432,18 +521,6 @@ class _Poll:
             reading = select.POLLIN if action & pycurl.POLL_IN else 0
             writing = select.POLLOUT if action & pycurl.POLL_OUT else 0
             self._poll.register(descriptor, reading | writing)
-
-    def was_closed(self) -> bool:
-        """Return True if the server closed the connection, or sent something that nobody asked for."""
-        if self._descriptor < 0:
-            return False
-        self.watch(pycurl.POLL_IN, self._descriptor, None, None)
-        try:
-            return bool(self.wait(0))
-        except (OSError, ValueError):  # select() rejects closed sockets
-            return True
-        finally:
-            self.watch(pycurl.POLL_REMOVE, self._descriptor, None, None)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
         """Return the sockets that are ready within a time, with what ``socket_action`` needs to know."""
@@ -468,6 +545,32 @@ class _Poll:
         return [(number, flag) for numbers, flag in zip(ready, flags, strict=True) for number in numbers]
 
 
+def _status(head: list[bytes]) -> int:
+    """Return the HTTP status in the last of the status lines."""
+    line = next(line for line in reversed(head) if line.startswith(b"HTTP/"))
+    return int(line.split(None, 2)[1])
+
+
+def _is_readable(descriptor: int) -> bool:
+    """Return True if a socket has something to read, which may be its end, or is closed."""
+    try:
+        if sys.platform == "win32":
+            return descriptor < 0 or bool(select.select([descriptor], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return True
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))  # libcurl takes 0 for no limit
+
+
+def _ignore_progress(*_: object) -> None:
+    """Do nothing. libcurl calls this function often, and Python handles Ctrl-C then."""
+
+
 def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
     """Return the headers in the form that libcurl needs."""
     lines = [
@@ -489,6 +592,7 @@ def _connection_options(url: str) -> dict[int, object]:
         pycurl.PROXY: find_proxy(url) or "",  # not None: libcurl would read the environment itself
         pycurl.NOSIGNAL: 1,
         pycurl.PATH_AS_IS: 1,
+        pycurl.XFERINFOFUNCTION: _ignore_progress,
         # a model may think for minutes, in which a connection that broke would not be noticed
         pycurl.TCP_KEEPALIVE: 1,
         _SUPPRESS_CONNECT_HEADERS: 1,
@@ -502,8 +606,10 @@ def _connection_options(url: str) -> dict[int, object]:
     return options
 
 
-def _error(code: int, message: str, connection: _Connection) -> OSError:
+def _error(code: int, message: str, connection: _Connection) -> Exception:
     """Return the exception for an error of libcurl, if possible one of the socket and ssl modules."""
+    if code == pycurl.E_WRITE_ERROR:  # only _Body.add writes
+        return ReplyTooLargeError()
     tunnel_status = connection.info(pycurl.HTTP_CONNECTCODE)
     if tunnel_status >= 300:
         return ProxyError(f"Tunnel connection failed: {tunnel_status}")
