@@ -36,6 +36,9 @@ from ...models.errors import (
     DefinitionError,
     DefinitionProblem,
     InvalidReplyError,
+    MemoryBusyError,
+    MemoryConflictError,
+    MemoryIdError,
     ModelConnectionError,
     ModelError,
     ModelServerError,
@@ -453,6 +456,14 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 }
 
 
+# The id of the conversation is known only to the service.
+_MEMORY_ERRORS: dict[str, Callable[[], AiServiceError]] = {
+    "memory-busy": lambda: MemoryBusyError("", ""),
+    "memory-conflict": lambda: MemoryConflictError(""),
+    "memory-id": MemoryIdError,
+}
+
+
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
     """Return the exception for an error that the server reported. Its attempts have no reply texts."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
@@ -468,6 +479,10 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
         return _FINISH_ERRORS[name](message, text="", reason=problem.title)
     if name == "budget":
         return BudgetExceededError(message, limit=problem.limit or "max_attempts")
+    if name in _MEMORY_ERRORS:
+        error = _MEMORY_ERRORS[name]()
+        error.args = (message,)
+        return error
     if name in _MODEL_ERRORS:
         return _MODEL_ERRORS[name](
             message, status=problem.status, retryable=problem.retryable, retry_after=problem.retry_after

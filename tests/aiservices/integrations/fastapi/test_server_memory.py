@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Protocol
 
 import pytest
 from fastapi.testclient import TestClient
+from served import LONGEST_WAIT
 
 from aiservices import (
     AiMessage,
     DefinitionError,
+    History,
     MemoryId,
+    Message,
     ScriptedChatModel,
+    ToolMessage,
     UserMessage,
     UserName,
     create,
 )
-from aiservices.integrations.fastapi import app, provide, router
-from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
+from aiservices.integrations.fastapi import app, client, provide, router
+from aiservices.memory import (
+    ChatMemory,
+    InMemoryChatMemoryStore,
+    MemoryBusyError,
+    MemoryConflictError,
+    MemoryIdError,
+)
 from aiservices.page import mount
 
 
@@ -146,6 +157,58 @@ def test_a_conflict_in_the_memory_has_its_own_problem() -> None:
 
     status, problem, _ = problem_of(Changing(), "ann")
     assert (status, problem["type"], problem["retryable"]) == (409, "urn:aiservices:memory-conflict", True)
+
+
+class Faulty(InMemoryChatMemoryStore):
+    """A store that raises an error."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def load(self, conversation: str, /) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (MemoryBusyError("ann", "waited"), "Another call uses the conversation"),
+        (
+            MemoryConflictError("ann"),
+            "The conversation was changed during the call, which was not stored",
+        ),
+        (MemoryIdError("no"), "The memory id does not name a conversation"),
+    ],
+)
+def test_a_remote_client_raises_the_errors_of_the_memory(
+    error: Exception, title: str, serve: Callable[[Any], str]
+) -> None:
+    memory = ChatMemory(store=Faulty(error))
+    chat = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[memory])
+    url = serve(app(chat, caller_arguments=["user"]))
+    for service in (chat, client(Chat, url, timeout=LONGEST_WAIT)):
+        with pytest.raises(type(error)) as caught:
+            service.say("x", "ann")
+        assert type(caught.value) is type(error)
+    assert str(caught.value) == f"Chat.say: {title}"
+
+
+class Archive(Protocol):
+    def say(self, text: str, history: Annotated[list[Message], History]) -> str: ...
+
+
+def test_the_result_of_a_tool_can_be_in_a_history() -> None:
+    model = ScriptedChatModel(["Hello."])
+    messages = [
+        {"type": "user", "text": "x"},
+        {"type": "ai", "text": "", "tool_calls": [{"id": "1", "name": "f", "arguments": "{}"}]},
+        {"type": "tool", "call_id": "1", "name": "f", "text": "y"},
+    ]
+    http = TestClient(app(create(Archive, model)))
+    response = http.post("/say", json={"text": "z", "history": messages})
+    assert (response.status_code, response.json()) == (200, "Hello.")
+    assert model.requests[0].messages[2] == ToolMessage("1", "f", "y")
 
 
 def test_a_busy_conversation_has_its_own_problem() -> None:
