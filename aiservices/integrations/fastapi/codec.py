@@ -9,14 +9,29 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NotRequired,
+    Required,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, is_typeddict
 
 from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
@@ -63,8 +78,9 @@ class JsonCodec(Generic[T]):
         name: The type as a user would write it, such as ``list[int]``.
     """
 
-    def __init__(self, parser: TypeParser[T]) -> None:
+    def __init__(self, parser: TypeParser[T], tp: object = None) -> None:
         self.parser = parser
+        self._type = tp
         self.name = parser.name
         # The parser of str accepts any text as it is. Inside an object every value must be JSON, strings in
         # quotes.
@@ -74,8 +90,11 @@ class JsonCodec(Generic[T]):
     def schema(self) -> JsonSchema:
         """The JSON Schema (draft 2020-12) of the codec's type, with shared definitions in ``$defs``."""
         value_schema = (self._enveloped.schema or {}).get("properties", {}).get(_FIELD)
-        schema: JsonSchema = _without_time_formats(self.parser.schema or value_schema)
-        return schema
+        schema = _without_time_formats(self.parser.schema or value_schema)
+        examples: dict[str, dict[str, list[object]]] = {}
+        _collect_examples(self._type, examples)
+        documented: JsonSchema = _with_examples(schema, examples) if any(examples.values()) else schema
+        return documented
 
     def write(self, value: T) -> str:
         """Return a value as JSON text. Raises ValueError if it cannot be written as the codec's type."""
@@ -107,6 +126,46 @@ def _without_time_formats(schema: object) -> Any:
     return {key: _without_time_formats(part) for key, part in schema.items()}
 
 
+def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> None:
+    """Collect ``Field(examples=…)`` of the records in a type, by the title of the record and the key."""
+    for argument in get_args(tp):
+        _collect_examples(argument, examples)
+    cls, title = get_origin(tp) or tp, type_name(tp)
+    if not isinstance(cls, type) or title in examples:
+        return
+    # Models and dataclasses of pydantic have resolved annotations and FieldInfos.
+    infos: Mapping[str, Any] = getattr(cls, "__pydantic_fields__", {})
+    hints: Mapping[str, Any] = {name: info.annotation for name, info in infos.items()}
+    if not infos and (is_dataclass(cls) or is_typeddict(cls)):
+        try:
+            hints = get_type_hints(cls, include_extras=True)
+        except Exception:  # a string annotation may hold any expression
+            return
+    of_record = examples[title] = {}
+    for name, hint in hints.items():
+        _collect_examples(hint, examples)
+        annotated = get_args(hint)[0] if get_origin(hint) in (NotRequired, Required) else hint
+        for one in (*getattr(annotated, "__metadata__", ()), infos.get(name)):
+            if isinstance(one, FieldInfo) and one.examples:
+                keys = (name, one.validation_alias, one.alias)
+                of_record.update({key: one.examples for key in keys if isinstance(key, str)})
+
+
+def _with_examples(schema: object, examples: Mapping[str, Mapping[str, list[object]]]) -> Any:
+    """Return a copy of a JSON Schema with the examples of the fields."""
+    if isinstance(schema, list):
+        return [_with_examples(part, examples) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copy = {key: _with_examples(value, examples) for key, value in schema.items()}
+    title, properties = schema.get("title"), schema.get("properties")
+    if isinstance(title, str) and isinstance(properties, dict):
+        for key, values in examples.get(title, {}).items():
+            if key in properties:
+                copy["properties"][key]["examples"] = to_jsonable_python(values, fallback=str)
+    return copy
+
+
 def _outside_envelope(problem: Problem) -> Problem:
     path = problem.path.replace(f"$.{_FIELD}", "$", 1)
     return Problem(path, problem.message, problem.found)
@@ -117,7 +176,7 @@ def codec_for(
 ) -> JsonCodec[Any]:
     """Return the JSON codec for a type. Raises UnsupportedTypeError if no parser supports the type."""
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
-    return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)))
+    return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Protocol
 
 import pytest
 from fastapi import Depends, FastAPI, Header, HTTPException
 from fastapi.testclient import TestClient
+from pydantic import BaseModel, Field
 
 from aiservices import (
     ChatOptions,
@@ -365,6 +367,35 @@ def test_the_openapi_document_has_all_problems() -> None:
         if status != "200":
             schema = response["content"]["application/problem+json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/AiServiceProblem"}
+
+
+class Address(BaseModel):
+    city: str = Field(examples=["Rome", "Oslo"])
+
+
+class Guest(BaseModel):
+    first_name: str = Field(alias="firstName", examples=["Ann"])
+    born: date = Field(examples=[date(1984, 2, 29)])
+    homes: list[Address] = []
+
+
+@dataclass
+class Visit:
+    day: Annotated[date, Field(examples=["2024-11-23"])]
+
+
+def test_the_openapi_document_has_the_examples_of_fields() -> None:
+    class Hotel(Protocol):
+        @user_message("{{visit}} {{wish}}")
+        def book(self, visit: Visit, wish: Annotated[str, Field(examples=["a view"])] = "") -> Guest: ...
+
+    schemas = app(create(Hotel, ScriptedChatModel([]))).openapi()["components"]["schemas"]
+    arguments, guest = schemas["BookArguments"]["properties"], schemas["Guest"]["properties"]
+    assert arguments["wish"] == {"type": "string", "examples": ["a view"]}
+    assert arguments["visit"]["properties"]["day"]["examples"] == ["2024-11-23"]
+    assert guest["firstName"]["examples"] == ["Ann"]
+    assert guest["born"]["examples"] == ["1984-02-29"]
+    assert guest["homes"]["items"]["properties"]["city"]["examples"] == ["Rome", "Oslo"]
 
 
 def test_every_reference_in_the_openapi_document_has_a_target() -> None:
