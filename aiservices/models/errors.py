@@ -8,6 +8,7 @@ AiServiceError
 │   └── ToolLimitError         the model exceeded ToolLimits
 ├── ApprovalRequiredError      a tool call waits for approval (defined in engine.approval)
 ├── AlreadyResumedError        a call that waited was resumed twice (defined in engine.approval)
+├── SuspendedCallError         the state of a call that waited cannot be resumed (also a ValueError)
 ├── MemoryBusyError            another call uses the conversation
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
@@ -202,6 +203,14 @@ class ToolError(AiServiceError):
 
 class ToolLimitError(ToolError):
     """The model called tools more often than ``ToolLimits`` allows."""
+
+
+class SuspendedCallError(AiServiceError, ValueError):
+    """Raised when the state of a call that waits for approval cannot be resumed.
+
+    It is damaged, was changed or has expired, it is that of another method, or the service does not use the
+    model that wrote the pending tool calls.
+    """
 
 
 class MemoryBusyError(AiServiceError):

@@ -35,7 +35,7 @@ class ChatOptions:
         stop: Texts at which the model stops generating.
         seed: The seed of the sampling, for providers that support it.
         reasoning_effort: How much a reasoning model reasons before it answers.
-        timeout: The seconds to wait for the server: to connect, and for each part of the response.
+        timeout: The seconds for connecting, and for the whole reply; for a stream, for each wait.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them. Fields
             that are set at several levels are merged by key.
         extra_headers: Further HTTP headers, merged in the same way.

@@ -44,9 +44,6 @@ from .base import (
 
 _MAX_HEADER_LINE = 65536  # as in http.client; aiohttp itself accepts 8190 bytes
 _PIECE = 65536
-_DEFAULT_TIMEOUT: Final = ClientTimeout(
-    total=None, connect=READ_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
-)
 _FAILURES: Final = (StatusError, ReplyTooLargeError, ClientError, OSError, EOFError)
 
 
@@ -112,14 +109,14 @@ class AsyncHttpClient:
     def __init__(self, base_url: str, credentials: Credentials) -> None:
         self.failures: tuple[type[Exception], ...] = _FAILURES
         self.headers = credentials.headers
-        self.secrets = credentials.secrets
         self._sign = credentials.sign
         self._base = BaseUrl.parse(base_url, credentials.headers)
+        self.secrets = (*credentials.secrets, *self._base.secrets)
         self._proxy = find_proxy(self._base.url(""))
         self._session = ClientSession(
             connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
             cookie_jar=DummyCookieJar(),  # a cookie of one conversation must not be sent with another
-            timeout=_DEFAULT_TIMEOUT,
+            timeout=_DEFAULT_STREAM_TIMEOUT,
             max_line_size=_MAX_HEADER_LINE,
             max_field_size=_MAX_HEADER_LINE,
         )
@@ -137,7 +134,7 @@ class AsyncHttpClient:
 
         Args:
             request: The request.
-            timeout: The seconds for connecting, and for each wait.
+            timeout: The seconds for connecting, and for the whole response; for a stream, for each wait.
             unread: Return before the body is read, as a stream needs.
             deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         """
@@ -154,9 +151,9 @@ class AsyncHttpClient:
             headers: Mapping[str, str] = self._base.headers
             if request.headers:
                 headers = {**headers, **validate_headers(request.headers)}
-            timeouts = (
-                _DEFAULT_TIMEOUT if timeout is None and deadline is None else _timeout(timeout, deadline)
-            )
+            timeouts = _DEFAULT_STREAM_TIMEOUT if unread else _DEFAULT_TIMEOUT
+            if not (timeout is None and deadline is None):
+                timeouts = _timeout(timeout, deadline, unread=unread)
             redirects = 0
             while True:
                 signed = headers
@@ -256,8 +253,16 @@ async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncI
         yield body[start : start + _PIECE]
 
 
-def _timeout(seconds: float | None, deadline: float | None) -> ClientTimeout:
-    total = None if deadline is None else max(deadline - time.monotonic(), 0.001)
-    if seconds is None:
-        return ClientTimeout(total, READ_SECONDS, READ_SECONDS, CONNECT_SECONDS)
-    return ClientTimeout(total, seconds, seconds, seconds)
+def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> ClientTimeout:
+    """Return the limits of aiohttp for a request; the body of a stream has a limit for each wait only."""
+    wait = READ_SECONDS if seconds is None else seconds
+    total = None if unread else wait
+    if deadline is not None:
+        remaining = max(deadline - time.monotonic(), 0.001)
+        total = remaining if total is None else min(total, remaining)
+    connect = CONNECT_SECONDS if seconds is None else seconds
+    return ClientTimeout(total, connect=wait, sock_connect=connect, sock_read=wait)
+
+
+_DEFAULT_TIMEOUT: Final = _timeout(None, None, unread=False)
+_DEFAULT_STREAM_TIMEOUT: Final = _timeout(None, None, unread=True)

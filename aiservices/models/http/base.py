@@ -25,7 +25,7 @@ from functools import cache
 from threading import Lock
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import finalize, ref
 
@@ -197,6 +197,11 @@ class BaseUrl:
         if at:
             all_headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
         return cls(parts._replace(netloc=host, path=parts.path.strip("/"), fragment=""), all_headers)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values in the query of the URL, such as the key for a gateway."""
+        return tuple(value for _, value in parse_qsl(self.parts.query))
 
     def url(self, path: str) -> str:
         """Return the full URL for the path of a request; ``path`` may end with a query."""

@@ -225,7 +225,7 @@ class ErrorMapper:
         reason = str(error)
         if not isinstance(error, UnreadableReplyError):
             reason = f"it has an unexpected shape ({type(error).__name__}: {error})"
-        text = self._redacted(body.decode(errors="replace"))
+        text = self.redacted(body.decode(errors="replace"))
         start = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
         # It is mostly the page of a proxy or of a wrong path, so its beginning shows what is wrong.
         return InvalidReplyError(
@@ -267,7 +267,7 @@ class ErrorMapper:
         wait = details.retry_after
         if wait is not None and error_type is RateLimitError and not details.quota_exceeded:
             advice = f"wait {wait:g} s or {advice}"
-        message = self._redacted(details.message)
+        message = self.redacted(details.message)
         message = message[:_MAX_QUOTED] + "…" if len(message) > _MAX_QUOTED else message
         if status in (301, 302, 303, 307, 308) and (location := _location(headers)):
             summary = f"redirected to {location}"
@@ -279,13 +279,14 @@ class ErrorMapper:
             request_id=details.request_id,
             retryable=should_retry == "true" if should_retry in ("true", "false") else retryable,
             retry_after=wait,
-            body=self._redacted(body),
+            body=self.redacted(body),
         )
 
     def _message(self, text: str) -> str:
-        return f"{self.label}: {self._redacted(text)}"
+        return f"{self.label}: {self.redacted(text)}"
 
-    def _redacted(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
+        """Return a text without the secrets, which a server may have repeated."""
         for secret in self.secrets:
             if len(secret) >= _MIN_SECRET_LENGTH:
                 text = text.replace(secret, "[redacted]")

@@ -64,7 +64,7 @@ class HttpClient(Protocol[R_co]):
 
         Args:
             request: The request.
-            timeout: The seconds for connecting, and for each wait.
+            timeout: The seconds for connecting, and for the whole response; for a stream, for each wait.
             unread: Return before the body is read, as a stream needs.
             deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         """
@@ -442,13 +442,15 @@ class _Call(Generic[R]):
         return self._errors().from_exception(error)
 
     def log(self, message: str, *values: object) -> None:
-        """Write a log message that starts with the name of the model and its URL."""
+        """Write a log message that starts with the name of the model and its URL, without secrets."""
         model = self.model
-        model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *values)
+        redacted = self._errors().redacted
+        texts = (redacted(str(value)) for value in values)
+        model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *texts)
 
     def _log_response(self, response: HttpResponse, body: bytes) -> None:
         text = body.decode(errors="replace")
-        self.log("reply %d %s %s", response.status_code, _loggable(response.headers), text)
+        self.log("reply %s %s %s", response.status_code, _loggable(response.headers), text)
 
     def _errors(self) -> ErrorMapper:
         secret_headers = (value for name, value in self.request.headers.items() if _is_secret(name))

@@ -157,9 +157,9 @@ class SyncHttpClient:
     def __init__(self, base_url: str, credentials: Credentials) -> None:
         self.failures: tuple[type[Exception], ...] = _FAILURES
         self.headers = credentials.headers
-        self.secrets = credentials.secrets
         self._sign = credentials.sign
         self._base = BaseUrl.parse(base_url, credentials.headers)
+        self.secrets = (*credentials.secrets, *self._base.secrets)
         self._lines = _header_lines(self._base.headers)
         self._options = _connection_options(self._base.url(""))
         self._urls: dict[str, str] = {}
@@ -260,9 +260,12 @@ _CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
 
 def _forget_connections() -> None:
     """Give the clients of a forked process no connections, because those belong to the parent."""
+    import ctypes  # late, because few processes fork
+
     for client in tuple(_CLIENTS):
-        # closing them would tell the server of the parent, over TLS, that they are over
-        _LEAKED.extend((*client._idle, *client._idle_streams))
+        for connection in (*client._idle, *client._idle_streams):
+            # closing it, even at the exit of this process, would end the TLS connection of the parent
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         client._idle, client._idle_streams = deque(), deque()
 
 
@@ -492,9 +495,6 @@ class _StreamConnection(_Connection):
 
     def _is_closed_by_server(self) -> bool:
         return _is_readable(self._poll.descriptor)
-
-
-_LEAKED: list[_Connection] = []
 
 
 class _Poll:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from loopback import MAX_WAIT
 
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatRequest
@@ -104,6 +105,46 @@ def test_closing_a_model_while_threads_use_it_breaks_no_reply(echo: Any) -> None
         model.close()
 
 
+def test_closing_a_model_while_a_loop_uses_it_breaks_no_reply(echo: Any) -> None:
+    async def ask_all() -> None:
+        model = model_at(echo)
+        over = asyncio.Event()
+
+        async def ask(task: int) -> None:
+            for call in range(50):
+                text = f"{task}.{call}"
+                assert (await model.acomplete(ChatRequest.of(text))).text == text
+
+        async def close() -> None:
+            while not over.is_set():
+                await model.aclose()
+                await asyncio.sleep(0.0005)
+
+        closing = asyncio.create_task(close())
+        await asyncio.gather(*(ask(task) for task in range(8)))
+        over.set()
+        await closing
+        await model.aclose()
+
+    asyncio.run(asyncio.wait_for(ask_all(), MAX_WAIT))
+
+
+def test_closing_a_model_lets_a_stream_finish(echo: Any) -> None:
+    async def read() -> str:
+        model = model_at(echo)
+        deltas = model.astream(ChatRequest.of("streamed"))
+        first = await anext(deltas)
+        await model.aclose()
+        return first.text + "".join([delta.text async for delta in deltas])
+
+    assert asyncio.run(read()) == "streamed"
+    with model_at(echo) as model:
+        deltas = model.stream(ChatRequest.of("streamed"))
+        first = next(deltas)
+        model.close()
+        assert first.text + "".join(delta.text for delta in deltas) == "streamed"
+
+
 FORK = """
 import json, os, sys
 from aiservices.models.openai import OpenAiChatModel
@@ -184,6 +225,33 @@ def test_processes_that_are_forked_during_calls_get_their_own_replies(echo: Any,
     message, wrong = run(THREADS_FORK, echo.base_url)
     assert message == [[f"child {number}.{n}" for n in range(10)] for number in range(6)]
     assert wrong == []
+
+
+TLS_FORK = """
+import json, os, sys
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatRequest
+
+model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
+ask = lambda text: model.complete(ChatRequest.of(text)).text
+replies = [ask("before")]
+for n in range(5):
+    child = os.fork()
+    if not child:
+        sys.exit(ask("in the child") != "in the child")  # with all that Python does at its end
+    assert os.waitpid(child, 0)[1] == 0
+    replies.append(ask(f"parent {n}"))
+model.close()
+print(json.dumps(replies))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_end_of_a_forked_process_leaves_the_connections_of_its_parent_open(
+    secure_echo: Any, run: Any
+) -> None:
+    assert run(TLS_FORK, secure_echo.base_url) == ["before", *(f"parent {n}" for n in range(5))]
+    assert secure_echo.opened == 6
 
 
 ASYNC_FORK = """
