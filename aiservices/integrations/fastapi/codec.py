@@ -67,7 +67,12 @@ _FIELD = "value"
 _ENVELOPE_START = f'{{"{_FIELD}": '
 # A time of day as Python writes it, with an optional UTC offset.
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?"
-_TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": rf"^\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK}$"}
+# Months with their days. That 29 February exists only in some years is checked when the value is read.
+_DATE = (
+    r"([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-"
+    r"((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|[12]\d))"
+)
+_TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": f"^{_DATE}T{_CLOCK}$"}
 
 
 class JsonCodec(Generic[T]):

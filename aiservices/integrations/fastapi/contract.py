@@ -355,9 +355,11 @@ def _argument(
         problems.append(DefinitionProblem(qualname, f"the parameter {name} cannot be sent: {error}"))
         return None
     # Otherwise a caller could choose the size of the keys in a store.
-    is_id = parameter.role in CALLER_ROLES and _leaf_types(declared) <= {str, NoneType}
-    if is_id and "maxLength" not in str(codec.schema):
-        tp = Annotated[tp, Field(max_length=MAX_ID_LENGTH)]
+    if parameter.role in CALLER_ROLES and _leaf_types(declared) <= {str, NoneType}:
+        if "maxLength" not in str(codec.schema):
+            tp = Annotated[tp, Field(max_length=MAX_ID_LENGTH)]
+        if parameter.role is Role.MEMORY_ID:
+            tp = Annotated[tp, Field(min_length=1, pattern=r"[^\s\x1c-\x1f]")]  # not blank
         codec = codec_for(tp, registry, namespace)
     required = declaration.default is declaration.empty and not variadic
     return Argument(name, type_name(declared), parameter.role, codec, required, variadic), tp

@@ -108,7 +108,12 @@ def test_an_id_that_a_caller_chooses_has_at_most_256_characters() -> None:
         assert (response.status_code, part["path"]) == (422, f"$.{id_name}")
         assert part["message"] == "string should have at most 256 characters"
     schemas = web.openapi()["components"]["schemas"]
-    assert schemas["SayArguments"]["properties"]["user"] == {"type": "string", "maxLength": 256}
+    assert schemas["SayArguments"]["properties"]["user"] == {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 256,
+        "pattern": r"[^\s\x1c-\x1f]",
+    }
     assert http.post("/greeter/greet", json={"text": "x"}).json() == "Hello."
 
 
@@ -135,8 +140,18 @@ def problem_of(store: InMemoryChatMemoryStore, user: str, **settings: Any) -> tu
 
 
 @pytest.mark.parametrize("user", ["", " "])
-def test_an_invalid_memory_id_is_a_mistake_of_the_caller(user: str) -> None:
-    assert problem_of(InMemoryChatMemoryStore(), user) == (
+def test_an_empty_memory_id_is_a_mistake_of_the_caller(user: str) -> None:
+    status, problem, _ = problem_of(InMemoryChatMemoryStore(), user)
+    assert (status, problem["type"]) == (422, "urn:aiservices:arguments")
+    assert [part["path"] for part in problem["problems"]] == ["$.user"]
+
+
+@pytest.mark.parametrize("user", ["", " "])
+def test_an_empty_memory_id_from_a_dependency_is_a_mistake_of_the_caller(user: str) -> None:
+    chat = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[ChatMemory()])
+    http = TestClient(app(chat, server_arguments={"user": lambda: user}))
+    response = http.post("/say", json={"text": "x"})
+    assert (response.status_code, response.json()) == (
         422,
         {
             "type": "urn:aiservices:memory-id",
@@ -144,7 +159,6 @@ def test_an_invalid_memory_id_is_a_mistake_of_the_caller(user: str) -> None:
             "status": 422,
             "method": "Chat.say",
         },
-        None,
     )
 
 
