@@ -114,18 +114,22 @@ def serving(folder: Path, *options: str) -> Iterator[Site]:
     )
     assert process.stdout is not None
     log: list[str] = []
+    port = 0
+    reader = threading.Thread(target=lambda: log.extend(process.stdout or ()), daemon=True)
     try:
         for line in process.stdout:
             log.append(line)
-            if match := re.search(r"http://[\w.:\[\]]+:(\d+)", line):
+            match = re.search(r"http://[\w.:\[\]]+:(\d+)", line)
+            if match:
+                port = int(match[1])
                 break
-        reader = threading.Thread(target=lambda: log.extend(process.stdout or ()), daemon=True)
-        reader.start()
-        yield Site(int(match[1]) if match else 0, folder, log)
+        reader.start()  # the server must not wait for a full pipe
+        yield Site(port, folder, log)
     finally:
         process.terminate()
         process.wait(60)
-        reader.join(60)
+        if reader.ident is not None:
+            reader.join(60)
         process.stdout.close()
 
 
@@ -189,7 +193,8 @@ def test_a_page_of_another_origin_calls_no_model(site: str, tmp_path: Path) -> N
         with urlopen(Request(url, b'{"what": "x"}', {"Content-Type": "application/json"})) as response:
             assert response.read() == b'"Deleted."'
         assert shop.prompts() == ["Delete x"]
-        assert any("GET /delete?what=image" in line for line in shop.log)
+    # The log is complete now. The requests of the page arrived.
+    assert any("GET /delete?what=image" in line for line in shop.log)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
