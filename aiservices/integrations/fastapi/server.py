@@ -527,8 +527,9 @@ class _TextRequest(Request):
         async for chunk in self.stream():
             size += len(chunk)
             if size > max_size:
-                # The body may be endless, so the server must not wait for its end.
-                headers = {"Connection": "close"}
+                # The body may be endless, so the server must not wait for its end. HTTP/2 has no such header.
+                is_http_1 = self.scope.get("http_version", "1.1").startswith("1")
+                headers = {"Connection": "close"} if is_http_1 else {}
                 raise ProblemError(body_too_large_problem(max_size, qualname), headers)
             chunks.append(chunk)
         self._content = b"".join(chunks)
