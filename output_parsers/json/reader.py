@@ -51,7 +51,7 @@ def read_exact(text: str) -> Json:
 
 
 def read_tolerant(text: str, start: int = 0) -> ParsedJson:
-    """Parse the JSON value that begins at ``start``, and repair common mistakes in it.
+    """Parse the JSON value at index ``start`` of a text, and repair common syntax mistakes in it.
 
     Parsing stops at the end of the value. Raises only JsonSyntaxError: for truncated text (``truncated`` is
     true), for text that is too far from JSON, and for ambiguous text.
@@ -69,7 +69,7 @@ def read_tolerant(text: str, start: int = 0) -> ParsedJson:
 
 
 def _read_near_exact(text: str, first: int) -> ParsedJson | None:
-    """Parse a value whose only mistakes are trailing commas and comments, with the standard library.
+    """Parse JSON with trailing commas and comments, by removing them and using the standard library.
 
     ``first`` is the index where the value begins. Return None if the value has other mistakes. Then the
     slower scanner must read it.
@@ -101,7 +101,7 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
 
 
 def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """Parse JSON that was written as a string; return other data unchanged.
+    """If a value is a string that contains JSON, return the parsed JSON; return other values unchanged.
 
     ``opening`` is the bracket with which the string must begin.
 
@@ -141,7 +141,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _decode(text: str, start: int) -> tuple[Json, int]:
-    """Parse the valid JSON value at ``start``; return the value and the index after it."""
+    """Parse the valid JSON value at index ``start``; return the value and the index after it."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -168,7 +168,7 @@ def _decode(text: str, start: int) -> tuple[Json, int]:
 
 # The nesting that json.loads accepts depends on the version of Python, so this limit is checked separately.
 def _check_depth(value: Json, position: int) -> None:
-    """Raise JsonSyntaxError if a value is nested deeper than DEPTH levels."""
+    """Raise JsonSyntaxError if a JSON value is nested deeper than the limit of the parser."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -196,7 +196,7 @@ _REPAIR_RULES = {"comma": "trailing comma", "comment": "comment"}
 
 
 def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
-    """Replace trailing commas and comments with spaces; return the new text and the repairs.
+    """Replace trailing commas and comments in JSON with spaces; return the new text and the repairs.
 
     Replacing stops at the first character that is not JSON for another reason.
     """
@@ -214,7 +214,7 @@ def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
 
 
 def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
-    """Return the first repair of each kind before ``end``, with its position in the whole text."""
+    """Return one repair for each kind of mistake that was removed before index ``end`` of a JSON text."""
     if not repairs:
         return ()
     first: RepairLog = {}

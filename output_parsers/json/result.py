@@ -62,30 +62,30 @@ class ParsedJson(NamedTuple):
 
 
 def truncation_error(kind: str, position: int) -> JsonSyntaxError:
-    """Return the error for an array, object or string that is not closed before the text ends."""
+    """Return the error for JSON text that ends inside an array, object or string."""
     message = f"the text is cut off: the {kind} that begins here is not closed"
     return JsonSyntaxError(message, position, truncated=True)
 
 
 def nesting_error(position: int) -> JsonSyntaxError:
-    """Return the error for JSON that is nested deeper than DEPTH levels."""
+    """Return the error for JSON that is nested deeper than the limit of the parser."""
     return JsonSyntaxError(f"nested deeper than {DEPTH} levels", position)
 
 
 def surrogate_error(position: int) -> JsonSyntaxError:
-    """Return the error for half of a surrogate pair, which cannot be encoded as UTF-8."""
+    """Return the error for an escape such as ``\\ud83d`` without the second half of its surrogate pair."""
     return JsonSyntaxError("half a surrogate pair is not a character", position)
 
 
 def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
-    """Add a field to an object. Raises JsonSyntaxError if the key exists with a different value."""
+    """Add a field to a parsed JSON object; a repeated key with a different value is a JsonSyntaxError."""
     if key in fields and not _json_equal(fields[key], value):
         raise JsonSyntaxError(f'the key "{key}" appears twice with different values', position)
     fields[key] = value
 
 
 def _json_equal(one: Json, other: Json) -> bool:
-    """Return True if two JSON values are equal. ``1``, ``1.0`` and ``true`` are different values."""
+    """Return True if two JSON values are equal, treating ``1``, ``1.0`` and ``true`` as different values."""
     # Without recursion, because 500 levels would come near the recursion limit of Python.
     pairs: list[tuple[Json, Json]] = [(one, other)]
     while pairs:
@@ -130,7 +130,7 @@ def is_non_finite(value: object) -> bool:
 
 
 def non_finite_name(value: float) -> str | None:
-    """Return the JSON string for NaN or an infinite float; None if the float is finite."""
+    """Return the text, such as ``"-Infinity"``, for a float that JSON cannot represent; None for others."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

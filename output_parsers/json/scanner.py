@@ -58,7 +58,7 @@ _FITS_AFTER = {
 
 @dataclass(slots=True)
 class _Frame:
-    """An object, array or tuple that the parser has opened and not yet closed.
+    """A JSON object, array or Python tuple that the parser of broken JSON has opened but not yet closed.
 
     Attributes:
         closer: The closing bracket.
@@ -106,7 +106,7 @@ class Scanner:
         self.misspelling: JsonSyntaxError | None = None  # the error for the first one that may be
 
     def read(self, start: int) -> ParsedJson:
-        """Parse the value at ``start`` and repair mistakes in it. Raises only JsonSyntaxError."""
+        """Parse the broken JSON value at index ``start``, repairing mistakes, or raise JsonSyntaxError."""
         position = self._skip_blank(start)
         while True:
             char = self.text[position : position + 1]
@@ -132,7 +132,7 @@ class Scanner:
         return ParsedJson(value, tuple(starmap(Repair, self.repairs.items())), position)
 
     def _advance(self, position: int) -> tuple[Json, int]:
-        """Find the next value; on the way, read simple values, and close an object or array at its bracket.
+        """Parse broken JSON up to the next nested value or the end of the current object or array.
 
         Return the container that was closed last, and the new position. The container is the whole value if
         no other container is open.
@@ -164,7 +164,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Read fields or items up to the first one that is not valid JSON; return the index after them."""
+        """Parse fields or items up to the first syntax mistake; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
@@ -180,7 +180,7 @@ class Scanner:
         return after
 
     def _skip_blank(self, position: int) -> int:
-        """Return the index of the next character that is not white space or part of a comment."""
+        """Skip white space and comments in broken JSON, and return the index of the next character."""
         text = self.text
         # The common case comes first, because this method runs before every token.
         if text[position : position + 1] in _SOLID:
@@ -202,7 +202,7 @@ class Scanner:
             position = match.end()
 
     def _skip_commas(self, frame: _Frame, position: int) -> int:
-        """Skip the comma after a value. In an object, skip repeated commas too.
+        """Skip the comma after a JSON value, and in an object also repeated commas.
 
         In an array, repeated commas are an error, because a value may be missing between them.
         """
@@ -231,7 +231,7 @@ class Scanner:
         return frame.fields if frame.closer == "}" else frame.items
 
     def _repair_missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
-        """Record that a bracket is missing before ``char``, or raise JsonSyntaxError if that is uncertain.
+        """Repair a missing closing bracket before ``char``, or raise JsonSyntaxError if that is only a guess.
 
         In ``[{"a": [1}, {"a": [2]}]`` the ``]`` before the first ``}`` is missing. The ``}`` is not a wrong
         bracket instead of ``]``, because ``, {`` cannot follow in an object.
@@ -243,7 +243,7 @@ class Scanner:
         self.repairs.setdefault("missing bracket", position)
 
     def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
-        """Record that a comma is missing, or raise JsonSyntaxError if that is uncertain."""
+        """Repair a missing comma between JSON values, or raise JsonSyntaxError if that is only a guess."""
         text, before = self.text, self.text[position - 1]
         if frame.closer == "}":
             certain = _KEY_AHEAD.match(text, position) is not None
@@ -268,14 +268,14 @@ class Scanner:
         self.repairs.setdefault("missing comma", position)
 
     def _is_one_item_per_line(self, position: int) -> bool:
-        """Return True if the item at ``position`` and the one before it are on lines of their own."""
+        """Return True if the array item at ``position`` and the previous one are on different lines."""
         before, _, indent = self.text[max(0, position - 200) : position].rpartition("\n")
         line = before.rpartition("\n")[2]
         has_indent = line.startswith(indent) and not indent.strip() and not line[len(indent) :][:1].isspace()
         return has_indent and "," not in line
 
     def _read_key(self, frame: _Frame, position: int) -> int:
-        """Read a key and its separator; return the index where the value of the key begins."""
+        """Parse a key of broken JSON and the colon after it; return the index where the value begins."""
         frame.key_start = position
         exact = _EXACT_KEY.match(self.text, position)
         if exact:
@@ -300,7 +300,7 @@ class Scanner:
         return self._skip_blank(separator.end())
 
     def _read_scalar(self, char: str, position: int) -> tuple[Json, int]:
-        """Parse a value that is not an object or array; return the value and the index after it."""
+        """Parse a string, number or literal of broken JSON; return its value and the index after it."""
         closer = self.stack[-1].closer if self.stack else ""
         self.after_word = False
         if char in OPENING_QUOTES:
@@ -357,7 +357,7 @@ _ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
 
 
 def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
-    """Read the fields of an object up to the first one that is not valid JSON, and add them to ``fields``.
+    """Parse the fields of a JSON object up to the first syntax mistake, and add them to ``fields``.
 
     Return the index after them, and the index of the comma after the last field or -1 if there is none.
     """
@@ -380,7 +380,7 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
 
 
 def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
-    """Read the items of an array up to the first one that is not valid JSON, and add them to ``items``.
+    """Parse the items of a JSON array up to the first syntax mistake, and add them to ``items``.
 
     Return the index after them, and the index of the comma after the last item or -1 if there is none.
     """

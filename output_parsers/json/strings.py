@@ -30,7 +30,7 @@ _QUOTE_AHEAD = lazy_regex(r'[^"`]*+"')
 
 
 class StringReader:
-    """Parses the strings of one JSON text, and detects unpaired quotes inside them."""
+    """Parses the strings in a text of broken JSON, and detects quotes inside them that are not escaped."""
 
     def __init__(self, text: str, repairs: RepairLog) -> None:
         self.text = text
@@ -38,7 +38,7 @@ class StringReader:
         self._unpaired = -1  # the start of the string with an odd number of quotes inside, or -1
 
     def read(self, position: int, closer: str) -> tuple[str, int]:
-        """Parse a string and the strings joined to it with ``+``; return the text and its end.
+        """Parse a JSON string, and any others joined to it with ``+``; return the text and its end.
 
         ``closer`` is the bracket that closes the container of the string, or "" if there is no container.
         """
@@ -55,7 +55,7 @@ class StringReader:
         return "".join(parts), end
 
     def read_one(self, position: int, closer: str) -> tuple[str, int]:
-        """Parse the string whose opening quote is at ``position``; return its text and its end."""
+        """Parse the JSON string whose opening quote is at ``position``; return its text and its end."""
         text, quote = self.text, self.text[position]
         triple = quote * 3
         if triple == "```" and text.startswith(triple, position):
@@ -83,7 +83,7 @@ class StringReader:
         return decode_string(text[start:end], start, self.repairs, python=quote == "'"), end + width
 
     def check_end(self, position: int) -> None:
-        """Raise JsonSyntaxError if it is unclear which quotes end the strings of a value."""
+        """Raise JsonSyntaxError if unescaped quotes make it unclear where the strings of a JSON value end."""
         # A comma missing between strings and a quote inside a string look the same.
         inner = self.repairs.get("unescaped quote", -1)
         if inner >= 0 and "missing comma" in self.repairs:
@@ -146,12 +146,12 @@ def _detached(opening: str) -> re.Pattern[str]:
 
 
 def _ambiguous_quotes(position: int) -> JsonSyntaxError:
-    """Return the error for a string with an inner quote that may or may not end the string."""
+    """Return the error for a JSON string in which it is unclear whether a quote ends the string."""
     return JsonSyntaxError("the quotes inside a string can be read in two ways", position)
 
 
 class _StringEnd(NamedTuple):
-    """The position of the closing quote of a string, and information about its inner quotes.
+    """The position of a JSON string's closing quote, and facts about the unescaped quotes before it.
 
     Attributes:
         position: The index of the closing quote.
@@ -165,7 +165,7 @@ class _StringEnd(NamedTuple):
 
 
 class _StringEndFinder:
-    """Finds the closing quote of a string whose text may contain unescaped quotes.
+    """Finds the closing quote of a JSON string that may contain unescaped quotes.
 
     ``closer`` is the bracket that closes the container of the string. It is "" for keys and for strings that
     are not in a container. These strings end at their first quote.
@@ -182,7 +182,7 @@ class _StringEndFinder:
         self.last_follows_separator = False
 
     def find(self) -> _StringEnd:
-        """Find the closing quote of a string. Raises JsonSyntaxError if none or several are possible."""
+        """Find the closing quote of a JSON string, or raise JsonSyntaxError if none or several fit."""
         pattern, text, position = _text_up_to_quote(self.opening), self.text, self.start
         while True:
             match = pattern.match(text, position)
@@ -242,7 +242,7 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Treat a quote as a part of the string around it. Raises JsonSyntaxError if this is uncertain."""
+        """Treat an unescaped quote as part of the string; raise JsonSyntaxError if it may end the string."""
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]
@@ -255,7 +255,7 @@ class _StringEndFinder:
             raise _ambiguous_quotes(self.start - 1)
 
     def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if a string seems to contain the end of an object, such as ``"x}, {"``.
+        """Raise JsonSyntaxError if text like ``}, {`` in a string suggests that a closing quote is missing.
 
         In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
         the inner quote.
@@ -268,7 +268,7 @@ class _StringEndFinder:
                 raise _ambiguous_quotes(self.start - 1)
 
     def _check_is_text(self, quote: int) -> None:
-        """Raise JsonSyntaxError if an inner quote may end this string or belong to the next field."""
+        """Raise JsonSyntaxError if an unescaped quote in a JSON string may end the string."""
         text = self.text
         before = text[max(self.start, quote - _WINDOW) : quote]
         # With only a separator before it, the quote may be the opening quote of the next string.
@@ -297,7 +297,7 @@ _QUOTES = frozenset("'`“”„‘’")
 
 
 def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool = False) -> str:
-    """Replace the escapes of a string, and record in ``repairs`` where the string is not valid JSON.
+    """Decode the escapes of a JSON string, and record in ``repairs`` each mistake that was corrected.
 
     ``body`` is the text between the quotes, and ``position`` its index in the reply. ``python`` is True for a
     string in single quotes, where ``\\x41`` is an escape. A backslash that does not begin an escape remains
@@ -321,7 +321,7 @@ def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool 
 
 
 def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> str:
-    """Replace the escapes of a string with the characters that they represent.
+    """Replace the escapes of a JSON string, such as ``\\n``, with the characters that they represent.
 
     An author who writes ``\\d`` or ``\\alpha`` does not escape backslashes. Then ``\\b`` and ``\\f`` begin
     words too. ``\\n`` or ``\\t`` before a letter is refused, because it may be a line break or the beginning
@@ -398,7 +398,7 @@ _STRAY_QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)|[`\\]")
 
 
 class BareValue(NamedTuple):
-    """A value written without quotes: a number, ``true``, ``false``, ``null`` or words.
+    """A JSON value written without quotes: a number, ``true``, ``false``, ``null`` or words.
 
     Attributes:
         value: The value.
@@ -414,7 +414,7 @@ class BareValue(NamedTuple):
 
 
 def read_bare_value(text: str, position: int, closer: str) -> BareValue:
-    """Parse a value without quotes: a number, ``true``, ``false``, ``null`` or words.
+    """Parse a JSON value without quotes: a number, ``true``, ``false``, ``null`` or words.
 
     ``closer`` is the bracket that closes its container, or "" if there is no container. NaN and Infinity
     become Decimal values that are not finite. Types that do not allow them refuse them later.
@@ -439,7 +439,7 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
 
 
 def exact_int(digits: str, position: int) -> int:
-    """Convert digits to an int. Raises JsonSyntaxError if Python's limit on digits is exceeded."""
+    """Convert digits to an int, or raise JsonSyntaxError if there are more than Python converts."""
     # Python limits the number of digits, because the time is quadratic in their number.
     try:
         return int(digits)
@@ -448,7 +448,7 @@ def exact_int(digits: str, position: int) -> int:
 
 
 def exact_decimal(digits: str, position: int) -> Decimal:
-    """Convert digits to an exact Decimal. Raises JsonSyntaxError if the exponent is too large."""
+    """Convert digits to an exact Decimal, or raise JsonSyntaxError if the exponent is too large."""
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -461,7 +461,7 @@ def _parse_number(digits: str, position: int) -> int | Decimal:
 
 
 def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
-    """Read words without quotes up to a comma, a bracket, a comment or the end of the line."""
+    """Read a JSON string without quotes, up to a comma, a bracket, a comment or the end of the line."""
     if not closer:  # words that are not in a container are prose
         raise JsonSyntaxError("no JSON value begins here", position)
     run = _UNQUOTED_RUN[closer].match(text, position)
@@ -487,7 +487,7 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
 
 
 def _is_broken_literal(words: str) -> bool:
-    """Return True if words without quotes look like a misspelt number, true, false or null: ``ture``."""
+    """Return True if a JSON value without quotes looks like a misspelt literal, such as ``ture``."""
     if _BROKEN_NUMBER.fullmatch(words):
         return True
     letters = "".join(filter(str.isalnum, words.casefold()))
@@ -495,7 +495,7 @@ def _is_broken_literal(words: str) -> bool:
 
 
 def _is_similar(word: str, literal: str) -> bool:
-    """Return True if a word is like a literal but has letters swapped, or up to two added or left out."""
+    """Return True if a word may be ``literal`` misspelt: letters swapped, or up to two added or missing."""
     short, long = sorted((word, literal), key=len)
     if len(long) > len(short) + 2:
         return False
@@ -512,7 +512,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError if words without quotes cannot be a string, or may end in several places."""
+    """Raise JsonSyntaxError if it is unclear whether words without quotes are a string, or where it ends."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":

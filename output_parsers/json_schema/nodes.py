@@ -176,7 +176,7 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
 
     def of(self, part: JsonSchema) -> SchemaCheck:
-        """Return a validator for a part of the JSON Schema.
+        """Return a validator for a nested part of the JSON Schema.
 
         References still refer to the whole schema.
         """
@@ -190,7 +190,7 @@ class SchemaCheck:
         return self._accepts(self._validator, value)
 
     def is_exact(self, value: object) -> bool:
-        """Return True if a valid value has ``3``, not ``3.0``, wherever the schema requires an integer."""
+        """Return True if a value has ``3``, not ``3.0``, wherever the JSON Schema requires an integer."""
         return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
@@ -201,7 +201,7 @@ class SchemaCheck:
             return False
 
     def problems(self, value: object, cursor: Cursor) -> list[Problem]:
-        """Validate a plain JSON value and return its problems, or an empty list if it is valid.
+        """Validate a JSON value against the JSON Schema, and return a list of its problems.
 
         The paths of the problems begin at ``cursor``.
         """
@@ -294,7 +294,7 @@ def _pointer(steps: Iterable[str | int]) -> str:
 
 
 def _problems_of(error: Any, root: Cursor) -> Iterator[Problem]:
-    """Convert an error of the package jsonschema to Problem objects.
+    """Convert a validation error of the package jsonschema to Problem objects, which have path and message.
 
     Their paths begin at ``root``.
     """
@@ -324,7 +324,7 @@ def _is_extra(key: str, schema: JsonSchema) -> bool:
 
 
 def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
-    """Yield the problems of a value that violates anyOf or oneOf, judged by the closest alternative.
+    """For a value that fits no alternative of anyOf or oneOf, yield the problems with the closest one.
 
     If this cannot be decided, yield one problem about all alternatives.
     """
@@ -345,7 +345,7 @@ def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator
 
 
 def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
-    """Return the errors of the alternative that is closest to fitting a value; None if this is unclear.
+    """Return the validation errors of the anyOf alternative that a value almost fits; None if unclear.
 
     An alternative whose errors lie deeper inside the value fits better, and so does one with fewer errors, or
     the only one that accepts this kind of value.
@@ -417,7 +417,7 @@ def any_adapter() -> TypeAdapter[Any]:
 
 
 def plain_json(data: Json, cursor: Cursor) -> object:
-    """Convert parsed JSON to plain Python values, without rounding whole numbers.
+    """Convert parsed JSON to plain Python values, keeping whole numbers exact.
 
     Raises ValidationFailure for a number beyond the range of a float.
     """
@@ -436,7 +436,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Convert data with ``align`` if it is not valid under a JSON Schema; return valid data as it is.
+    """Convert data with the function ``align`` if it violates a JSON Schema; return valid data unchanged.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -454,7 +454,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """Reads any JSON value, where a JSON Schema uses keywords that have no parser of their own.
+    """Reads any JSON value; used for parts of a JSON Schema that need no special parser.
 
     The whole value is validated at the end, this part included.
     """
@@ -487,7 +487,7 @@ class FormatNode(TextNode):
 
 
 class EnumNode(ChoiceNode[object]):
-    """Reads one of the scalars of a JSON Schema enum.
+    """Reads one of the strings, numbers or other scalars that a JSON Schema lists under ``enum``.
 
     An exact member is never read as another member that looks similar.
     """
@@ -506,7 +506,7 @@ class EnumNode(ChoiceNode[object]):
 
 
 def _equal(one: object, other: object) -> bool:
-    """Return True if two scalars are equal in JSON, where 1 equals 1.0 but not true."""
+    """Return True if two JSON scalars are equal; 1 equals 1.0, but does not equal true."""
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
@@ -570,7 +570,7 @@ class LimitsNode(ConstrainedNode):
 
 
 class SchemaTree:
-    """Builds the parser for one JSON Schema, as a tree with one node for each property, item and so on.
+    """Builds the parser for a JSON Schema as a tree, with one node for each nested schema.
 
     Attributes:
         hint_is_complete: The hint of the nodes expresses every keyword of the schema.
@@ -620,7 +620,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser node for any JSON, used where a prompt cannot show the schema as a type hint."""
+        """Return a parser node for any JSON, for schemas that cannot be shown as a type hint in a prompt."""
         self.hint_is_complete = False
         return JsonNode()
 

@@ -44,7 +44,7 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the user's JSON Schema, changed to forbid undeclared keys and to fit into another schema.
+        """Return the JSON Schema for the provider: the user's, with undeclared object keys forbidden.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
         replies with further properties are valid if the schema of the user allows them. A property that may
@@ -126,7 +126,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
 
 
 def check_schema(schema: Mapping[str, object], name: str) -> None:
-    """Raise InvalidSchemaError, with a message that contains ``name``, if a JSON Schema is invalid."""
+    """Raise InvalidSchemaError if a JSON Schema is invalid; the message calls the schema ``name``."""
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
@@ -157,7 +157,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def named_schema(definition: Mapping[str, object]) -> NamedSchema:
-    """Return the JSON Schema of a dict that is a schema, a function, a tool or a response format.
+    """Extract the JSON Schema from a dict: a schema, function, tool or OpenAI response format.
 
     These dicts are read, with the name and the description of the schema:
 
@@ -210,14 +210,14 @@ def _description(schema: Mapping[str, object]) -> str | None:
 
 
 def _plain(part: object) -> Any:
-    """Return a deep copy made of dicts and lists, as the package jsonschema requires."""
+    """Deep-copy a JSON Schema as plain dicts and lists, because the package jsonschema accepts only these."""
     if isinstance(part, Mapping):
         return {key: _plain(value) for key, value in part.items()}
     return [_plain(item) for item in part] if isinstance(part, (list, tuple)) else part
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """Return an equal JSON Schema without a ``$ref`` at its root, so that providers accept it."""
+    """Return an equivalent JSON Schema without a ``$ref`` at its root, which providers do not accept."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -265,7 +265,7 @@ def close_objects(schema: Mapping[str, object]) -> JsonSchema:
 
 
 def _has_shared_object(part: object) -> bool:
-    """Return True if one object has its properties declared in several subschemas, as with allOf."""
+    """Return True if several subschemas, as under allOf, declare properties of the same object."""
     if isinstance(part, list):
         return any(map(_has_shared_object, part))
     if not isinstance(part, Mapping):

@@ -19,7 +19,7 @@ __all__ = ["Finding", "lint"]
 
 
 def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
-    """Return the features of a type that a provider's strict mode does not support.
+    """Return the JSON Schema features of a type that a provider's strict mode does not support.
 
     A finding that is not ``lossless`` means that strict mode is given up for the whole type.
 

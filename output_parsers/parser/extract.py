@@ -53,7 +53,7 @@ _rule_of = attrgetter("rule")
 
 
 class _Span(NamedTuple):
-    """The position of a JSON value in a reply, and of the Markdown code block, if any, around it.
+    """The position of a JSON value in a reply, and of the Markdown code block that contains it, if any.
 
     Attributes:
         start: The index of the first character.
@@ -99,11 +99,11 @@ class ReplyText(NamedTuple):
 
     @property
     def looks_like_json(self) -> bool:
-        """True if the text begins like JSON, so that it must not be read as prose."""
+        """True if the reply begins like JSON, so that it must not be read as prose."""
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
     def read_whole(self) -> Candidate | None:
-        """Read the whole text as valid JSON; return None if it is not valid.
+        """Parse the whole reply as valid JSON; return None if it is not valid.
 
         Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
@@ -118,7 +118,7 @@ class ReplyText(NamedTuple):
             return None
 
     def broken_json_message(self) -> str:
-        """Return an error message that explains what is wrong with the first JSON in the text."""
+        """Return an error message that explains what is wrong with the first broken JSON in the reply."""
         opening = _OPENING.search(self.text)
         try:
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
@@ -127,7 +127,7 @@ class ReplyText(NamedTuple):
         return "the JSON is broken"
 
     def find_candidates(self) -> list[Candidate]:
-        """Return the outermost JSON values in the text.
+        """Find all JSON values in the reply that are not nested in other JSON; each may be the answer.
 
         For JSON Lines, the list of all values is a candidate too.
 
@@ -198,7 +198,7 @@ class ReplyText(NamedTuple):
                 index += 1
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
-        """If a reply has one JSON value per line (JSON Lines), add the list of all as a possible answer."""
+        """If each line of a reply is a JSON value (JSON Lines), add the list of them as a possible answer."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(
@@ -212,7 +212,7 @@ class ReplyText(NamedTuple):
         return candidates
 
     def without_wrapping(self) -> ReplyText:
-        """Return the text without the Markdown fences and tags that enclose all of it."""
+        """Return the reply without the Markdown code fences or tags that enclose it."""
         text, rules = self.text, self.rules
         for _ in range(3):
             fence = _FENCE.match(text)
@@ -227,7 +227,7 @@ class ReplyText(NamedTuple):
 
 
 def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
-    """Remove surrounding white space and the reasoning of the model from a reply.
+    """Remove the model's reasoning (``<think>`` sections) and surrounding white space from a reply.
 
     Raises ValidationFailure if the reply ends inside its reasoning.
     """
@@ -252,7 +252,7 @@ def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
 
 
 def find_single_json(text: str) -> str:
-    """Return the text from the first to the last bracket of a reply if it can only be one JSON value.
+    """If a reply can contain only one JSON value, return its text, from the first to the last bracket.
 
     Return "" if there is no text around the JSON, if it may be more than one value, or if the words beside it
     say that it is not the answer.
@@ -318,13 +318,13 @@ _DENIED_LATER = lazy_regex(
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
-    """Return True if the words next to a JSON value say that it is not the answer, as in "not {...}"."""
+    """Return True if the words next to a JSON value in a reply reject it, as in "the answer is not {...}"."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     return before is not None or _DENIED_AFTER.match(text, end) is not None
 
 
 def _is_refused(text: str, start: int, end: int) -> bool:
-    """Return True if the text around the only JSON value of a reply says that it is not the answer."""
+    """Return True if the text around the only JSON value in a reply says that this is not the answer."""
     if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
         return True
     if _HYPOTHETICAL.search(text, max(0, start - 150), start):
@@ -356,7 +356,7 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if a JSON value seems to be a fragment, judging by the text directly next to it.
+    """Return True if the text directly next to a JSON value suggests that it is a fragment of larger JSON.
 
     That is a key or a number before it, a field or a number after it, or half of a number or literal, as in
     ``[10, 20, 3]0``.
@@ -442,7 +442,7 @@ def _is_json(text: str) -> bool:
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
-    """Return True if a tag such as ``</think>`` is a part of the answer and does not end reasoning.
+    """Return True if a ``</think>`` tag in a reply is part of the answer instead of ending the reasoning.
 
     It is if its opening tag comes before it in the text, or if it is in a Markdown fence.
     """
@@ -455,7 +455,7 @@ def _strip(text: str) -> str:
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the index after the bracket that closes the bracket at ``start``; None if there is none."""
+    """Return the index after the bracket that closes the one at ``start``; None if it is never closed."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

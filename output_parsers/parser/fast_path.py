@@ -34,7 +34,7 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
 def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
-    """Return a function that reads valid JSON as a type, and returns NOT_EXACT for any other text.
+    """Compile a fast reader for a type, which reads valid JSON and returns NOT_EXACT for any other text.
 
     ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
     function.
@@ -91,7 +91,7 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:
-    """Return a pydantic-core function that validates JSON text in strict mode with the given schema.
+    """Compile a pydantic-core schema to a function that validates JSON text in strict mode.
 
     Return None if the installed version cannot do this for floats.
 
@@ -105,7 +105,7 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] |
 
 
 class _KeyCountPlan(NamedTuple):
-    """The fastest method to count the keys in the JSON text of a value of one type.
+    """The fastest method to count the JSON keys of a value, used to detect repeated and unknown keys.
 
     Attributes:
         always: The number of keys that every value has.
@@ -119,7 +119,7 @@ class _KeyCountPlan(NamedTuple):
 
 
 def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
-    """Return the fastest method to count the keys in the JSON text of a value of one type."""
+    """Choose the fastest method to count a value's JSON keys, which reveals repeated and unknown keys."""
     if node.fixed_keys() is not None:
         return _KeyCountPlan(node.fixed_keys() or 0)
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
@@ -192,7 +192,7 @@ def has_own_schema(node: Node[object]) -> bool:
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads the same values from valid JSON as a parser node.
+    """Return a pydantic-core schema that reads valid JSON exactly as a parser of this library does.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """
@@ -274,7 +274,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a record whose constructor receives the field values."""
+    """Return the pydantic-core schema of a class whose instances a function creates from field values."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:
@@ -305,7 +305,7 @@ def _made_record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _make_function(node: ObjectNode) -> CoreSchema:
-    """Return the part of a pydantic-core schema that calls a function to create a record."""
+    """Return the pydantic-core schema that calls a function to create a record from validated fields."""
     make = node.spec.make
     if not node.counts_own_keys:
         return {"type": "no-info", "function": make}

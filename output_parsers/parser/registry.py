@@ -50,7 +50,7 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 
 
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """Read a text as a value of a Python type, and return it with the conversions that were needed.
+    """Read a text as a value of a Python type, and also return the repairs and conversions of the text.
 
     Raises the errors of ``parse``.
     """
@@ -92,7 +92,7 @@ class ParserRegistry:
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
-        """Return a copy of this registry that asks the given parser factories before its own."""
+        """Return a copy of this parser registry that tries the given factories before its own parsers."""
         return ParserRegistry((*more, *self._factories))
 
     def parser_for(
@@ -123,7 +123,7 @@ class ParserRegistry:
         return parser
 
     def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
-        """Return the parser from the first factory that supports a type; None if no factory does."""
+        """Return the parser from the first user-written factory that supports a type; None if none does."""
         factories = self._factories
         if after is not None and after in factories:
             factories = factories[factories.index(after) + 1 :]

@@ -89,7 +89,7 @@ class TypeParser(Generic[T]):
 
     @property
     def node(self) -> Node[T]:
-        """The parser node for the whole type. Its children are the nodes for items, fields and so on.
+        """The root of the tree of parser nodes, which has one node for each item type, field and so on.
 
         It includes the envelope if there is one.
         """
@@ -147,7 +147,7 @@ class TypeParser(Generic[T]):
         return TypeParser(self._target, self._node, field=field, leniency=self.leniency)
 
     def with_leniency(self, leniency: Leniency) -> Self:
-        """Return a parser for the same type that is more or less tolerant by default."""
+        """Return a parser for the same type with another default tolerance for imperfect replies."""
         if leniency is self.leniency:
             return self
         parser = copy.copy(self)
@@ -167,7 +167,7 @@ class TypeParser(Generic[T]):
         return exact
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[T]:
-        """Read a text as a value of the type, and return it with the conversions that were needed.
+        """Read a text as a value of the type, and also return the repairs and conversions of the text.
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
@@ -176,7 +176,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def fast_reader(self) -> Callable[[str], Any] | None:
-        """A function that reads valid JSON in one step; None if the type has no such function.
+        """A function that quickly reads valid JSON as the type; None if the type is not suitable for it.
 
         For any other text the function returns ``NOT_EXACT``.
         """
@@ -239,7 +239,7 @@ class TypeParser(Generic[T]):
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Read the only JSON in a reply with tags such as ``</think>``; return NOT_EXACT if it is invalid."""
+        """Read the only JSON in a reply with tags such as ``</think>``, or return NOT_EXACT if invalid."""
         rules = reply.rules
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
@@ -268,7 +268,7 @@ class TypeParser(Generic[T]):
         return value
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[Json, Cursor]:
-        """Return the value inside an object such as ``{"value": 42}`` if the type takes no object.
+        """Unwrap a reply such as ``{"value": 42}`` if the type does not accept a JSON object.
 
         Models copy this form from earlier answers in the conversation, which may have had an envelope. Any
         other object is returned unchanged.
@@ -282,11 +282,11 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def _accepts_objects(self) -> bool:
-        """True if a JSON object may be a value of the type, as far as its JSON Schema tells."""
+        """True if the type may accept a JSON object, according to its JSON Schema."""
         return _allows_objects(self._schema)
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
-        """Read the JSON values in a reply, and return the only one that fits the type.
+        """Find all JSON values in a reply, and return the only one that fits the type.
 
         A value in a Markdown fence wins over values outside the fence.
         """
@@ -313,7 +313,7 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Read the JSON values in a reply, and return the one that fits the type, which may be repeated.
+        """Return the answer if exactly one of several JSON values, not counting repetitions, fits the type.
 
         Equal values count as one. Raises ValidationFailure if values that differ fit the type. If no
         candidate fits, the failure with the fewest problems is raised.
@@ -358,7 +358,7 @@ class TypeParser(Generic[T]):
             raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
 
     def _checked_text(self, value: T, data: Json) -> str:
-        """Return the text for a value, after checking that reading the text gives the same value.
+        """Write a value as text, and check that reading the text gives the same value.
 
         Raises ValueError if no text passes the check.
         """
@@ -381,7 +381,7 @@ class TypeParser(Generic[T]):
 
 
 def _difference_message(value: object, again: object) -> str:
-    """Return an error message about a value that changes when it is written as text and read again."""
+    """Return an error message for a value that is different after it is written as text and read again."""
     path, part, other = first_difference(value, again)
     if path == "$":
         return f"{value!r} is read as {again!r}"
@@ -389,7 +389,7 @@ def _difference_message(value: object, again: object) -> str:
 
 
 def _allows_objects(schema: object) -> bool:
-    """Return True if a JSON object may be valid for a JSON Schema; references are not followed."""
+    """Return True if a JSON Schema may accept an object; references in the schema are not followed."""
     if not isinstance(schema, dict):
         return True
     if "anyOf" in schema:
@@ -404,7 +404,7 @@ def _never_exact(text: str) -> Any:
 
 
 class _Fragment(ValidationFailure):
-    """Raised if a value fits the type but is only a fragment of larger, broken JSON."""
+    """Raised if a JSON value in a reply fits the type but is only a fragment of larger, broken JSON."""
 
 
 class _DifferentAnswers(ValidationFailure):
@@ -412,7 +412,7 @@ class _DifferentAnswers(ValidationFailure):
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after the last code block that may be corrections of the value in it.
+    """Return the JSON values after a reply's last code block, which may correct the answer in the block.
 
     An object that shares no key with the fenced objects cannot.
     """

@@ -1,4 +1,4 @@
-"""Find the choice that a text names, and split a list in plain text into its items.
+"""Find which of several choices a reply in prose names, and split a list in plain text into its items.
 
 A text that names several choices, or denies the choice that it names, is refused.
 """
@@ -24,7 +24,7 @@ class NoMatch(ValueError):
 
 
 class Choice(NamedTuple, Generic[T]):
-    """One of the values that a reply may choose, with its label and other accepted spellings.
+    """One of the values that a model may choose, with its label and other accepted spellings.
 
     Attributes:
         label: The text that prompts show.
@@ -66,7 +66,7 @@ class ChoiceMatcher(Generic[T]):
         self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
 
     def find(self, text: str) -> tuple[Choice[T], str | None]:
-        """Return the choice that a text names, with the name of the matching rule.
+        """Return the choice that a text names, and the rule, such as "ignoring case", by which it matched.
 
         The rule is None if the text is exactly the label of the choice. Raises NoMatch.
         """
@@ -125,7 +125,7 @@ class ChoiceMatcher(Generic[T]):
 
 
 def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
-    """Return True if a word means something else than the choice, as in "on a positive note".
+    """Return True if a word in a sentence does not name a choice, as in "on a positive note".
 
     ``original`` is the text with its capital letters.
     """
@@ -147,14 +147,14 @@ def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
 
 
 def _mention_of(key: str) -> str:
-    """Return a regular expression that finds a choice in a sentence."""
+    """Return a regular expression that finds the label or another spelling of a choice in a sentence."""
     # The word "no" before another word is not an answer, as in "no problem".
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
     return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
 
 
 def normalize(text: str) -> str:
-    """Normalize case and character width, and replace hyphens and underscores with spaces."""
+    """Normalize a text for comparison: its case, its character width, its hyphens and its underscores."""
     return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
@@ -273,7 +273,7 @@ _REMARK_WORDS = lazy_regex(
 
 
 def is_clear_list(text: str) -> bool:
-    """Return True if the lines of a text are clearly the items of a list, and not sentences about them.
+    """Return True if the lines of a text are clearly list items, and not sentences about a list.
 
     All of at least two lines have a bullet or a number, or all are a few words without punctuation.
     """

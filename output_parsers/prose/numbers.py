@@ -56,7 +56,7 @@ _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
 def read_number(text: str) -> TextReading[Decimal]:
-    """Parse a text that is only a number, in digits or words. Raises only TextParseError."""
+    """Parse a text that is only a number, in digits or words, or raise TextParseError."""
     bare, wrapping = strip_wrapping(text)
     reading = _read_bare(bare)
     return reading._replace(rule=join_rules(wrapping, reading.rule))
@@ -82,7 +82,7 @@ def _read_bare(text: str) -> TextReading[Decimal]:
 
 
 def _read_inside(text: str) -> TextReading[Decimal]:
-    """Parse a number inside a sentence. Quotes around the number are removed but not recorded."""
+    """Parse a number inside a sentence, without recording that quotes around it were removed."""
     return _read_bare(strip_wrapping(text)[0])
 
 
@@ -139,7 +139,7 @@ def _only_number_in_digits(text: str) -> TextReading[Decimal]:
 
 
 def _number_at(words: list[str], position: int) -> TextReading[Decimal]:
-    """Parse the number in one word, and the scale word such as "million" after it."""
+    """Parse a number such as "5", and the scale word after it, such as "million"."""
     bare = words[position].rstrip(",;:").lstrip("~≈≅")
     stop = "." if bare.endswith(".") else ""
     bare = bare.removesuffix(".").strip("*") + stop  # in "**42 people**" each word has half of the stars
@@ -189,7 +189,7 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
-    """Return the first of several values. Raises TextParseError if they are not all equal."""
+    """Return the value that several mentions in a text agree on, or raise TextParseError if they differ."""
     different = [value for value in values if value != values[0]]
     if different:
         numbers = f"{shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}"
@@ -386,14 +386,14 @@ def _words_to_decimal(text: str) -> Decimal:
 
 
 def has_number_word(word: str) -> bool:
-    """Return True if a word contains a number word such as "ten", or a numeric sign such as ½ or 四."""
+    """Return True if a word contains a number word such as "ten", or a numeric character such as ½ or 四."""
     if not word.isascii() and any(sign.isnumeric() and not sign.isdecimal() for sign in word):
         return True
     return any(part in NUMBER_WORDS for part in bare_word(word).split("-"))
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the start and end index of each run of number words. Punctuation ends a run."""
+    """Find the sequences of number words in a text, such as "two hundred", and return their positions."""
     runs: list[tuple[int, int]] = []
     start = None
     for position, word in enumerate(words):
@@ -462,7 +462,7 @@ _OTHER_SCALE_STEMS = tuple(
 
 
 def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return a message if the words next to a value make it a limit, as in "more than 5"; None otherwise."""
+    """Explain why a number in a text is only a limit, as in "more than 5"; return None if it is not."""
     for word in reversed(before):
         bare = bare_word(word)
         if bare in _LIMITS_BEFORE:

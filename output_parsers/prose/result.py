@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TextReading(NamedTuple, Generic[T]):
-    """A value that was parsed from prose, with the names of the parsing rules that were applied.
+    """A value that was parsed from prose, with the names of the rules by which the text was interpreted.
 
     Attributes:
         value: The value.
@@ -32,7 +32,7 @@ class TextParseError(ValueError):
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the names of parsing rules with commas, each name once; return None if there are none."""
+    """Join the names of parsing rules with commas, without repeated names; return None if there are none."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
@@ -143,7 +143,7 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return a message if the words next to a value make it uncertain, as in "not 5"; None otherwise."""
+    """Explain why the words next to a value make it uncertain, as in "not 5"; return None if they do not."""
     for word in (*before, *after):
         if _MARKUP.search(word):
             return "JSON, markup or a reference is next to the value"

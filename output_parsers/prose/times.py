@@ -116,7 +116,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
-    """Return all mentions of the only date in a text. Raises TextParseError for no date or several."""
+    """Find the only date in a text, which may be repeated, or raise TextParseError for none or several."""
     # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:
@@ -128,14 +128,14 @@ def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
 
 
 def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
-    """Return the time right before a date, as in "11:45 PM on July 4, 1968"; None if there is none."""
+    """Return the time of day right before a date, as in "11:45 PM on July 4"; None if there is none."""
     times = list(islice(_times_in(text[: day.start]), 2))
     joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
     return times[0] if joined else None
 
 
 def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[str]:
-    """Split a text at the mentions of a date; return the texts before, between and after them.
+    """Return the texts before, between and after the mentions of a date.
 
     ``end`` is the end of the last mention with its time.
     """
@@ -145,7 +145,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Check the words around a value, and return the name of the parsing rule for a value in a sentence.
+    """Check that the words around a date or time leave its meaning clear, and name the rule that applies.
 
     ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
     contain a weekday that contradicts ``day``.
@@ -170,7 +170,7 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if words after a time, such as a time zone, may change its meaning."""
+    """Raise TextParseError if the words after a time of day, such as a time zone, may change its meaning."""
     if not _SENTENCE_PART_END.match(text, clock.end):
         raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
@@ -211,14 +211,14 @@ _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNOR
 
 
 def _times_in(text: str) -> Iterator[_TimeMention]:
-    """Yield the times in a text from left to right. Raises TextParseError for an ambiguous time."""
+    """Yield the times of day in a text, or raise TextParseError for an ambiguous one."""
     for match in _TIME.finditer(text):
         if match["minute"] or match["half"]:
             yield _to_time(match)
 
 
 def _time_after_date(text: str, position: int) -> _TimeMention | None:
-    """Return the time right after a date; None if there is none. ``position`` is the end of the date."""
+    """Return the time of day right after the date that ends at ``position``; None if there is none."""
     match = _TIME_AFTER_DATE.match(text, position)
     if match is None:
         return None
@@ -231,7 +231,7 @@ def _time_after_date(text: str, position: int) -> _TimeMention | None:
 
 
 def _to_time(match: re.Match[str]) -> _TimeMention:
-    """Convert a regex match to a time of day. Raises TextParseError if it is ambiguous."""
+    """Convert a regex match to a time of day, or raise TextParseError if the time is ambiguous."""
     text = match[0].strip(" ,")
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     fraction = match["fraction"] or ""
@@ -328,7 +328,7 @@ _DATE = lazy_regex(
 
 
 def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
-    """Yield the dates in a text from left to right. Raises TextParseError for an ambiguous date."""
+    """Yield the dates in a text, or raise TextParseError for an ambiguous one."""
     for match in _DATE.finditer(text):
         try:
             value, rule = _to_date(match, order)
@@ -346,7 +346,7 @@ def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
 
 
 def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
-    """Convert a regex match to a date and the name of its rule. Raises ValueError for an impossible date."""
+    """Convert a regex match to a date, and return it with the name of the date format that was recognized."""
     if match["iso"]:
         return date.fromisoformat(match["iso"]), None
     if match["week"]:
@@ -363,7 +363,7 @@ def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str |
 
 
 def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
-    """Convert a regex match such as 01/02/2024 to a date, and return the date and its order.
+    """Convert a match such as 01/02/2024 to a date, and tell whether the day or the month comes first.
 
     Without ``order``, the date must have only one meaning.
     """
@@ -489,7 +489,7 @@ def read_timedelta(text: str) -> TextReading[timedelta]:
 
 
 def _duration_of_match(match: re.Match[str]) -> timedelta:
-    """Convert a regex match to a duration. The groups of the match are named after units."""
+    """Convert a regex match with one group per unit, such as hours and minutes, to a duration."""
     named = {unit: number for unit, number in match.groupdict().items() if unit in _SECONDS and number}
     seconds = sum((Fraction(named[unit].replace(",", ".")) * _SECONDS[unit] for unit in named), Fraction(0))
     return _to_timedelta(-seconds if match["sign"] == "-" else seconds)
@@ -517,7 +517,7 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 
 
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
-    """Return the only duration in a text, with the names of the parsing rules that were applied.
+    """Find the only duration in a text, and return it with the names of the parsing rules applied.
 
     The first rule is that of the duration, the second one that of the sentence around it.
     """
@@ -535,7 +535,7 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
 
 
 def _duration_parts(text: str) -> list[re.Match[str]]:
-    """Return the matches for the first duration in a text, one for each number with its unit."""
+    """Split the first duration in a text, such as "2 hours 5 minutes", into matches of one unit each."""
     first = _FIRST_PART.search(text)
     parts = [first] if first else []
     while parts and len(parts) <= _MAX_PARTS:
@@ -548,7 +548,7 @@ def _duration_parts(text: str) -> list[re.Match[str]]:
 
 
 def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
-    """Add up the parts of a duration in seconds. Raises TextParseError if they are ambiguous."""
+    """Add up the parts of a duration in seconds, or raise TextParseError if its meaning is ambiguous."""
     units = [str(part.lastgroup) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
@@ -563,7 +563,7 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Check the words around a duration, and return the name of the parsing rule for one in a sentence.
+    """Check that the words around a duration leave its meaning clear, and name the rule that applies.
 
     Raises TextParseError if the sentence may change the duration.
     """

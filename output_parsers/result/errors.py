@@ -53,7 +53,7 @@ class OutputParsingError(ValueError):
 
 
 class UnsupportedTypeError(TypeError):
-    """Raised if a type, or a part of it, has no parser.
+    """Raised if this library cannot parse a type or a part of it, such as one of its fields.
 
     Attributes:
         type_name: The type without a parser, as it is written in source code.

@@ -39,7 +39,7 @@ class Leniency(Enum):
 
 
 class Coercion(NamedTuple):
-    """One conversion or repair that was needed to read a value.
+    """One conversion or repair of a reply that was needed to read a value, such as ``"3"`` to 3.
 
     Attributes:
         path: The JSON path of the value; ``$`` is the root.
@@ -74,7 +74,7 @@ class Reading(Generic[T]):
 # It never leaves the package: when a reader raises it, the next reader is tried, and TypeParser converts
 # the last failure to an OutputParsingError.
 class ValidationFailure(Exception):
-    """Raised inside the parsers if a text or JSON value cannot be read as a type.
+    """Raised inside the parsers if a text or JSON value does not fit the requested type.
 
     Attributes:
         problems: The reasons, each with its JSON path.
@@ -106,7 +106,7 @@ def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure
 
 
 class Cursor:
-    """A position in the JSON value that is being read, with the conversions recorded so far.
+    """The current position in the JSON that is being read, with the conversions recorded so far.
 
     All cursors of one reading share one list of coercions. A reader that tries an alternative remembers
     the length of the list, and undoes a failed alternative by cutting the list back to that length.
@@ -127,7 +127,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return the cursor (the current position in the JSON) for a field or an item of this value."""
+        """Return the cursor, which marks the current position in the JSON, for a nested field or item."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
@@ -149,7 +149,7 @@ class Cursor:
         return str(cursor._key) + "".join(reversed(steps))
 
     def record(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
-        """Record a coercion of the current value, such as the conversion of ``"3"`` to 3.
+        """Record that the current JSON value was converted, for example from ``"3"`` to 3.
 
         ``guess`` says that the step may change the meaning. Raises ValidationFailure if the leniency does
         not allow the step.
@@ -169,7 +169,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, "", ""))
 
     def failure(self, message: str, value: Json) -> ValidationFailure:
-        """Create a ValidationFailure about the current value. The caller raises it."""
+        """Create, but do not raise, a ValidationFailure about the current JSON value."""
         return ValidationFailure(Problem(self.path, message, describe_value(value)))
 
 
@@ -210,7 +210,7 @@ def describe_value(value: object, limit: int = 60) -> str:
 
 
 def expected_message(kind: str, error: Exception) -> str:
-    """Return the message "expected ``kind``", followed by the reason from an exception."""
+    """Return an error message such as "expected a date", with the reason from an exception."""
     detail = str(error)
     return f"expected {kind}" if detail.startswith("expected") else f"expected {kind}: {detail}"
 
@@ -247,7 +247,7 @@ def strict_equal(one: Any, other: Any) -> bool:
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
-    """Return the path of the first difference between two values, and the different parts at that path."""
+    """Find the first difference between two values; return its JSON path and the two different parts."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
             return first_difference(part, counterpart, path + step)
@@ -266,7 +266,7 @@ def _paired_parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
 
 
 def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
-    """Return True if two sets, or the keys of two dicts, have strictly equal members."""
+    """Return True if two sets, or the keys of two dicts, are equal and of the same types (True is not 1)."""
     if one.keys() != other.keys():
         return False
     # A dict lookup would find 1 for True: get the stored key itself and compare it strictly.

@@ -30,7 +30,7 @@ from .views import NO_TAIL, ListStore, ObjectStore, PartialList, PartialObject, 
 
 
 class Member(NamedTuple):
-    """One field of a JSON object, or one item of an array, that is complete.
+    """One complete field or array item of JSON that is still being streamed.
 
     Consecutive members that are exact JSON are kept together as text instead.
 
@@ -77,7 +77,7 @@ Part: TypeAlias = str | Member | Container
 
 
 class ScanState(NamedTuple):
-    """The open objects and arrays, and the unfinished string, of a JSON text that is still growing.
+    """The progress of scanning streamed JSON: the unclosed objects and arrays, and the unfinished string.
 
     Attributes:
         stack: The open containers, each with the number of its parts.
@@ -93,7 +93,7 @@ class ScanState(NamedTuple):
 
 
 def exact_json(container: Container) -> str | None:
-    """Return the JSON text of a complete object or array; None if a part of it is not valid JSON."""
+    """Return the text of a streamed JSON object or array if all of it is valid JSON, else None."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
@@ -127,7 +127,7 @@ IGNORED = object()  # the result of a builder for a member that the type does no
 
 
 class MemberSpec(NamedTuple):
-    """The rules for validating one field or item, and for showing it while it is unfinished.
+    """How to validate a streamed field or item, and how to show it while it is unfinished.
 
     Attributes:
         node: The node that validates the JSON value.
@@ -165,49 +165,49 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Set the key of the field that is added next. Builders of arrays ignore it."""
+        """Set the key of the next field of the streamed JSON object; array builders ignore this call."""
 
     def add_value(self, value: Json) -> None:
         """Add a complete JSON value as the next field or item."""
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
-        """Add several complete fields or items, as pairs of key and JSON value."""
+        """Add several complete fields or array items of streamed JSON, as pairs of key and value."""
         for key, value in members:
             self.start_member(key)
             self.add_value(value)
 
     def add_unreadable(self, visible_text: str) -> None:
-        """Add a string that cannot be decoded. ``visible_text`` is the part that snapshots show."""
+        """Add an invalid JSON string, of which the partial value of the reply shows only ``visible_text``."""
 
     def child_builder(self, bracket: str) -> Builder:
-        """Return a builder for a nested JSON object or array, which is the next field or item."""
+        """Return a builder for the value of a nested JSON object or array that begins in the stream."""
         return _IGNORING
 
     def add_exact(self, container: Container) -> bool:
-        """Try to add a complete nested object or array by parsing its text in one step.
+        """Try to add a complete nested JSON object or array by parsing its text in one step.
 
         Returns False if that is not possible.
         """
         return False
 
     def add_built(self, child: Builder) -> None:
-        """Add a complete nested object or array that its own builder has read."""
+        """Add the value that another builder made from a nested JSON object or array."""
 
     def build(self) -> object:
-        """Return the finished Python value. It is INVALID or IGNORED if there is no valid value."""
+        """Return the finished Python value, or INVALID or IGNORED if there is no valid value."""
         return IGNORED
 
     @property
     def size(self) -> int:
-        """The number of fields or items that snapshots show; negative if the whole value is hidden."""
+        """The number of fields or items that users can see so far; negative if the whole value is hidden."""
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return the rules for showing a field or item that is still being written; None to hide it."""
+        """Return how to show a field or item that is still being streamed; None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
-        """Return a view of the first ``size`` fields or items and the unfinished one; None to hide all."""
+        """Return a read-only view of the first ``size`` fields or items and the unfinished one, or None."""
         return None
 
 
@@ -269,7 +269,7 @@ class MemberBuilder(Builder, ABC):
 
     @abstractmethod
     def _show(self, value: object, *, is_valid: bool) -> None:
-        """Add a complete field or item to the value that snapshots of the reply show."""
+        """Add a complete field or item to the partial value that users see during streaming."""
 
     def add_value(self, value: Json) -> None:
         spec = self._spec
@@ -329,7 +329,7 @@ class MemberBuilder(Builder, ABC):
 
 
 class ObjectPlan(NamedTuple):
-    """The rules for converting streamed JSON objects to values of one type.
+    """How to convert streamed JSON objects to instances of one class, or to dicts.
 
     Attributes:
         fields: The names of the fields; None if any key is possible.
@@ -440,7 +440,7 @@ class ObjectBuilder(MemberBuilder):
             return INVALID
 
     def _values(self) -> dict[object, object]:
-        """Return a dict from field name to the value that snapshots show."""
+        """Return the complete fields of a streamed JSON object, as a dict from field name to value."""
         return dict(zip(self._store.positions, self._store.values, strict=True))
 
     @property
@@ -457,7 +457,7 @@ class ObjectBuilder(MemberBuilder):
 
 
 class ListPlan(NamedTuple):
-    """The rules for converting streamed JSON arrays to values of one type.
+    """How to convert streamed JSON arrays to lists, sets or tuples of one type.
 
     Attributes:
         first: The specs of the first items, as in a tuple.
@@ -513,7 +513,7 @@ class ListBuilder(MemberBuilder):
 
 
 def build_parts(container: Container, count: int) -> None:
-    """Pass the first ``count`` fields or items of an object or array to its builder, if they are new.
+    """Convert the first ``count`` fields or items of a streamed object or array to Python values.
 
     Complete containers inside it are parsed from their text, or built by their own builders.
     """
@@ -539,7 +539,7 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass new fields or items to a builder, and stop at a nested object that must be built first.
+    """Pass new streamed fields or items to a builder, pausing at a nested object that must be built first.
 
     Returns the nested container, or None when the first ``count`` parts are read.
     """

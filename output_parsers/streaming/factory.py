@@ -1,4 +1,4 @@
-"""Choose the builders for streamed values, and create the views that show unfinished values.
+"""Choose how streamed values are built, and create the views that show unfinished values.
 
 A value is shown early only if nothing that follows can change it. A list of integers, for example, is built
 item by item. A union of two records without a tag is built only when it is complete, because its last key
@@ -67,12 +67,12 @@ MakeBuilder = Callable[[Cursor], Builder]
 
 @lru_cache(maxsize=256)
 def factory_for(node: TypeNode) -> BuilderFactory:
-    """Return the cached BuilderFactory for a type."""
+    """Return the cached BuilderFactory of a type, which creates builders for its streamed values."""
     return BuilderFactory(node)
 
 
 class BuilderFactory:
-    """Creates the builders for all replies of one type. It does not store any data of a reply.
+    """Creates the builders that convert streamed replies to one type; it stores no data of a reply.
 
     Attributes:
         root: The node of the type.
@@ -89,7 +89,7 @@ class BuilderFactory:
         self.root_brackets = frozenset(accepted) | ({"{"} if isinstance(root, EnvelopeNode) else set())
 
     def builder(self, node: TypeNode, bracket: str, cursor: Cursor) -> Builder:
-        """Create a builder for a JSON object or array of a type. ``bracket`` is its opening bracket."""
+        """Create a builder for a streamed object (``bracket`` is ``{``) or array (``bracket`` is ``[``)."""
         make = self._makers.get((node, bracket))
         if make is None:
             make = self._makers[node, bracket] = self._maker(node, bracket, ())
@@ -98,7 +98,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return the rules by which a stream validates, and shows, the fields or items of a type."""
+        """Return how to validate and show the fields or items of a type during streaming."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),
@@ -128,7 +128,7 @@ class BuilderFactory:
         return read
 
     def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return a function that creates builders for JSON objects or arrays of a type.
+        """Return a function that creates builders for streamed JSON objects or arrays of a type.
 
         ``checks`` are constraints that are applied to the values that are built.
         """
@@ -154,7 +154,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _union_maker(self, node: UnionNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return a function that creates builders for the values of a union type."""
+        """Return a function that creates builders for streamed values of a union type."""
         options = [option for option in node.options if accepts_bracket(option, bracket)]
         if len(options) == 1:
             return self._maker(options[0], bracket, checks)
@@ -164,7 +164,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the rules for building tuples of one type."""
+        """Return how to build tuples of one type from streamed JSON arrays."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -175,7 +175,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the rules for building lists or sets of one type, or untyped JSON arrays."""
+        """Return how to build lists or sets of one type from streamed JSON arrays."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -188,7 +188,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the rules for building dicts of one type, or untyped JSON objects."""
+        """Return how to build dicts of one type from streamed JSON objects."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -206,7 +206,7 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the rules for building instances of a record class."""
+        """Return how to build instances of a record class, such as a dataclass, from a streamed object."""
         record, nodes = node.spec, node.nodes
         # The validator of a field may change its value, so the text of the field is not shown.
         hidden = validated_fields(node)
@@ -259,7 +259,7 @@ def _apply(checks: tuple[Check, ...], value: object, cursor: Cursor) -> object:
 
 
 class TaggedUnionBuilder(Builder):
-    """Builds an object of one of several classes as soon as its tag field names the class.
+    """Builds a streamed object of a tagged union, once the tag field tells its class.
 
     Snapshots show nothing of the object before that.
     """
@@ -284,7 +284,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """If the tag that names the class has arrived, pass all fields so far to the builder of the class."""
+        """Once the tag field that names the class has arrived, pass all fields so far to its builder."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
@@ -321,7 +321,7 @@ class TaggedUnionBuilder(Builder):
 
 
 class EnvelopeBuilder(Builder):
-    """Builds the value in an envelope such as ``{"value": ...}``, or an object without an envelope.
+    """Builds a streamed value, with or without an envelope such as ``{"value": ...}`` around it.
 
     The first key decides which of the two it is.
     """
@@ -333,7 +333,7 @@ class EnvelopeBuilder(Builder):
         self._builder: Builder | None = None
 
     def _choose(self, key: str = "") -> Builder:
-        """Return the builder for an object, which depends on the first key of the object."""
+        """Choose, by the first key, between building an object and unwrapping ``{"value": ...}``."""
         if self._builder is None:
             inner = self._node.inner
             if key == self._node.field:
@@ -376,7 +376,7 @@ class EnvelopeBuilder(Builder):
 
 
 class _EnvelopeFieldBuilder(MemberBuilder):
-    """Builds the value that an envelope such as ``{"value": ...}`` contains."""
+    """Builds the streamed value that is the field of an envelope such as ``{"value": ...}``."""
 
     def __init__(self, cursor: Cursor, key: str, value_spec: MemberSpec) -> None:
         self._cursor = cursor
@@ -413,7 +413,7 @@ _Level: TypeAlias = tuple[Builder, int, object]
 
 
 def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
-    """Return a view of the reply so far; None if there is nothing to show yet.
+    """Return a read-only view of a streamed reply so far; None if there is nothing to show yet.
 
     The view of a list or a record is built only when it is accessed.
     """
@@ -440,7 +440,7 @@ def _build_view(state: ScanState, cursor: Cursor) -> Any:
 
 
 def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
-    """Return the open objects and arrays that a snapshot shows, starting with the outermost one."""
+    """Return the unclosed objects and arrays of a streamed reply that users can see, the outermost first."""
     levels: list[_Level] = []
     for container, count in state.stack:
         name = None
@@ -462,7 +462,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
 
 
 def _string_being_written(state: ScanState, level: _Level) -> Tail:
-    """Return the name and the text so far of the string that is still being written."""
+    """Return the field name and the text so far of the string that is being streamed."""
     text: StringPrefix | str | None
     if state.text is not None:
         key, text = state.key, state.text
@@ -499,14 +499,14 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the parser node of a type, or the node that a placeholder in a recursive type stands for."""
+    """Return a parser node; if it only stands for a recursive type, return the node of that type."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
 
 
 def shows_partial_text(node: TypeNode) -> bool:
-    """Return True if snapshots may show a string of this type while it is still being written."""
+    """Return True if users may see a string of this type while it is still being streamed."""
     if isinstance(node, RecursiveNode):
         return shows_partial_text(node.target)
     if isinstance(node, UnionNode):
@@ -517,7 +517,7 @@ def shows_partial_text(node: TypeNode) -> bool:
 
 
 def accepts_bracket(node: TypeNode, bracket: str) -> bool:
-    """Return True if a JSON value with this opening bracket may be of this type."""
+    """Return True if a JSON value that begins with ``bracket`` may be of this type."""
     node = resolve_recursive(node)
     if isinstance(node, (RootModelNode, ConstrainedNode)):
         return accepts_bracket(node.parts[0], bracket)
@@ -533,7 +533,7 @@ def may_change_any_field(node: ObjectNode) -> bool:
 
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:
-    """Return the fields that a pydantic validator, or a setting such as ``str_to_lower``, may change."""
+    """Return the fields whose values a pydantic validator, or a setting like ``str_to_lower``, may change."""
     config: Any = getattr(node.spec.cls, "model_config", None) or {}
     if any(config.get(name) for name in _TEXT_SETTINGS):
         return frozenset(node.nodes)
@@ -572,7 +572,7 @@ def field_validator(
 
 
 def _fields_validator(schema: Any) -> SchemaValidator | None:
-    """Return a pydantic-core validator for the fields of a class, without validators for whole objects."""
+    """Return a pydantic-core validator for the fields of a class that skips whole-object validators."""
     definitions: list[Any] = []
     config = None
     while schema["type"] not in ("model-fields", "dataclass-args"):
@@ -605,7 +605,7 @@ def _validators_with_info(node: ObjectNode) -> frozenset[str]:
 
 
 def may_have_key(node: TypeNode, key: str) -> bool:
-    """Return True if JSON objects of this type are likely to have this key."""
+    """Return True if JSON objects of this type probably have the key ``key``."""
     node = resolve_recursive(node)
     if isinstance(node, UnionNode):
         return any(may_have_key(option, key) for option in node.options)

@@ -40,7 +40,7 @@ _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """The treatment of a list item that does not fit its type: raise, skip, or return an ItemError.
+    """What to do with a list item that does not fit its type: raise, skip, or return an ItemError.
 
     Attributes:
         RAISE: Raise OutputParsingError.
@@ -157,7 +157,7 @@ class ItemReader(Generic[T]):
         return items
 
     def _find_missing(self) -> str:
-        """Return a message that says why the list is incomplete; "" if it is complete."""
+        """Explain why a streamed list is incomplete; return "" if it is complete."""
         if self._scanner.gave_up:
             return ""
         if self._scanner.stack:
@@ -188,7 +188,7 @@ class ItemReader(Generic[T]):
         self._list = candidate
 
     def _on_root_closed(self, root: Container) -> bool:
-        """Parse the items of the outermost array or object after its closing bracket has arrived.
+        """Parse the list items when the closing bracket of the whole JSON has arrived.
 
         Returns True if the scanner has to look for another object.
         """
@@ -210,7 +210,7 @@ class ItemReader(Generic[T]):
         return True
 
     def _read_closed_items(self) -> None:
-        """Parse the items of the list that were completed since the last call."""
+        """Parse the items of a streamed list that were completed since the last call."""
         end = self._last_object_end
         if self._list is not None:
             for part in self._list.parts[self._read_parts :]:
@@ -257,7 +257,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Raise, return or ignore the error of an item that does not fit its type, as the ItemPolicy says."""
+        """Raise, return or ignore the error of a list item, depending on the ItemPolicy."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -265,7 +265,7 @@ class ItemReader(Generic[T]):
         self._count += 1
 
     def _read_remaining(self) -> None:
-        """Parse the complete reply if reading it in chunks failed, and add the items that are missing."""
+        """Parse the complete reply if parsing it in chunks failed, and add the items that are missing."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
@@ -284,14 +284,14 @@ class ItemReader(Generic[T]):
 
 
 def _list_in(value: Json) -> list[Json] | None:
-    """Return a JSON array, or the array under the only key of an object; None for other values."""
+    """Return a value that is a list, or the list under the only key of a dict; None for other values."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, list) else None
 
 
 def _read_json(text: str) -> Json:
-    """Parse a text that contains one JSON value, if necessary with repairs. Raises JsonSyntaxError."""
+    """Parse a text with one JSON value, which may need repairs; raise JsonSyntaxError if that fails."""
     try:
         return read_exact(text)
     except JsonSyntaxError:
@@ -303,7 +303,7 @@ def _read_json(text: str) -> Json:
 
 
 class ItemListParser(TypeParser[list[Any]]):
-    """A parser for complete replies that returns the same items as ``ItemReader`` does for streamed ones.
+    """A parser for a complete list that gives the same items as parsing the list while it is streamed.
 
     A reply that is not JSON, such as a bulleted list, is parsed like any other list. With
     ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
@@ -325,7 +325,7 @@ class ItemListParser(TypeParser[list[Any]]):
         self._policy = policy
 
     def with_envelope(self, field: str = "value") -> ItemListParser:
-        """Return a parser for the same list inside an object with one key, such as ``{"items": [...]}``."""
+        """Return a parser that expects the list in an object with one key, such as ``{"items": [...]}``."""
         return ItemListParser(self._item, self._policy, field=field).with_leniency(self.leniency)
 
     def reader(self) -> ItemReader[Any]:
@@ -333,11 +333,11 @@ class ItemListParser(TypeParser[list[Any]]):
         return ItemReader(self._item, self._policy, leniency=self.leniency)
 
     def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
-        """Return the items of a complete reply. Raises OutputParsingError if the text does not fit."""
+        """Return the list items of a complete reply, or raise OutputParsingError if its text does not fit."""
         return self.read(text, leniency).value
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:
-        """Return the items of a complete reply, with the conversions and repairs that were needed.
+        """Return the list items of a complete reply, and the conversions and repairs of its text.
 
         Raises OutputParsingError if the text does not fit.
         """

@@ -1,4 +1,4 @@
-"""Parse a reply while it is being streamed, and take typed snapshots of its value.
+"""Parse a reply while it is being streamed, and return typed snapshots: its value so far.
 
 For a record with the fields ``name`` and ``age``::
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Snapshot(Generic[T]):
-    """The value of a streamed reply at one moment. A snapshot never changes.
+    """The typed value of a streamed reply as received so far, unaffected by later text.
 
     Attributes:
         done: True if the value is complete.
@@ -41,7 +41,7 @@ class Snapshot(Generic[T]):
     def __init__(
         self, make_value: Callable[[], Any] | None = None, *, value: object = None, done: bool
     ) -> None:
-        """Create a snapshot from a value, or from a function that computes it on first access."""
+        """Create the snapshot of a streamed value from the value, or from a function that computes it."""
         self._make_value = make_value
         self._value = value
         self.done = done
@@ -60,7 +60,7 @@ class Snapshot(Generic[T]):
         return cast("T | PartialObject | PartialList | None", self._value)
 
     def is_done(self, *path: str | int) -> bool:
-        """Return True if a field or an item of the value is complete, so that it will not change any more.
+        """Return True if a field or an item of the partial value is complete and will not change any more.
 
         ``path`` consists of field names and list indexes, as in ``snapshot.is_done("skills", 0)``. All parts
         of a complete value are complete.
@@ -78,7 +78,7 @@ class Snapshot(Generic[T]):
         return done
 
     def to_python(self) -> Any:
-        """Return the value as dicts, lists, strings, numbers, booleans and None, ready for ``json.dumps``.
+        """Return the partial value as dicts, lists and scalars, ready for ``json.dumps``.
 
         Complete members and items are converted once and shared by all snapshots: copy what you want to
         change.
@@ -92,7 +92,7 @@ class Snapshot(Generic[T]):
 
 
 class PartialReader(Generic[T]):
-    """Parses a reply that arrives in chunks of text, and returns snapshots of its value.
+    """Parses a reply that arrives in chunks of text, and returns its partial value at any time.
 
     Strings grow. Objects and lists are shown as views that grow, and become instances of their classes when
     they are complete. Other values appear when they are complete. Later snapshots never contradict earlier
@@ -148,7 +148,7 @@ class PartialReader(Generic[T]):
                 self._window.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:
-        """Parse the answer when its closing bracket has arrived.
+        """Parse the answer when the closing bracket of its JSON has arrived.
 
         Returns True to look for another answer, if this one is invalid and snapshots show nothing of it.
         """
@@ -162,7 +162,7 @@ class PartialReader(Generic[T]):
         return False
 
     def snapshot(self) -> Snapshot[T]:
-        """Return a snapshot of the value so far."""
+        """Return a typed snapshot of the streamed value, as received so far."""
         reading = self._reading
         if reading is not None:
             return Snapshot(value=reading.value, done=True)
@@ -176,7 +176,7 @@ class PartialReader(Generic[T]):
         return Snapshot(partial(make_view, state, self._factory, self._cursor), done=False)
 
     def finish(self) -> Reading[T]:
-        """Parse the complete reply; return its value and the conversions needed, like ``TypeParser.read``.
+        """Parse the complete reply; return its value and the conversions and repairs of its text.
 
         Afterwards ``snapshot`` returns this value. Raises OutputParsingError if the text does not fit.
         """

@@ -48,7 +48,7 @@ _COMMENT_END = {"//": re.compile(r"[\r\n]"), "#": re.compile(r"[\r\n]"), "/*": r
 
 
 class _Expected(Enum):
-    """The kind of token, such as a key or a comma, that must come next in the innermost object or array."""
+    """The kind of JSON token, such as a key or a comma, that must come next."""
 
     MEMBER = "a key or an item"
     VALUE = "the value of a key"
@@ -56,7 +56,7 @@ class _Expected(Enum):
 
 
 class IncrementalScanner:
-    """Scans JSON that arrives in chunks, and keeps a stack of the open objects and arrays.
+    """Scans JSON that arrives in chunks, and keeps a stack of the unclosed objects and arrays.
 
     Attributes:
         stack: The open containers, the outermost first.
@@ -64,7 +64,7 @@ class IncrementalScanner:
     """
 
     def __init__(self, finder: RootFinder, on_root_closed: Callable[[Container], bool]) -> None:
-        """Create a scanner for one text.
+        """Create a scanner for one JSON text that arrives in chunks.
 
         Args:
             finder: Finds the bracket that opens the outermost container.
@@ -86,7 +86,7 @@ class IncrementalScanner:
         self._partial_member: re.Match[str] | None = None
 
     def feed(self, chunk: str) -> None:
-        """Scan the next chunk of the text."""
+        """Scan the next chunk of streamed JSON text."""
         if self._finished:
             return
         # Usually nothing is left of the last chunk, so the text is not copied.
@@ -106,7 +106,7 @@ class IncrementalScanner:
             self._give_up(0)
 
     def state(self) -> ScanState:
-        """Return the current state of the scanner. Later chunks do not change it."""
+        """Return the JSON that was scanned so far, as a state that later chunks do not change."""
         # Parts are only added, so their current number identifies the current content.
         stack = [(container, len(container.parts)) for container in self.stack]
         if self._string is not None:
@@ -114,17 +114,17 @@ class IncrementalScanner:
         return ScanState(stack, partial_member=self._partial_member)
 
     def _wait(self, position: int) -> int:
-        """Stop scanning until more text arrives, and return the position."""
+        """Stop scanning JSON until more text arrives; return the unchanged ``position`` in the text."""
         self._needs_more = True
         return position
 
     def _give_up(self, position: int) -> int:
-        """Stop scanning permanently, and return the position."""
+        """Stop scanning JSON permanently; return the unchanged ``position`` in the text."""
         self.gave_up = self._finished = self._needs_more = True
         return position
 
     def _step(self, position: int) -> int:
-        """Scan the next token or a run of valid JSON, and return the position after it."""
+        """Scan the next JSON token or a run of valid JSON, and return the position after it."""
         if self._string is not None:
             return self._scan_string(self._string, position)
         if self._comment:
@@ -147,7 +147,7 @@ class IncrementalScanner:
         return self._scan_inexact(text, position)
 
     def _scan_exact(self, text: str, position: int) -> int:
-        """Scan as much valid JSON as possible, and return the position after it."""
+        """Scan valid JSON up to the first mistake or the end of the text, and return the position there."""
         stack = self.stack
         while stack and self._expected is not _Expected.VALUE and not self._needs_more:
             top = stack[-1]
@@ -183,7 +183,7 @@ class IncrementalScanner:
         return position
 
     def _scan_inexact(self, text: str, position: int) -> int:
-        """Scan one token that is not valid JSON, or that continues in the next chunk."""
+        """Scan one JSON token that is not valid, or that continues in the next chunk."""
         position = skip_blank(text, position)
         if position == len(text):
             return self._wait(position)
@@ -208,7 +208,7 @@ class IncrementalScanner:
         return self._scan_value(top, mark, position)
 
     def _scan_key(self, position: int) -> int:
-        """Scan a single key and the colon after it."""
+        """Scan one key of a JSON object and the colon after it."""
         try:
             token = scan_key(self._text, position)
         except UnreadableToken as unreadable:
@@ -218,7 +218,7 @@ class IncrementalScanner:
         return token.end
 
     def _scan_value(self, top: Container, mark: str, position: int) -> int:
-        """Scan a single value, or the beginning of one."""
+        """Scan one JSON value, or its beginning if the rest has not arrived."""
         if mark in "{[":
             return self._open(mark, position)
         if mark in "\"'":
@@ -236,7 +236,7 @@ class IncrementalScanner:
         return end
 
     def _scan_string(self, string: PartialString, position: int) -> int:
-        """Scan the open string up to its closing quote or the end of the text."""
+        """Scan the unfinished JSON string up to its closing quote or the end of the text."""
         text, closer = self._text, self.stack[-1].closer
         position = string.advance(text, position)
         if text[position : position + 1] != string.quote:
@@ -257,7 +257,7 @@ class IncrementalScanner:
             return self._add_member(string.buffer.prefix().join(), position + 1, is_unreadable=True)
 
     def _scan_comment(self, position: int) -> int:
-        """Skip the open comment, up to its end or the end of the text."""
+        """Skip the rest of a comment in JSON, up to its end or the end of the text."""
         end = _COMMENT_END[self._comment].search(self._text, position)
         if end is None:
             # A star at the end is not skipped, because the slash that closes the comment may follow.
@@ -267,7 +267,7 @@ class IncrementalScanner:
         return end.end()
 
     def _open(self, bracket: str, position: int) -> int:
-        """Push a new object or array onto the stack, and return the position after its bracket."""
+        """Push a new JSON object or array onto the stack, and return the position after its bracket."""
         if len(self.stack) >= _MAX_DEPTH:
             return self._give_up(position)
         self.stack.append(Container(bracket, self._key, self._offset + position))
@@ -275,7 +275,7 @@ class IncrementalScanner:
         return position + 1
 
     def _close(self, end: int) -> None:
-        """Pop the innermost object or array from the stack, and add it to its parent."""
+        """Pop the innermost JSON object or array from the stack, and add it to its parent."""
         container = self.stack.pop()
         container.end = self._offset + end
         self._expected = _Expected.SEPARATOR
@@ -350,7 +350,7 @@ class ReasoningFilter:
         return ""
 
     def _skip_reasoning(self, closing_tag: re.Pattern[str], chunk: str) -> str:
-        """Return the text after the closing tag; "" if the tag has not arrived yet."""
+        """Return the text after the tag that closes the model's reasoning; "" if it has not arrived yet."""
         text = self._pending + chunk
         end = closing_tag.search(text)
         if end is None:
@@ -380,13 +380,13 @@ class RootFinder:
     """
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
-        """Create a finder for the first bracket for which ``accepts(bracket)`` is True."""
+        """Create a finder for the first opening bracket for which ``accepts(bracket)`` is True."""
         self._accepts = accepts
         self._depth = 0  # the number of open brackets in JSON that is being skipped
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Find the bracket that begins the JSON; return a position, and True if the bracket is there.
+        """Find where the JSON of a reply begins; return a position, and True if its bracket has arrived.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -420,12 +420,12 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Store the first characters of the text that comes before the answer."""
+        """Remember the beginning of the text before the JSON, which shows whether it is only a code fence."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
     def _skip_json(self, text: str, position: int) -> int:
-        """Skip JSON that is not the answer, and return the position after it."""
+        """Skip JSON in a reply that is not the answer, and return the position after it."""
         while token := _BRACKET_OR_STRING.search(text, position):
             mark = token[0]
             # A string without a closing quote may end in the next chunk.
@@ -443,7 +443,7 @@ class RootFinder:
 
 
 class TextWindow:
-    """The recent part of a growing text. Positions count from the beginning of the whole text."""
+    """A text that arrives in chunks and of which only the recent part is stored, with absolute positions."""
 
     def __init__(self) -> None:
         self._chunks: list[str] = []
@@ -454,7 +454,7 @@ class TextWindow:
         self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
-        """Return the text between two positions, which ``drop_before`` must not have discarded."""
+        """Return the text between two positions, neither of which may have been discarded."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0][start - self._start : end - self._start]
@@ -504,7 +504,7 @@ class PartialString:
         self._is_doubtful = False
 
     def advance(self, text: str, position: int) -> int:
-        """Read the string up to the next quote or an incomplete escape, and return the position."""
+        """Read a streamed JSON string up to the next quote or an incomplete escape; return the position."""
         if not self._is_doubtful:
             match = _CERTAIN[self.quote].match(text, position)
             end = match.end() if match else position
@@ -522,7 +522,7 @@ class PartialString:
         return end
 
     def _add(self, piece: str) -> None:
-        """Add a piece of the string that contains no ambiguous quotes or escapes."""
+        """Add text without ambiguous quotes or escapes to the streamed JSON string."""
         self._raw.append(piece)
         if "\\" not in piece:
             self.buffer.pieces.append(piece)
@@ -533,7 +533,7 @@ class PartialString:
             self.buffer.pieces.append(decode_string(piece, 0, RepairLog(), python=self.quote == "'"))
 
     def add_quote(self, next_character: str) -> None:
-        """Add an inner quotation mark, which does not end the string."""
+        """Add a quotation mark that is part of the JSON string and does not end it."""
         is_apostrophe = (
             self.quote == "'"
             and not self.is_empty
@@ -559,14 +559,14 @@ class PartialString:
         return ""
 
     def value(self) -> str:
-        """Return the decoded string after its closing quote. Raises JsonSyntaxError if it is invalid."""
+        """Return the decoded JSON string after its closing quote; raise JsonSyntaxError if it is invalid."""
         if self._is_doubtful:
             return decode_string("".join(self._raw), 0, RepairLog(), python=self.quote == "'")
         return self.buffer.prefix().join()
 
 
 class QuoteRole(Enum):
-    """The meaning of a quotation mark in a JSON string: it ends the string or is a part of the text."""
+    """The role of a quotation mark in a JSON string: it ends the string or is a part of the text."""
 
     CLOSES = "it ends the string"
     INSIDE = "it is a part of the string that should have been escaped"
@@ -585,7 +585,7 @@ _COMMENT = re.compile(r"/\*|//|#\s")
 
 
 def classify_quote(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide from the text after a quotation mark whether it ends the string.
+    """Decide from the text after a quotation mark whether it ends the JSON string.
 
     In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside the string, because no comma or bracket
     follows them. The rules are those of ``read_tolerant``. If that function would need more text than has
@@ -631,17 +631,17 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Return INSIDE for a quote that is a part of a string; DOUBTFUL if it follows a bracket, as in code."""
+    """Classify a quote inside a JSON string: INSIDE, or DOUBTFUL after a bracket, where it may be code."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 
 def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Return DOUBTFUL if a quote would close a string in which an inner quotation is still open."""
+    """Return DOUBTFUL if a quote would end a JSON string in which a quotation is still open."""
     return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
 
 
 def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide from the text after the comma whether a quote before a comma ends the string."""
+    """Decide whether a quote before a comma ends the JSON string, from the text after the comma."""
     match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
     position = match.end() if match else position
     mark = text[position : position + 1]
@@ -665,14 +665,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the string if the next quote may begin a key."""
+    """Decide whether a quote ends the JSON string if the next quote may begin a key."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the string if the text after it may be a key without quotes."""
+    """Decide whether a quote ends the JSON string if the text after it may be a key without quotes."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -681,7 +681,7 @@ def _classify_before_bare_key(text: str, position: int, string: PartialString) -
 def _classify_before_quote(
     text: str, position: int, closer: str, string: PartialString, *, spaced: bool
 ) -> QuoteRole:
-    """Decide whether a quote ends the string if another quote follows it directly.
+    """Decide whether a quote ends the JSON string if another quote follows it directly.
 
     Either a comma is missing between them, or both belong to triple quotes.
     """
@@ -693,7 +693,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Decide whether a quote ends the string if the character after it may begin a comment."""
+    """Decide whether a quote ends the JSON string if a comment may begin after it."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

@@ -18,7 +18,7 @@ from ..result.reading import Json
 
 
 class StringBuffer:
-    """Collects the pieces of a string that is still being written, and joins them on demand.
+    """Collects the pieces of a JSON string that is still being streamed, and joins them on demand.
 
     Attributes:
         pieces: The pieces so far. Pieces are only added.
@@ -32,7 +32,7 @@ class StringBuffer:
         self._joined_count = 0  # the number of pieces in ``_joined``
 
     def join(self, count: int) -> str:
-        """Join the first ``count`` pieces of the string."""
+        """Return the text of the first ``count`` pieces of a streamed string."""
         if count < self._joined_count:
             return "".join(self.pieces[:count])
         if count > self._joined_count:
@@ -42,12 +42,12 @@ class StringBuffer:
         return self._joined
 
     def prefix(self) -> StringPrefix:
-        """Return the string in its current state. Its pieces are joined later, on demand."""
+        """Return the part of a streamed string that has arrived; its pieces are joined only on demand."""
         return StringPrefix(self, len(self.pieces))
 
 
 class StringPrefix:
-    """The beginning of a string that is still being written, as it was at one moment."""
+    """The part of a streamed JSON string that had arrived at one moment; later pieces do not change it."""
 
     __slots__ = ("_buffer", "_count")
 
@@ -56,7 +56,7 @@ class StringPrefix:
         self._count = count
 
     def join(self) -> str:
-        """Return the text as a str."""
+        """Join the pieces of a streamed string to a str."""
         return self._buffer.join(self._count)
 
 
@@ -123,7 +123,7 @@ class ScannedToken(NamedTuple):
 
 
 class UnreadableToken(Exception):
-    """The error for a token that is incomplete or ambiguous. The scanner catches it.
+    """The error for a JSON token that is incomplete or ambiguous, after which the scanner needs more text.
 
     Attributes:
         needs_more: True if more text may help. False if only a parser of the complete text can decide.
@@ -135,7 +135,7 @@ class UnreadableToken(Exception):
 
 
 def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """Return the key of the field whose string is still being streamed, and the text received so far.
+    """Return the key and the text so far of the string field that is being streamed.
 
     ``member`` is a match of PARTIAL_MEMBER. The text is None if no string has begun.
     """
@@ -152,7 +152,7 @@ def skip_blank(text: str, position: int) -> int:
 
 
 def comment_opening(text: str, position: int) -> str | None:
-    """Return the characters that begin a comment at a position, such as ``//`` or ``#``.
+    """Return the characters, such as ``//`` or ``#``, that begin a comment at a position in JSON.
 
     Returns "" if no comment begins there, and None if more text is needed to decide.
     """
@@ -167,7 +167,7 @@ def comment_opening(text: str, position: int) -> str | None:
 
 
 def scan_key(text: str, position: int) -> ScannedToken:
-    """Read a key and its colon at a position. Raises UnreadableToken."""
+    """Read a JSON key and its colon, or raise UnreadableToken if they are incomplete or ambiguous."""
     if text[position] in "\"'":
         match = _QUOTED.match(text, position)
         if match is None:
@@ -190,7 +190,7 @@ def scan_key(text: str, position: int) -> ScannedToken:
 
 
 def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
-    """Read a value without quotes at a position: a number, true, false, null or words.
+    """Read a JSON value without quotes: a number, true, false, null or words.
 
     The value ends at a comma, a bracket, a comment, or a line's end that is followed by more text.
     ``closer`` is the bracket that closes the container. Raises UnreadableToken.
@@ -219,7 +219,7 @@ def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
 
 
 def _check_end(text: str, position: int, end: int, word: str, closer: str) -> None:
-    """Raise UnreadableToken if a value without quotes may continue after ``end``."""
+    """Raise UnreadableToken if a JSON value without quotes may continue after index ``end``."""
     if end == len(text):
         raise UnreadableToken(needs_more=True)
     mark = text[end]

@@ -27,7 +27,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class ObjectStore:
-    """The complete fields of an object that is still being written. Fields are only added.
+    """The fields that are complete in an object that is still being streamed; fields are only added.
 
     Attributes:
         fields: The names that members can have; None if any name is possible.
@@ -46,7 +46,7 @@ class ObjectStore:
         self._plain: list[tuple[str, Json]] = []
 
     def add(self, name: object, value: object) -> None:
-        """Add a complete field."""
+        """Add a complete field of an object that is still being streamed."""
         self.positions[name] = len(self.values)
         self.values.append(value)
 
@@ -100,12 +100,12 @@ class PartialObject:
         raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
 
     def keys(self) -> list[Any]:
-        """Return the names of the complete fields, in the order of the text."""
+        """Return the names of the fields that are complete so far, in the order of the streamed text."""
         names = list(islice(self._store.positions, self._count))
         return names if self._tail is None else [*names, self._name]
 
     def done(self, name: object) -> bool:
-        """Return True if the value of a field is complete."""
+        """Return True if a field has been received completely from the stream."""
         store = self._store
         return store.positions.get(name, self._count) < self._count and name not in store.invalid
 
@@ -137,7 +137,7 @@ class PartialObject:
 
 
 class ListStore:
-    """The complete items of a list that is still being written. Items are only added.
+    """The items that are complete in a list that is still being streamed; items are only added.
 
     Attributes:
         items: The items.
@@ -193,7 +193,7 @@ class PartialList(Sequence[Any]):
         return tail
 
     def done(self, index: int) -> bool:
-        """Return True if the item at an index is complete."""
+        """Return True if the item at an index has been received completely from the stream."""
         position = index + len(self) if index < 0 else index
         return 0 <= position < self._count and position not in self._store.invalid
 
@@ -215,7 +215,7 @@ class PartialList(Sequence[Any]):
 
 
 class LazyObject(PartialObject):
-    """A PartialObject whose content is computed when it is first accessed.
+    """A read-only view of a partly streamed object that is computed when it is first accessed.
 
     Most snapshots of a stream are never accessed, or only the last one is.
     """
@@ -235,7 +235,7 @@ class LazyObject(PartialObject):
 
 
 class LazyList(PartialList):
-    """A PartialList whose content is computed when it is first accessed."""
+    """A read-only view of a partly streamed list that is computed when it is first accessed."""
 
     __slots__ = ("_build",)
 
@@ -255,7 +255,7 @@ _LIST_SLOTS = frozenset(PartialList.__slots__)
 
 
 def plain(value: object) -> Json:
-    """Convert a view or a value to dicts, lists, strings, numbers, booleans and None."""
+    """Convert a view of a streamed value, or any value, to dicts, lists and scalars."""
     cls = type(value)
     if cls in _SCALARS:
         return value

@@ -1,4 +1,4 @@
-"""Convert a JSON Schema to codecs, which translate values to and from a provider's strict mode.
+"""Convert a JSON Schema to codecs, which convert values to and from a provider's strict mode.
 
 ``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
 enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
@@ -83,7 +83,7 @@ class SizeLimits(NamedTuple):
 
 
 class CodecBuilder:
-    """Builds the codec for each part of a JSON Schema.
+    """Builds the strict-mode converter (codec) for each part of a JSON Schema.
 
     Attributes:
         profile: What the provider supports.
@@ -102,11 +102,11 @@ class CodecBuilder:
         self._open_definitions: list[str] = []
 
     def build_root(self, location: SchemaLocation) -> Codec:
-        """Build the codec for the whole JSON Schema."""
+        """Build the strict-mode converter (codec) for the whole JSON Schema."""
         return self._build(self._document.schema("#"), location)
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec for a JSON Schema that is nested in an object or an array."""
+        """Build the strict-mode converter (codec) for a schema nested in an object or an array."""
         # a recursive type is only finite if its recursion passes through an object or an array
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
@@ -115,7 +115,7 @@ class CodecBuilder:
             self._open_definitions = open_definitions
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec for a JSON Schema, with named definitions for the schemas that it refers to."""
+        """Build the strict-mode converter (codec) for a JSON Schema and the definitions it refers to."""
         pointer = sole_reference(schema)
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
@@ -126,7 +126,7 @@ class CodecBuilder:
         return self._build_merged(schema, location)
 
     def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec for a JSON Schema that consists only of a reference."""
+        """Build the strict-mode converter (codec) for a JSON Schema that is only a ``$ref``."""
         name = pointer.rpartition("/")[2].lstrip("#") or "Root"
         target_location = location if location.of_type else location._replace(path=pointer)
         codec = self._build_definition(pointer, name, self._document.schema(pointer), target_location)
@@ -137,7 +137,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
-        """Return the codec for a named definition, building the definition if it is new."""
+        """Return the strict-mode converter (codec) for a definition under ``$defs``, and build it if new."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -163,7 +163,7 @@ class CodecBuilder:
         return free
 
     def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec for a JSON Schema after merging in the schemas that it refers to."""
+        """Build the strict-mode converter (codec) for a JSON Schema merged with all schemas it refers to."""
         merged = merge_constraints(schema, self._document)
         if merged.never:
             return NeverCodec()
@@ -180,7 +180,7 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the codec for anyOf or oneOf: a union of its options, each merged with the other keywords."""
+        """Build the strict-mode converter (codec) for a JSON Schema with anyOf or oneOf."""
         base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
         # a property that one branch does not evaluate may be evaluated by another
         base.pop("unevaluatedProperties", None)
@@ -215,7 +215,7 @@ class CodecBuilder:
         return intersect(base, option)
 
     def _build_flat(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the codec for a JSON Schema without references, allOf, anyOf and oneOf."""
+        """Build the strict-mode converter (codec) for a schema without references, allOf, anyOf and oneOf."""
         for keyword in sorted(_NEVER_SENT & schema.keys()):
             remarks.append(describe_keyword(keyword, schema[keyword]))
             self.findings.add(location, keyword, ENFORCED_LATER)
@@ -229,7 +229,7 @@ class CodecBuilder:
         return self._build_kinds(kinds, schema, remarks, location)
 
     def _build_untyped(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the codec for a JSON Schema without ``type``, judging by its other keywords."""
+        """Build the strict-mode converter (codec) for a JSON Schema without the keyword ``type``."""
         structured = [
             kind
             for kind, keywords in (("object", _OBJECT_KEYWORDS), ("array", _ARRAY_KEYWORDS))
@@ -259,7 +259,7 @@ class CodecBuilder:
         location: SchemaLocation,
         *more: Codec,
     ) -> Codec:
-        """Build the codec for a value that may have one of several JSON types.
+        """Build the strict-mode converter (codec) for a value that may have one of several JSON types.
 
         ``more`` are codecs for further alternatives.
         """
@@ -275,7 +275,7 @@ class CodecBuilder:
     def _build_kind(
         self, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the codec for a value of one JSON type."""
+        """Build the strict-mode converter (codec) for a value of one JSON type."""
         max_depth = self.size_limits.max_depth
         if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
             self.findings.add(location, "deep nesting", "sent as JSON text")
@@ -290,7 +290,7 @@ class CodecBuilder:
     def any_json(
         self, location: SchemaLocation, remarks: list[str], schema: JsonSchema | None = None
     ) -> Codec:
-        """Build the codec for a value that may be any JSON."""
+        """Build the strict-mode converter (codec) for a value that may be any JSON."""
         description = (schema or {}).get("description")
         if self.profile.any_json:
             codec: Codec = AnyCodec()
@@ -331,7 +331,7 @@ def describe_keyword(keyword: str, value: object) -> str:
 
 
 def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
-    """Append remarks in parentheses to the description of a JSON Schema.
+    """Append remarks in parentheses to the description in a JSON Schema.
 
     Return None if there is neither a description nor a remark.
     """
@@ -362,7 +362,7 @@ _KEYWORDS_BY_KIND = {
 def build_scalar(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec for null, a boolean, a number or a string."""
+    """Build the strict-mode converter (codec) for null, a boolean, a number or a string."""
     keywords = _sent_keywords(builder, kind, schema, remarks, location)
     codec = ScalarCodec(kind, keywords)
     codec.description = add_remarks(schema.get("description"), remarks)
@@ -372,7 +372,7 @@ def build_scalar(
 def _sent_keywords(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> dict[str, Any]:
-    """Return the JSON Schema keywords that the provider enforces.
+    """Return the JSON Schema keywords that the provider enforces, and which are therefore sent to it.
 
     The other keywords are described in ``remarks``.
     """
@@ -390,7 +390,7 @@ def _sent_keywords(
 
 
 def keywords_of(kind: str) -> tuple[str, ...]:
-    """Return the JSON Schema keywords that can constrain a value of a JSON type."""
+    """Return the JSON Schema keywords that apply to a JSON type, such as ``minItems`` for arrays."""
     return _KEYWORDS_BY_KIND.get(kind, ())
 
 
@@ -415,7 +415,7 @@ def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonS
 def build_choice(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec | None:
-    """Build the codec for an enum or a const.
+    """Build the strict-mode converter (codec) for an enum or a const.
 
     Return None if it has too many values to send.
     """
@@ -468,7 +468,7 @@ _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 def build_array(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec for a JSON array: a list, or a tuple if its items differ by position."""
+    """Build the strict-mode converter (codec) for a JSON array, as a list or a tuple."""
     for keyword in _CHECKED_LATER:
         if keyword in schema and schema[keyword] is not False:
             remarks.append(describe_keyword(keyword, schema[keyword]))
@@ -492,7 +492,7 @@ def _build_tuple(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the codec for a JSON array whose items have different schemas by position."""
+    """Build the strict-mode converter (codec) for an array whose items have different schemas by position."""
     max_items = schema.get("maxItems")
     # items beyond maxItems cannot occur
     prefix = prefix if max_items is None else prefix[: int(max_items)]
@@ -527,7 +527,7 @@ _SENSITIVE_TO_ABSENCE = frozenset(
 def build_object(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec for a JSON object with declared properties, arbitrary keys, or both."""
+    """Build the strict-mode converter (codec) for an object with declared or arbitrary keys, or both."""
     fields = _build_fields(builder, schema, location)
     if fields is None:
         return NeverCodec()
@@ -549,7 +549,7 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Add ``minProperties`` and ``maxProperties`` of a JSON object to its codec or to its description.
+    """Apply ``minProperties`` and ``maxProperties``, or describe them if the provider cannot enforce them.
 
     For a dict that is sent as a list of pairs, they become bounds on the number of items.
     """
@@ -567,7 +567,7 @@ def _add_counts(
 def _build_fields(
     builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
 ) -> dict[str, ObjectProperty] | None:
-    """Build the codecs for the declared properties of a JSON object.
+    """Build the strict-mode converter (codec) for each property that a JSON Schema declares.
 
     Return None if no value fits a required property.
     """
@@ -601,7 +601,7 @@ def _build_nullable(
     *,
     null_may_be_absence: bool,
 ) -> Codec:
-    """Build the codec for an optional property, for providers that require every property.
+    """Build the strict-mode converter (codec) for an optional property if the provider requires all keys.
 
     If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
@@ -625,7 +625,7 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build the codecs for undeclared properties, which are sent as a list of key-value pairs.
+    """Build the strict-mode converters (codecs) for undeclared properties, sent as key-value pairs.
 
     There is one list for each key pattern, and one for all other keys.
     """
@@ -663,7 +663,7 @@ def _build_key(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the codec for the keys of undeclared properties.
+    """Build the strict-mode converter (codec) for the names of properties that the schema does not declare.
 
     It is the codec for a string that satisfies ``propertyNames``, or that matches a pattern.
     """
@@ -688,7 +688,7 @@ def _build_open_object(
     remarks: list[str],
     location: SchemaLocation,
 ) -> ObjectCodec:
-    """Build the codec for a JSON object, for providers that support arbitrary keys."""
+    """Build the strict-mode converter (codec) for an object if the provider supports arbitrary keys."""
     schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
     value_location = location.subschema("additionalProperties").deeper()
     others = [builder.build_nested(other, value_location) for other in schemas]

@@ -1,4 +1,4 @@
-"""The base class of codecs, which adapt parts of a JSON Schema to a provider's strict mode.
+"""The base class of codecs, which convert JSON values to and from a provider's strict mode.
 
 A strict mode accepts only a part of JSON Schema. A codec belongs to one part of a schema: it knows the schema
 that is sent instead, and it translates values. A dict, for example, becomes a list of pairs::
@@ -34,7 +34,7 @@ MORE_THAN_ONE_WAY = "it can be read in more than one way"
 
 
 class Codec(ABC):
-    """An encoder and decoder for the values of one part of a JSON Schema.
+    """Converts the values of one part of a JSON Schema to and from a provider's strict mode.
 
     Attributes:
         is_identity: True if this codec itself leaves values unchanged; its ``parts`` may still change them.
@@ -48,34 +48,34 @@ class Codec(ABC):
 
     @property
     def parts(self) -> Sequence[Codec]:
-        """The codecs for the parts of a value, such as the items of a list."""
+        """The strict-mode converters (codecs) for nested values, such as the items of a list."""
         return ()
 
     @property
     @abstractmethod
     def kinds(self) -> frozenset[str]:
-        """The JSON types that a value can have in the JSON Schema that is sent."""
+        """The JSON types that a value can have in the strict-mode JSON Schema."""
 
     @abstractmethod
     def bare_schema(self) -> JsonSchema:
-        """Return the JSON Schema that is sent to the provider, without its description."""
+        """Return the JSON Schema to send to the provider, without its description."""
 
     @abstractmethod
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Convert a value of the original JSON Schema to a value of the JSON Schema that is sent.
+        """Convert a value of the original JSON Schema to one of the strict-mode schema.
 
         Raises EncodingError if the value does not fit.
         """
 
     @abstractmethod
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
-        """Convert a value that the model wrote to a value of the original JSON Schema.
+        """Convert a value that the model wrote in strict mode to one of the original JSON Schema.
 
         A part that cannot be decoded stays unchanged and is recorded as a deviation.
         """
 
     def schema(self) -> JsonSchema:
-        """Return the JSON Schema that is sent to the provider."""
+        """Return the strict-mode JSON Schema to send to the provider."""
         schema = self.bare_schema()
         if self.title and schema.get("type") == "object":
             schema = {"type": "object", "title": self.title, **schema}
@@ -94,7 +94,7 @@ class Definition:
 
 
 class RefCodec(Codec):
-    """The codec for a reference to a definition, sent as ``{"$ref": "#/$defs/name"}``."""
+    """The strict-mode converter (codec) for a ``$ref`` to a named definition of the JSON Schema."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -105,7 +105,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The codec that this reference leads to, directly or through other references."""
+        """The strict-mode converter (codec) of the definition that this ``$ref`` finally leads to."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
@@ -116,7 +116,7 @@ class RefCodec(Codec):
         return self.target.kinds
 
     def target_schema(self) -> JsonSchema:
-        """Return the JSON Schema that is sent for the target of this reference."""
+        """Return the strict-mode JSON Schema of the definition that this ``$ref`` leads to."""
         return self._defined().schema()
 
     def bare_schema(self) -> JsonSchema:
@@ -134,7 +134,7 @@ class RefCodec(Codec):
 
 
 def walk(codec: Codec) -> Iterator[Codec]:
-    """Yield a codec and all codecs inside it, each once."""
+    """Yield a strict-mode converter (codec) and all converters nested in it, each once."""
     # by identity and without recursion: the codecs of a recursive type contain one another
     seen: set[int] = set()
     pending = [codec]
@@ -147,7 +147,7 @@ def walk(codec: Codec) -> Iterator[Codec]:
 
 
 class EncodingError(ValueError):
-    """Raised if a JSON value cannot be translated to or from the JSON Schema that was sent.
+    """Raised if a JSON value cannot be converted to or from the strict-mode schema sent to the provider.
 
     Attributes:
         path: The JSON path of the value (``$`` is the root).
@@ -167,7 +167,7 @@ class EncodingError(ValueError):
 
 
 class DeviationKind(Enum):
-    """The kinds of differences between a reply and the JSON Schema that was sent, and how to handle them."""
+    """The kinds of differences between a reply and the JSON Schema that the provider received."""
 
     # "3" where an integer is expected: the node of the type decides whether that is acceptable
     MISMATCH = "left to the node of the type"
@@ -183,7 +183,7 @@ class DeviationKind(Enum):
 
 
 class Deviation(NamedTuple):
-    """One difference between a reply of the model and the JSON Schema that was sent.
+    """One difference between a model's reply and the JSON Schema that the provider received.
 
     Attributes:
         kind: How it is handled.
@@ -209,12 +209,12 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """The deviation as a Problem, for error messages."""
+        """This difference between a reply and its schema, as a Problem for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 
     def record(self) -> None:
-        """Record the deviation as a coercion if it was repaired.
+        """If this mistake in the reply was repaired, record the repair.
 
         Raises ValidationFailure if the leniency does not allow the repair.
         """
@@ -226,7 +226,7 @@ class Deviation(NamedTuple):
 
 
 class DecodeResult(NamedTuple):
-    """A decoded reply, with its deviations from the JSON Schema that was sent.
+    """A reply converted back from strict mode, with its differences from the schema that was sent.
 
     Attributes:
         value: The plain value. Parts that could not be decoded are in it unchanged.
@@ -237,11 +237,11 @@ class DecodeResult(NamedTuple):
     deviations: Sequence[Deviation]
 
     def of_kind(self, *kinds: DeviationKind) -> list[Deviation]:
-        """Return the deviations of the given kinds."""
+        """Return the differences of the given kinds between a reply and its JSON Schema."""
         return [deviation for deviation in self.deviations if deviation.kind in kinds]
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
-        """Combine the errors from decoding a reply with the problems from reading the decoded value."""
+        """Combine the problems of converting a reply from strict mode with those of validating its value."""
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
         # an unknown form is an error only if the node of the type cannot read it either
         rejected = [
@@ -266,7 +266,7 @@ def _is_within(path: str, ancestor: str) -> bool:
 
 
 class DecodeCursor:
-    """A position in a reply that is being decoded, with the deviations recorded so far.
+    """The current position in a reply being converted back from strict mode, with the differences so far.
 
     Attributes:
         plain: The position in the decoded value.
@@ -287,11 +287,11 @@ class DecodeCursor:
         self.deviations: list[Deviation] = []
 
     def child(self, key: str | int) -> DecodeCursor:
-        """Return the cursor for a field or item that has the same key before and after decoding."""
+        """Return the cursor (current position) for a field or item with the same key in both schemas."""
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return the cursor for a field or item that only the reply has, such as the ``key`` of a pair.
+        """Return the cursor (current position) for a field or item that exists only in strict mode.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """
@@ -302,24 +302,24 @@ class DecodeCursor:
         return child
 
     def trial(self) -> DecodeCursor:
-        """Return a copy of this cursor with an empty list of deviations, for trying a decoder."""
+        """Return a copy of this cursor (current position) on which a decoder can be tried without effects."""
         return DecodeCursor(self.plain, self.encoded, self.union_cache)
 
     def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
-        """Record a value of an unexpected type that later validation may still accept."""
+        """Record a value in the reply whose type is wrong, but that later validation may still accept."""
         changes_shape = changes_shape or isinstance(value, (dict, list))
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
     def unencoded(self, message: str, value: Json) -> None:
-        """Record a value that follows the original JSON Schema instead of the one that was sent."""
+        """Record a value in the reply that follows the original JSON Schema instead of the strict one."""
         self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
 
     def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:
-        """Record that a value cannot be decoded."""
+        """Record that a value in the reply cannot be converted back from strict mode."""
         self._add(kind, message, value, changes_shape=True)
 
     def coerced(self, rule: str, before: Json, after: Json) -> None:
-        """Record that a value was repaired while it was decoded."""
+        """Record that a value was repaired while the reply was converted back from strict mode."""
         kind = DeviationKind.COERCED
         self.deviations.append(
             Deviation(kind, self.plain, self.encoded, rule, before, False, rule, before, after)
@@ -329,7 +329,7 @@ class DecodeCursor:
         self.deviations.append(Deviation(kind, self.plain, self.encoded, message, value, changes_shape))
 
     def parse_json_string(self, value: Json, bracket: str) -> Json:
-        """Parse a string that contains a JSON object or array, and return any other value unchanged.
+        """If a value is a string with a JSON object or array in it, return the parsed JSON.
 
         Models often write a nested object as a string: ``"{\\"a\\": 1}"``.
         """
@@ -372,7 +372,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Try several decoders, and return the result with the fewest deviations from the schema.
+    """Try several decoding functions; return the result with the fewest differences from the schema.
 
     Two best results that differ are recorded as an ambiguity.
     """
@@ -411,7 +411,7 @@ GIVEN_UP = "strict mode is given up"
 
 
 class Finding(NamedTuple):
-    """A feature of a JSON Schema that a provider does not support, and how it is handled.
+    """A JSON Schema feature that a provider does not support, and what is done about it.
 
     Attributes:
         path: The field of a Python type (``Person.tags``), or a JSON pointer into a schema.
@@ -430,7 +430,7 @@ class Finding(NamedTuple):
 
 
 class SchemaLocation(NamedTuple):
-    """A position in a JSON Schema or a Python type, for messages about it.
+    """The path of a part in a JSON Schema or a Python type, for messages about it.
 
     Attributes:
         path: The path as a user would write it.
@@ -443,7 +443,7 @@ class SchemaLocation(NamedTuple):
     depth: int = 0
 
     def property(self, key: str, title: object) -> SchemaLocation:
-        """Return the location of a property of an object in the schema."""
+        """Return the path of a property of an object in the JSON Schema, for messages."""
         if self.of_type:
             # an object without a title is an added envelope, which users do not know
             path = f"{title}.{key}" if isinstance(title, str) else self.path
@@ -452,7 +452,7 @@ class SchemaLocation(NamedTuple):
         return SchemaLocation(f"{self.path}/properties/{step}", False, self.depth + 1)
 
     def subschema(self, *steps: str | int) -> SchemaLocation:
-        """Return the location of a schema that is nested in the current one.
+        """Return the path of a schema nested in the current JSON Schema, for messages.
 
         For a Python type it is the same location, because only fields have names.
         """
@@ -461,25 +461,25 @@ class SchemaLocation(NamedTuple):
         return self._replace(path="/".join([self.path, *map(str, steps)]))
 
     def deeper(self) -> SchemaLocation:
-        """Return a copy of the location with its nesting depth increased by one."""
+        """Return this schema path with the nesting depth of objects increased by one."""
         return self._replace(depth=self.depth + 1)
 
 
 class FindingLog:
-    """Collects the unsupported features of a JSON Schema, without duplicates."""
+    """Collects the features of a JSON Schema that a provider does not support, without duplicates."""
 
     def __init__(self) -> None:
         self._findings: dict[Finding, None] = {}
 
     def add(self, location: SchemaLocation, feature: str, action: str) -> None:
-        """Record an unsupported JSON Schema feature that is replaced without loss."""
+        """Record a JSON Schema feature that the provider lacks but that can be replaced without loss."""
         self._findings.setdefault(Finding(location.path, feature, action))
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:
-        """Record an unsupported JSON Schema feature that makes strict mode impossible."""
+        """Record a JSON Schema feature because of which the provider's strict mode cannot be used."""
         self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All unsupported features that were recorded so far."""
+        """The JSON Schema features found so far that the provider does not support."""
         return tuple(self._findings)

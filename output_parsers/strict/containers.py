@@ -1,4 +1,4 @@
-"""Codecs that adapt JSON arrays and objects to the strict modes of providers.
+"""Converters (codecs) that adapt JSON arrays and objects to the strict modes of providers.
 
 Lists and objects with known keys are sent as they are. Two kinds of containers need another form, because
 most strict modes support neither positional items nor free keys::
@@ -35,7 +35,7 @@ from .schema_queries import violated_keyword
 
 
 class ListCodec(Codec):
-    """The codec for an array whose items all have the same schema.
+    """The strict-mode converter (codec) for an array whose items all have the same schema.
 
     Attributes:
         item: The codec of the items.
@@ -76,7 +76,7 @@ class ListCodec(Codec):
 
 
 class NativeTupleCodec(ListCodec):
-    """The codec for an array with positional items, for providers that support ``prefixItems``.
+    """The strict-mode converter (codec) for a tuple, for providers that support ``prefixItems``.
 
     Attributes:
         first: The codecs of the positional items. ``item`` is the codec of the items after them.
@@ -100,7 +100,7 @@ class NativeTupleCodec(ListCodec):
 
 
 class TupleCodec(Codec):
-    """The codec for an array with positional items, sent as an object with keys such as ``item_0``.
+    """The strict-mode converter (codec) for a tuple, sent as an object with keys such as ``item_0``.
 
     Attributes:
         items: The codecs of the positional items. Those that may be left out are nullable.
@@ -158,7 +158,7 @@ class TupleCodec(Codec):
         return self._decode_items(match_keys(encoded, keys, cursor, closed=True), cursor)
 
     def _decode_items(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
-        """Decode the positional items of a tuple from the object that the model wrote."""
+        """Convert the object that the model wrote, with keys such as ``item_0``, to the items of a tuple."""
         items: list[Json] = []
         has_gap = False  # an item was left out, so no further item may follow
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
@@ -178,7 +178,7 @@ class TupleCodec(Codec):
         return items + self._decode_rest(members, cursor, has_gap=has_gap)
 
     def _decode_rest(self, members: dict[str, Json], cursor: DecodeCursor, *, has_gap: bool) -> list[Json]:
-        """Decode the remaining items of a tuple from the list under the key ``rest``."""
+        """Convert the list under the key ``rest`` in the reply to the remaining items of a tuple."""
         if self.rest is None:
             return []
         child = cursor.encoded_child("rest")
@@ -215,7 +215,7 @@ _PAIR_KEYS = ("key", "value")
 
 
 class PairsCodec(Codec):
-    """The codec for an object with arbitrary keys, sent as a list of key-value pairs.
+    """The strict-mode converter (codec) for an object with arbitrary keys, sent as key-value pairs.
 
     A pair is written as ``{"key": ..., "value": ...}``.
 
@@ -253,7 +253,7 @@ class PairsCodec(Codec):
         return [self.encode_pair(key, item, cursor.child(key)) for key, item in value.items()]
 
     def encode_pair(self, key: str, item: Json, cursor: Cursor) -> Json:
-        """Encode one key and its value as a key-value pair."""
+        """Convert one property of an object to a key-value pair for strict mode."""
         return {"key": self.key.encode(key, cursor), "value": self.value.encode(item, cursor)}
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
@@ -283,7 +283,7 @@ class PairsCodec(Codec):
         return items
 
     def _decode_key(self, value: Json, cursor: DecodeCursor) -> str | None:
-        """Decode the key of a key-value pair.
+        """Convert the key of a key-value pair in the reply back to a property name.
 
         Return None if the key is not a string or a number.
         """
@@ -298,7 +298,7 @@ class PairsCodec(Codec):
         return key if isinstance(key, str) else value
 
     def _decode_plain_object(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
-        """Decode an object that the model wrote instead of a list of key-value pairs."""
+        """Convert an object that the model wrote although a list of key-value pairs was requested."""
         # {"key": ..., "value": ...} is either one pair without the list, or a dict with these two keys
         if {normalize_key(key) for key in members} == set(_PAIR_KEYS):
             cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
@@ -332,7 +332,7 @@ class ObjectProperty(NamedTuple):
 
 
 class FreeProperties(NamedTuple):
-    """The properties of a JSON object whose keys are not declared in its schema.
+    """The strict-mode form of the properties that a JSON Schema allows but does not declare.
 
     Attributes:
         name: The key under which the model writes them, as a list of pairs.
@@ -346,7 +346,7 @@ class FreeProperties(NamedTuple):
 
 
 class ObjectCodec(Codec):
-    """The codec for an object with declared properties, and possibly others.
+    """The strict-mode converter (codec) for an object with declared properties, and possibly others.
 
     Attributes:
         fields: The known properties by key.
@@ -373,7 +373,7 @@ class ObjectCodec(Codec):
 
     @property
     def required(self) -> list[str]:
-        """The keys that are required in the object that is sent to the provider."""
+        """The keys that the strict-mode schema of the object requires."""
         own = [key for key, field in self.fields.items() if field.absence is not Absence.MISSING]
         return [*own, *(extra.name for extra in self.extras)]
 
@@ -400,7 +400,7 @@ class ObjectCodec(Codec):
         return {**encoded, **self._encode_others(others, cursor)}
 
     def _encode_others(self, others: dict[str, Json], cursor: Cursor) -> dict[str, Json]:
-        """Encode the properties of an object that are not declared in its schema."""
+        """Convert the properties that the schema does not declare to key-value pairs for strict mode."""
         if not self.extras:
             if others and self.rest is None:
                 raise _unexpected_property(cursor.child(next(iter(others))))
@@ -413,7 +413,7 @@ class ObjectCodec(Codec):
         return dict(lists)
 
     def _encode_free_property(self, key: str, item: Json, cursor: Cursor) -> tuple[str, Json]:
-        """Encode an undeclared property as a key-value pair.
+        """Convert a property that the schema does not declare to a key-value pair for strict mode.
 
         Return the name of the list to which the pair belongs, and the pair.
         """
@@ -456,7 +456,7 @@ class ObjectCodec(Codec):
         return decoded
 
     def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
-        """Return the declared name that a key refers to, ignoring case and punctuation.
+        """Return the declared property that a key in a reply means, ignoring case and punctuation.
 
         Return None if there is none.
         """
@@ -479,7 +479,7 @@ class ObjectCodec(Codec):
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
-        """Record a deviation for each declared property that is missing in a reply."""
+        """Record each property that is declared in the JSON Schema but missing in the reply."""
         present = {self._name_of(key, members) for key in members}
         for key, field in self.fields.items():
             if key in present or field.absence is Absence.MISSING:
@@ -492,7 +492,7 @@ class ObjectCodec(Codec):
             cursor.encoded_child(name).unencoded("it is missing", ABSENT)
 
     def _decode_other(self, key: str, item: Json, cursor: DecodeCursor) -> Json:
-        """Decode the value of a property that is not declared in the schema."""
+        """Convert the value of a property that the schema does not declare back from strict mode."""
         if self.rest is not None and not isinstance(self.rest, NeverCodec):
             return self.rest.decode(item, cursor)
         # the model may write an undeclared key into the object itself instead of the list of pairs
@@ -504,7 +504,7 @@ class ObjectCodec(Codec):
         return item
 
     def _decode_list(self, name: str, item: Json, decoded: dict[str, Json], cursor: DecodeCursor) -> None:
-        """Decode a list of key-value pairs and add its members to an object."""
+        """Convert key-value pairs in the reply to properties, and add them to an object."""
         child = cursor.encoded_child(name)
         members = self._pairs_by_name[name].decode(item, child)
         if not isinstance(members, dict):

@@ -1,4 +1,4 @@
-"""Translate a JSON Schema, or the parser of a Python type, for a provider's strict mode.
+"""Convert a JSON Schema, or the parser of a Python type, for a provider's strict mode.
 
 ``encode`` returns an ``Encoding``: the schema to send, and functions that translate values. OpenAI, for
 example, requires every property, so that an optional one becomes nullable::
@@ -50,7 +50,7 @@ from .unions import disambiguate_unions, is_identity
 
 
 class Encoding(NamedTuple):
-    """The JSON Schema to send to a provider, with functions that translate values to it and back.
+    """The JSON Schema to send to a provider, with functions that convert values to and from it.
 
     Attributes:
         schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
@@ -72,7 +72,7 @@ class Encoding(NamedTuple):
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
-    """Translate a JSON Schema for the strict mode of a provider.
+    """Convert a JSON Schema to one that the strict mode of a provider accepts.
 
     A schema without ``$schema`` is read as draft 2020-12.
     """
@@ -80,14 +80,14 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Translate a JSON Schema for strict mode; findings and errors have ``location`` as their path."""
+    """Convert a JSON Schema for a provider's strict mode, naming ``location`` in findings and errors."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)
 
 
 def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the Encoding of a JSON Schema that can be sent to the provider unchanged.
+    """Return the result of strict-mode conversion for a JSON Schema that can be sent unchanged.
 
     Its codecs are built when the first value is encoded or decoded.
     """
@@ -116,7 +116,7 @@ _SIZE_LIMITS = [
 
 
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Translate a JSON Schema for a strict mode, even if it could be sent unchanged."""
+    """Convert a JSON Schema for a provider's strict mode, even if it could be sent unchanged."""
     log = FindingLog()
     # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
@@ -139,7 +139,7 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 def _try_encode(
     schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
 ) -> tuple[Encoding | None, FindingLog, bool]:
-    """Translate a JSON Schema for a strict mode, unless the result exceeds the size limits.
+    """Convert a JSON Schema for a provider's strict mode, unless the result exceeds the size limits.
 
     Returns the encoding or None, the findings, and True if the schema is only too large.
     """
@@ -207,7 +207,7 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) 
 
 
 def _schema_with_definitions(root: Codec) -> JsonSchema:
-    """Return the JSON Schema that is sent, with its definitions under ``$defs``."""
+    """Return the JSON Schema to send to the provider, with its definitions under ``$defs``."""
     schema = root.schema()
     definitions = {
         codec.definition.name: codec.target_schema() for codec in walk(root) if isinstance(codec, RefCodec)
@@ -216,7 +216,7 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
-    """Return a function that decodes as much of a reply as possible and lists all deviations."""
+    """Return a function that converts a reply from strict mode, listing its mistakes instead of raising."""
 
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
         # the encoded position has its own cursor, so that steps recorded there do not become coercions
@@ -228,7 +228,7 @@ def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
 
 
 def _make_decode(root: Codec) -> Callable[[Json], Json]:
-    """Return a function that decodes a value, or raises EncodingError."""
+    """Return a function that converts a strict-mode reply to the original schema or raises EncodingError."""
     decode_leniently = _make_lenient_decode(root)
 
     def decode(value: Json) -> Json:
@@ -244,7 +244,7 @@ def _make_decode(root: Codec) -> Callable[[Json], Json]:
 
 
 def _make_encode(root: Codec) -> Callable[[Json], Json]:
-    """Return a function that translates a value for strict mode, and checks that it can be decoded again."""
+    """Return a function that converts a value for strict mode, and checks that it can be converted back."""
     decode = _make_decode(root)
 
     def encode(value: Json) -> Json:
@@ -394,7 +394,7 @@ T = TypeVar("T")
 
 
 def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
-    """Return a parser for the same type whose JSON Schema the provider supports, and the Encoding used.
+    """Return a parser for the same type with a schema that the provider supports, and the conversion used.
 
     A type that is not an object is put into an envelope first if the profile requires an object. So is plain
     text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
@@ -438,7 +438,7 @@ class EncodedParser(TypeParser[T]):
 
 
 class EncodedNode(Node[T]):
-    """Reads replies that follow the schema sent to the provider, or the original schema of the type.
+    """Reads replies that follow either the strict-mode schema that was sent or the type's own schema.
 
     Attributes:
         inner: The node of the type.
@@ -486,14 +486,14 @@ class EncodedNode(Node[T]):
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
-        """Return the key of an envelope such as ``{"value": ...}`` if the reply was written without it."""
+        """If a reply lacks the required envelope, such as ``{"value": ...}``, return the envelope's key."""
         inner = self.inner
         if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None
         return inner.field
 
     def _read_decoded(self, result: DecodeResult, cursor: Cursor) -> T:
-        """Convert a decoded reply to a value of the type.
+        """Validate a reply that was converted back from strict mode, and return the typed value.
 
         Raises ValidationFailure with all problems of the reply.
         """
@@ -509,7 +509,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _read_unencoded(self, reply: Json, cursor: Cursor, failure: ValidationFailure) -> T:
-        """Read a reply as if the original JSON Schema had been sent.
+        """Read a reply that follows the original JSON Schema instead of the strict-mode schema.
 
         If this is not possible, raises ``failure``, which explains why the decoded reply does not fit.
         """
@@ -523,7 +523,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
-        """Raise Ambiguity if a reply has a different value when it is read without decoding."""
+        """Raise Ambiguity if a reply fits both the strict and the original schema with different values."""
         try:
             other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:
@@ -561,7 +561,7 @@ def schema_with_defaults(node: Node[Any]) -> JsonSchema:
 
 
 class _DefinitionsWithDefaults(Definitions):
-    """Collects the named definitions of a JSON Schema, including the default values of fields."""
+    """Collects the ``$defs`` of a JSON Schema, including the default values of fields."""
 
     def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
         if not isinstance(node, ObjectNode):
@@ -589,7 +589,7 @@ def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
 
 
 def _field_default(cls: Any, name: str) -> object:
-    """Return the default value of a field if it is a string, number, boolean or null."""
+    """Return the default value of a field for a JSON Schema, if it is a string, number, boolean or null."""
     default: object = _NO_DEFAULT
     fields = getattr(cls, "__pydantic_fields__", None)
     if fields is not None and name in fields:

@@ -33,7 +33,7 @@ _MAX_REFERENCES = 100  # a longer chain of references must be a cycle
 
 
 class Patch(NamedTuple, Generic[T]):
-    """The parts of a reply to replace, and the parser for the new parts.
+    """A repair of a reply: which parts to replace, and the parser for the model's new parts.
 
     Attributes:
         parts: The parser of the new parts: an object with one key for each.
@@ -68,7 +68,7 @@ class Patch(NamedTuple, Generic[T]):
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """Return the Patch that can repair a reply; None if the model must write the whole reply again."""
+    """Plan how to repair a reply by replacing parts; None if the model must write all of it again."""
     original = _json_of(parser, text)
     if not isinstance(original, (dict, list)):
         return None
@@ -95,7 +95,7 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
 
 
 class PartsNode(Node[dict[str, Json]]):
-    """Reads the new parts of a reply as plain JSON.
+    """Reads the parts that the model wrote anew to repair a reply, as plain JSON.
 
     Their types are checked later, in the whole reply.
     """
@@ -135,7 +135,7 @@ class PartsNode(Node[dict[str, Json]]):
 
 
 def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser for the original type, with the schema as it was before strict-mode changes."""
+    """Return the parser of a type, with the JSON Schema from before strict-mode changes."""
     node = parser.node
     if not isinstance(node, EncodedNode):
         return parser
@@ -143,7 +143,7 @@ def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
 
 
 def _json_of(parser: TypeParser[Any], text: str) -> Json:
-    """Return the only JSON value in a reply, converted to the original JSON Schema if necessary.
+    """Return the only JSON value in a reply, converted back from strict mode if necessary.
 
     Return None if the reply does not have exactly one JSON value.
     """
@@ -182,7 +182,7 @@ def _parse_path(path: str) -> Path | None:
 
 
 def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
-    """Return the path and JSON Schema of a part of a reply, or of the nearest parent with a schema."""
+    """Return the path and schema of an invalid part of a reply, or of its nearest parent with a schema."""
     part: JsonSchema = schema
     # the schema and the reply are followed together, because both must have the path
     value: Any = reply
@@ -203,7 +203,7 @@ def _has_child(value: Json, step: str | int) -> bool:
 
 
 def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """Resolve the ``$ref`` of a JSON Schema, and reduce a union of null and one schema to that schema."""
+    """Resolve a ``$ref``, and reduce a union of null and one other JSON Schema to the other schema."""
     for _ in range(_MAX_REFERENCES):
         options = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if "$ref" in part:
@@ -247,7 +247,7 @@ def _name(path: Path) -> str:
 
 
 def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[Any]:
-    """Return a parser for an object that contains the new parts of a reply."""
+    """Return a parser for the JSON object in which the model sends new parts to repair a reply."""
     parts: JsonSchema = {
         "type": "object",
         "properties": {

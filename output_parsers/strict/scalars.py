@@ -1,4 +1,4 @@
-"""Codecs for scalars, enums, optional properties, and values that are wrapped in an object.
+"""Strict-mode converters (codecs) for scalars, enums, optional properties and wrapped values.
 
 Each of them replaces something that a strict mode cannot express::
 
@@ -34,7 +34,7 @@ _JSON_LITERALS = ("", "true", "false", "null", "none", "nan")
 
 
 class ScalarCodec(Codec):
-    """The codec for null, a boolean, a number or a string, which is sent unchanged.
+    """The strict-mode converter (codec) for null, a boolean, a number or a string, all sent unchanged.
 
     Attributes:
         kind: The JSON type, or ``"integer"``.
@@ -65,7 +65,7 @@ class ScalarCodec(Codec):
         return value
 
     def _may_be_coerced(self, value: Json) -> bool:
-        """Return True if later validation may still convert a value of the wrong type.
+        """Return True if a value of the wrong type, such as ``"3"`` for a number, may still be converted.
 
         For example, a number in a string is read as a number.
         """
@@ -78,7 +78,7 @@ class ScalarCodec(Codec):
 
 
 class ChoiceCodec(Codec):
-    """The codec for an enum.
+    """The strict-mode converter (codec) for an enum.
 
     Members that are objects or arrays are sent as their JSON text.
 
@@ -155,7 +155,7 @@ def _schema_type(value: Json) -> str:
 
 
 class JsonTextCodec(Codec):
-    """The codec for a JSON value that is sent as JSON text in a string.
+    """The strict-mode converter (codec) for a value that is sent as a string with JSON text in it.
 
     Attributes:
         kinds_inside: The JSON types that the text may contain. None allows all types.
@@ -196,7 +196,7 @@ class JsonTextCodec(Codec):
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
-        """Return a value that should have been a string with JSON in it, and record that it is not."""
+        """Record that the model wrote a JSON value instead of JSON text in a string; return the value."""
         if self._accepts(value):
             cursor.unencoded(message, value)
         else:
@@ -211,7 +211,7 @@ class JsonTextCodec(Codec):
 
 
 class AnyCodec(Codec):
-    """The codec for any JSON value, for providers that accept an empty schema."""
+    """The strict-mode converter (codec) for any JSON value, if the provider accepts an empty schema."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -228,7 +228,7 @@ class AnyCodec(Codec):
 
 
 class NeverCodec(Codec):
-    """The codec for a JSON Schema that no value fits."""
+    """The strict-mode converter (codec) for a JSON Schema that no value fits."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -246,7 +246,7 @@ class NeverCodec(Codec):
 
 
 class WrapperCodec(Codec):
-    """The codec for a value that is wrapped in an object, such as ``{"value": ...}``.
+    """The strict-mode converter (codec) for a value wrapped in an object, such as ``{"value": ...}``.
 
     Attributes:
         inner: The codec of the value.
@@ -300,7 +300,7 @@ class WrapperCodec(Codec):
 
 
 class NullableCodec(Codec):
-    """The codec for an optional property that the model must always write, with null if it is omitted.
+    """The strict-mode converter (codec) for an optional property, which is sent as null if it is omitted.
 
     A value that may itself be null is wrapped, so that null has one meaning only::
 
@@ -316,14 +316,14 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The codec for the value of an optional property that is not wrapped in an object."""
+        """The converter (codec) for the value of an optional property that needs no wrapper object."""
         return self._value
 
     # Cached properties and not fields, because the codec of a reference is built after this codec.
 
     @cached_property
     def inner(self) -> Codec:
-        """The codec for the value of an optional property, wrapped in an object if the value may be null.
+        """The converter (codec) for the value of an optional property, in a wrapper object if it may be null.
 
         Use it only when all definitions are known.
         """
@@ -359,7 +359,7 @@ class NullableCodec(Codec):
 
 
 def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
-    """Return the JSON Schema of an object that has exactly these properties."""
+    """Return the JSON Schema of an object that has exactly the given properties."""
     return {
         "type": "object",
         "properties": properties,

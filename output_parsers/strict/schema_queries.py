@@ -31,7 +31,7 @@ KINDS = ("null", "boolean", "number", "string", "array", "object")
 
 
 def kind_of(value: Json) -> str:
-    """Return the JSON type of a value.
+    """Return the JSON type of a value, such as ``"array"`` for a list.
 
     Raises TypeError if it is not a JSON value.
     """
@@ -83,7 +83,7 @@ _SIZES: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def violated_keyword(keywords: Mapping[str, Any], value: Json) -> str | None:
-    """Return a message about the first JSON Schema keyword that a value violates, or None.
+    """Return a message about the first JSON Schema keyword that a value violates, or None if it is valid.
 
     An example is ``"expected at least 3"``.
     """
@@ -114,7 +114,7 @@ _LOOKAROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<|\\[bBpP]")
 
 
 def is_enforceable_pattern(pattern: str, *, whole: bool) -> bool:
-    """Return True if a provider can enforce a regular expression while the model writes.
+    """Return True if a provider's strict mode can enforce a regular expression.
 
     With ``whole`` the pattern must begin with ``^`` and end with ``$``.
     """
@@ -170,7 +170,7 @@ class SchemaDocument:
         self._modernized: dict[str, JsonSchema | bool] = {}
 
     def schema(self, pointer: str) -> JsonSchema | bool:
-        """Return the part of the schema at a JSON pointer, rewritten as draft 2020-12.
+        """Return the part of the JSON Schema at a JSON pointer, rewritten as draft 2020-12.
 
         The references in the result are JSON pointers.
         """
@@ -181,14 +181,14 @@ class SchemaDocument:
 
     @cached_property
     def _pointers_by_uri(self) -> dict[str, str]:
-        """The JSON pointers of all parts of the schema that have a URI or an anchor."""
+        """The JSON pointer of each part of the JSON Schema that has a URI or an anchor."""
         pointers = {"": "#"}
         for pointer, base, anchor in self._identified_parts(self._raw, "#", ""):
             pointers.setdefault(f"{base}#{anchor}" if anchor else base, pointer)
         return pointers
 
     def _lookup(self, pointer: str) -> tuple[Any, str]:
-        """Return the value at a JSON pointer, and the base URI of the references in it."""
+        """Return the value at a JSON pointer, and the base URI of the references in this value."""
         node: Any = self._raw
         base = self._base_uri(node, "")
         for step in pointer.split("/")[1:]:
@@ -220,7 +220,7 @@ class SchemaDocument:
             yield from self._identified_parts(child, f"{pointer}/{step}", own_base)
 
     def _resolve(self, reference: str, base: str) -> str | None:
-        """Return the JSON pointer that a reference leads to; None if it leaves the document."""
+        """Return the JSON pointer that a ``$ref`` leads to; None if it leads outside the document."""
         uri, fragment = urldefrag(urljoin(base, reference) if reference[:1] != "#" else base + reference)
         start = self._pointers_by_uri.get(uri)
         if start is None:
@@ -265,7 +265,7 @@ class SchemaDocument:
         return self._modernize(value, base) if key in _SCHEMAS else value
 
     def _is_keyword(self, key: str) -> bool:
-        """Return True if a JSON Schema keyword exists in the draft of the schema, such as draft 7."""
+        """Return True if a JSON Schema keyword exists in the draft, such as draft 7, that a schema uses."""
         if self.draft <= 4 and key in _NEWER_THAN_4:
             return False
         # $defs is accepted in all drafts, because generators mix it with older ones
@@ -310,7 +310,7 @@ def _modernize_arrays(schema: JsonSchema) -> JsonSchema:
 
 
 def _children(node: JsonSchema) -> Iterator[tuple[str, Any]]:
-    """Yield the direct subschemas of a JSON Schema, each with its relative JSON pointer."""
+    """Yield the schemas nested directly in a JSON Schema, each with its relative JSON pointer."""
     for key, value in node.items():
         if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
             for name, part in value.items():
@@ -331,7 +331,7 @@ _SHAPE_KEYWORDS = frozenset(
 
 
 def sole_reference(schema: JsonSchema | bool) -> str | None:
-    """Return the target of a JSON Schema that consists only of a ``$ref``; None for any other schema."""
+    """Return the ``$ref`` of a JSON Schema that has no other keywords; None for any other schema."""
     if not isinstance(schema, dict):
         return None
     keywords = schema.keys() - ANNOTATIONS
@@ -349,7 +349,7 @@ def contains_reference(schema: JsonSchema | bool) -> bool:
 
 
 def reference_name(schema: JsonSchema | bool) -> str:
-    """Return a name for a JSON Schema from the names that it refers to, such as ``"Base_Named"``.
+    """Return a name for a JSON Schema, made from its references, such as ``"Base_Named"``.
 
     An example is ``"Base_Named"``.
     """
@@ -360,7 +360,7 @@ def reference_name(schema: JsonSchema | bool) -> str:
 
 
 def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
-    """Return the schemas that a value must also fit: those in allOf, and the only option of an anyOf.
+    """Return the JSON Schemas under allOf, or the only one under anyOf, which a value must fit too.
 
     A value of the schema must fit all of them.
     """
@@ -369,7 +369,7 @@ def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
 
 
 def describes_shape(option: JsonSchema) -> bool:
-    """Return True if an option of a union has a type, keys or values, and is not only a condition.
+    """Return True if an option of anyOf defines a type, keys or values, and is not only a condition.
 
     Other options, such as ``{"required": ["a"]}``, are only conditions.
     """
@@ -409,7 +409,7 @@ def kinds_of(types: str | list[str]) -> set[str]:
 
 
 def kind_order(kind: str) -> int:
-    """Return a sort key for JSON types that puts objects and arrays first."""
+    """Return a sort key that puts the JSON types object and array before all others."""
     return ("object", "array", "string", "integer", "number", "boolean", "null").index(kind)
 
 
@@ -497,7 +497,7 @@ def canonical_json(schema: JsonSchema | bool) -> str:
 
 
 def _merge_two(one: JsonSchema, other: JsonSchema, unmerged: list[str]) -> JsonSchema | None:
-    """Merge two JSON Schemas without references.
+    """Merge two JSON Schemas that contain no references into one that requires both.
 
     Return None if no value fits both.
     """
@@ -547,7 +547,7 @@ def _as_list(kinds: str | list[str]) -> list[str]:
 
 
 def _common_values(one: JsonSchema, other: JsonSchema) -> list[Any] | None:
-    """Return the values that the enums and consts of two JSON Schemas have in common.
+    """Return the values that two JSON Schemas both list under enum or const.
 
     Return None if there is neither an enum nor a const.
     """
@@ -594,7 +594,7 @@ def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
 
 
 def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
-    """Return the JSON Schema for the values of keys that match a pattern.
+    """Return the JSON Schema for values whose keys match an entry of ``patternProperties``.
 
     The values may have to fit more schemas, because other patterns may match the same keys.
     """
@@ -665,7 +665,7 @@ def _subschemas(schema: JsonSchema) -> list[JsonSchema]:
 
 
 def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> int:
-    """Return how deeply a JSON Schema nests objects.
+    """Return how deeply objects are nested in a JSON Schema.
 
     A recursive definition counts once.
     """

@@ -1,4 +1,4 @@
-"""The codec for unions, which ensures that the options can be told apart in a reply.
+"""The strict-mode converter (codec) for unions, which keeps their options distinguishable in a reply.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches that decode it to
 different values. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
@@ -40,7 +40,7 @@ from .scalars import (
 
 
 class UnionCodec(Codec):
-    """The codec for a value that belongs to one of several branches.
+    """The strict-mode converter (codec) for a value of a union, which fits one of several branches.
 
     Attributes:
         branches: The codecs of the branches.
@@ -69,7 +69,7 @@ class UnionCodec(Codec):
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Encode a value with the first branch of the union that accepts it."""
+        """Convert a value for strict mode with the first union branch that accepts the value."""
         if not isinstance(value, (dict, list)):
             return self._encode_by_branch(value, cursor)
         # In a recursive type each branch calls its inner unions with the same value: without a cache the
@@ -86,7 +86,7 @@ class UnionCodec(Codec):
         return encoded
 
     def _encode_by_branch(self, value: Json, cursor: Cursor) -> Json:
-        """Encode a value with the first branch that accepts it, without using the cache."""
+        """Convert a value with the first union branch that accepts it, without using the cache."""
         errors: list[EncodingError] = []
         for branch in self.branches:
             try:
@@ -114,7 +114,7 @@ class UnionCodec(Codec):
 
 
 def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> EncodingError:
-    """Return the error with the longest JSON path.
+    """Return the error for a value that fits no union branch: the one with the longest JSON path.
 
     It most likely comes from the branch that was meant.
     """
@@ -125,7 +125,7 @@ def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> 
 
 
 def make_union(branches: Sequence[Codec]) -> Codec:
-    """Build the codec for a union, without nested unions and superfluous options."""
+    """Build the strict-mode converter (codec) for a union, without nested and superfluous branches."""
     flat: list[Codec] = []
     for branch in branches:
         if isinstance(branch, UnionCodec) and branch.description is None:
@@ -150,7 +150,7 @@ _MAX_PASSES = 8  # a wrapper inside a branch may make that branch look like anot
 
 
 def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
-    """Wrap union branches that could be confused with one another, and return the changed unions.
+    """Wrap union branches in objects if replies could confuse them, and return the changed unions.
 
     Call it when all definitions are known. It begins with the innermost unions. Wrappers with different keys
     have nothing in common, so wrapping every branch of a union is the last resort. Returns None if that does
@@ -167,7 +167,7 @@ def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
 
 
 def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
-    """Wrap the branches of a union that could be confused with others.
+    """Wrap those branches of a union in objects that could be confused with other branches in a reply.
 
     Return True if there were any.
     """
@@ -186,7 +186,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 
 
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
-    """Wrap the given branches of a union in objects; wrap all branches if that is not enough."""
+    """Wrap the given union branches in objects with distinct keys, or all branches if that is not enough."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
@@ -203,12 +203,12 @@ _ComparedPairs = frozenset[tuple[int, int]]
 
 
 def is_identity(codec: Codec) -> bool:
-    """Return True if a codec never changes a value when it decodes it."""
+    """Return True if a codec leaves every value unchanged when it converts a reply from strict mode."""
     return all(part.is_identity for part in walk(codec))
 
 
 def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset()) -> bool:
-    """Return True if two codecs give the same result for each encoded value that fits both."""
+    """Return True if two codecs convert each reply that fits both to the same value."""
     pair = (id(one), id(other))
     if pair in compared or one is other or (is_identity(one) and is_identity(other)):
         return True
@@ -220,7 +220,7 @@ def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset(
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Return True if two codecs that are not unions give the same result for each value that fits both."""
+    """Return True if two codecs, neither for a union, convert each reply that fits both to the same value."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -242,7 +242,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
-    """Return True if two codecs for objects give the same result for each object that fits both."""
+    """Return True if two codecs convert each JSON object that fits both to the same value."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
@@ -263,7 +263,7 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _Compa
 
 
 def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Return True if types, keys or choices show that no value fits both of two codecs."""
+    """Return True if types, keys or enum values show that no JSON value fits both of two codecs."""
     pair = (id(one), id(other))
     if pair in compared:
         return True
@@ -291,7 +291,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
 
 
 def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] | None:
-    """Return the codec for each key of an object, the required keys, and True if other keys are allowed."""
+    """Return an object's codecs by key, its required keys, and True if it may have other keys."""
     if isinstance(codec, WrapperCodec):
         return {codec.key: codec.inner}, frozenset((codec.key,)), False
     if isinstance(codec, TupleCodec):
@@ -306,7 +306,7 @@ def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] 
 
 
 def _branches(codec: Codec) -> Iterator[Codec]:
-    """Yield the branches of a union codec, with references and nested unions resolved."""
+    """Yield the branches of a union's codec, after following references and flattening nested unions."""
     if isinstance(codec, RefCodec):
         yield from _branches(codec.target)
     elif isinstance(codec, UnionCodec):

@@ -1,4 +1,4 @@
-"""Parsers for plain text, lists, tags, XML and JSON, compatible with LangChain and AgentScope."""
+"""Parsers for replies in plain text, lists, tags, XML and JSON, compatible with LangChain and AgentScope."""
 
 from __future__ import annotations
 

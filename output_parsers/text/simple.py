@@ -79,11 +79,11 @@ class TextParser(ABC, Generic[T_co]):
 
     @abstractmethod
     def _read(self, text: str) -> T_co:
-        """Parse a text and return its value. Raises ValidationFailure or OutputParsingError."""
+        """Parse a text and return its value, or raise ValidationFailure or OutputParsingError."""
 
 
 def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
-    """Return a ValidationFailure with one problem: its path, its message and the text that was found."""
+    """Create an error for a text that cannot be parsed, with a path, a message and the text."""
     return ValidationFailure(Problem(path, message, found))
 
 
@@ -116,7 +116,7 @@ class StrOutputParser(TextParser[str]):
     """
 
     def format_instructions(self) -> str:
-        """Return "", because any text is accepted."""
+        """Return an empty string instead of prompt instructions, because any text is accepted."""
         return ""
 
     def _read(self, text: str) -> str:
@@ -375,7 +375,7 @@ class MarkdownListOutputParser(TextParser[list[str]]):
 
 
 def _list_items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
-    """Return the items of a list in which each item begins with a marker, such as ``1.`` or ``-``."""
+    """Return the items of a list in a reply whose items begin with a marker, such as ``1.`` or ``-``."""
     rest = strip_reasoning(text, Cursor()).text
     items = _item_lines(rest, marker)
     # A reply that says that there are no items is a valid answer, so it is the empty list.
@@ -417,7 +417,7 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class _TypeBasedParser(Generic[T]):
-    """Base class of output parsers that delegate the work to the TypeParser of one type."""
+    """Base class of the LangChain-compatible parsers that parse replies as one Python type."""
 
     _parser: TypeParser[T] = field(init=False, repr=False, compare=False)
 
@@ -438,7 +438,7 @@ class _TypeBasedParser(Generic[T]):
         return self._parser.parse(reply_text(text, self), leniency)
 
     def read(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Parse a text, or the text of a reply, and return its value with the conversions needed."""
+        """Parse a text or a reply, and return its value with the conversions and repairs of the text."""
         return self._parser.read(reply_text(text, self), leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:
@@ -521,7 +521,7 @@ Keys: TypeAlias = bool | str | Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class TextResponse:
-    """The text of a reply and the dict that was parsed from it, like AgentScope's ModelResponse.
+    """A reply's text and the dict that was parsed from it, like AgentScope's ModelResponse.
 
     Attributes:
         text: The text of the reply.
@@ -536,7 +536,7 @@ class TextResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class DictParser(TextParser[dict[str, Any]]):
-    """Base class of parsers that return a dict, from which agents choose keys to store or to show.
+    """Base class of AgentScope-compatible parsers, which convert replies to dicts.
 
     Each attribute selects a part: ``True`` selects the whole dict, ``False`` and ``None`` select nothing, a
     string selects the value of that key, and a sequence selects a dict of those keys.
@@ -562,7 +562,7 @@ class DictParser(TextParser[dict[str, Any]]):
     def parse(  # pyright: ignore[reportIncompatibleMethodOverride]  # a response is returned for a response
         self, text: str | TextReply
     ) -> object:
-        """Parse a text to a dict. For a reply, return a response with the dict in ``parsed``.
+        """Parse a text to a dict, or a reply to a response object with the dict in ``parsed``.
 
         An object that has ``parsed``, such as a TextResponse or AgentScope's ModelResponse, is copied. For
         another reply, such as ``aiservices.ChatReply``, the response is a new TextResponse.
@@ -582,19 +582,19 @@ class DictParser(TextParser[dict[str, Any]]):
 
     @property
     def format_instruction(self) -> str:
-        """Return the prompt instructions, as ``format_instructions()`` does; AgentScope uses this name."""
+        """Return the prompt instructions, under the method name that AgentScope uses."""
         return self.format_instructions()
 
     def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a dict that an agent stores in memory. Raises ValueError if a key is missing."""
+        """Select the keys of a parsed dict that an agent stores in memory; a missing key is a ValueError."""
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a dict that is shown to users. Raises ValueError if a key is missing."""
+        """Select the keys of a parsed dict that users see; a missing key is a ValueError."""
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return only the message metadata from a dict. Raises ValueError if a key is missing."""
+        """Select the keys of a parsed dict that become message metadata; a missing key is a ValueError."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

@@ -1,4 +1,4 @@
-"""Parsers for content between tags and for a JSON object in a code block, as in AgentScope."""
+"""Parsers for text between tags and for a JSON object in a code block, as in AgentScope."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
 
 @dataclass(frozen=True)
 class RegexTaggedContentParser(DictParser):
-    """A parser that returns a dict from tag name to content, like AgentScope's RegexTaggedContentParser.
+    """A parser for text between tags, by tag name, like AgentScope's RegexTaggedContentParser.
 
     >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
     {'thought': 'Easy.', 'number': 42}
@@ -72,7 +72,7 @@ class RegexTaggedContentParser(DictParser):
             raise ValueError(f"the pattern {self.tagged_content_pattern!r} is invalid: {error}") from error
 
     def format_instructions(self) -> str:
-        """Return the prompt instructions that were set as ``format_instruction``."""
+        """Return the prompt instructions that the user passed as ``format_instruction``."""
         return self.format_instruction
 
     @property
@@ -102,7 +102,7 @@ class RegexTaggedContentParser(DictParser):
 
 
 def _find_tags(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and content of each outermost tag from left to right."""
+    """Yield the name of each tag in a reply that is not nested in another, and the text inside."""
     # Closing tags are indexed first, so that a tag that is never closed does not cost another search.
     closings: dict[str, list[int]] = {"": []}
     for closing in _CLOSING.finditer(text):
@@ -128,7 +128,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return a dict from tag name to content. Raises ValidationFailure if a tag has different contents."""
+    """Return the text inside each tag by tag name; tags that repeat with different texts are an error."""
     contents: dict[str, str] = {}
     for name, content in tagged:
         # A model may repeat its answer, but two different answers are ambiguous.
@@ -138,7 +138,7 @@ def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _parse_content(content: str) -> Any:
-    """Parse the content of a tag if it is valid JSON; return other text unchanged."""
+    """Parse the text inside a tag if it is valid JSON; return other text unchanged."""
     try:
         # Only exact JSON is accepted. With repairs, ordinary text could become a value.
         read_exact(content)
@@ -149,7 +149,7 @@ def _parse_content(content: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TaggedContent:
-    """A pair of tags for MultiTaggedContentParser, and a description of the content between them.
+    """An opening and a closing tag to find in a reply, and a description of the text between them.
 
     Attributes:
         name: The key of the content in the parsed dict.
@@ -171,7 +171,7 @@ class TaggedContent:
 
 @dataclass(frozen=True, init=False)
 class MultiTaggedContentParser(DictParser):
-    """A parser for the content between pairs of tags, like AgentScope's MultiTaggedContentParser.
+    """A parser for the texts between pairs of tags, like AgentScope's MultiTaggedContentParser.
 
     >>> speak = TaggedContent("speak", "[SPEAK]", "what you say", "[/SPEAK]")
     >>> done = TaggedContent("done", "[DONE]", "true or false", "[/DONE]", parse_json=True)
@@ -238,7 +238,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Return a dict from tag name to contents, and the names of tags that are not closed."""
+        """Return the texts inside the tags by tag name, and the names of tags that are not closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()
@@ -256,7 +256,7 @@ class MultiTaggedContentParser(DictParser):
 
 
 def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
-    """Raise ValueError if tags are ambiguous or empty, or if ``allowed`` contains an unknown name."""
+    """Raise ValueError if configured tags are ambiguous or empty, or if ``allowed`` has an unknown name."""
     if not tags:
         raise ValueError("MultiTaggedContentParser needs at least one TaggedContent")
     names = [tag.name for tag in tags]
@@ -275,7 +275,7 @@ def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> Any:
-    """Parse the content of one tag. Errors contain the name of the tag as their path."""
+    """Parse the text between a pair of tags; errors have the name of the tag as their path."""
     cursor = Cursor().child(tag.name)
     if unclosed:
         raise ValidationFailure(

@@ -72,7 +72,7 @@ class SdkToolCall(Protocol):
 
 
 class MessageWithCalls(Protocol):
-    """A message of a model, such as ``aiservices.AiMessage``."""
+    """A message of a model that may have tool calls, such as ``aiservices.AiMessage``."""
 
     @property
     def tool_calls(self) -> Sequence[object] | None:
@@ -81,7 +81,7 @@ class MessageWithCalls(Protocol):
 
 
 class ReplyWithCalls(Protocol):
-    """A reply of a model, such as ``aiservices.ChatReply``."""
+    """A reply of a model that has a message with tool calls, such as ``aiservices.ChatReply``."""
 
     @property
     def message(self) -> MessageWithCalls:
@@ -111,7 +111,7 @@ class AnyToolCall:
 
 @dataclass(frozen=True, init=False)
 class ToolCallsParser(ABC, Generic[R_co]):
-    """Base class of the parsers for tool calls.
+    """Base class of the parsers that convert a model's tool calls to Python values.
 
     ``parse_calls`` and ``read_calls`` parse calls that a model made through its API. ``parse`` parses calls
     that a model without tool support wrote as text, so that these parsers are OutputParsers too.
@@ -134,7 +134,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         others: TypeParser[Any] | None,
         **options: object,
     ) -> None:
-        """Store the parser for the arguments of each tool.
+        """Set the parsers that convert the arguments of the tools.
 
         ``output_type`` is the type of a call that is written as text. ``others`` is the parser for tools that
         are not in ``parsers``; None makes their calls an error.
@@ -177,7 +177,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return self._result([self._call_value(call.name, call.id, call.arguments) for call in calls])
 
     def _check_names(self, text: str, error: OutputParsingError) -> None:
-        """Raise a clearer error if parsing failed because the text calls unknown tools."""
+        """If parsing tool calls failed because they name unknown tools, raise an error that says so."""
         if self._others is not None:  # any tool is allowed
             return
         # Parsed again without the types of the tools, to see if the names of the tools are the problem.
@@ -199,7 +199,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return Problem(f"$[{index}].name", message, describe_value(name))
 
     def parse_calls(self, calls: ToolCallsInput, *, partial: bool = False) -> R_co:
-        """Parse the tool calls that a model made through its API.
+        """Parse the tool calls that a model made through its API, and return their typed values.
 
         ``calls`` are the tool calls of this library, of the OpenAI SDK (Chat Completions or Responses), or of
         LangChain, as objects or dicts. A message or a reply with such calls may be passed instead.
@@ -216,7 +216,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def read_calls(
         self, calls: ToolCallsInput, *, partial: bool = False, leniency: Leniency = Leniency.SAFE
     ) -> Reading[R_co]:
-        """Parse tool calls like ``parse_calls``, and return the value with the conversions needed."""
+        """Parse a model's API tool calls; return their typed values with the conversions and repairs made."""
         every = tool_calls_of(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[object] = []
@@ -256,7 +256,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return Reading(reading.value, tuple(coercions))
 
     def _wants(self, name: str) -> bool:
-        """Return True if this parser accepts calls of the tool with this name."""
+        """Return True if this parser accepts calls of the tool with the given name."""
         return True
 
     @abstractmethod
@@ -327,7 +327,7 @@ def _member(owner: object, key: str) -> Any:
 
 
 def call_type(name: object, arguments: object) -> type:
-    """Create a dataclass with the fields ``name``, ``arguments`` and ``id`` for tool calls in text."""
+    """Create a dataclass for tool calls in text, with the fields ``name``, ``arguments`` and ``id``."""
     fields: list[tuple[str, object] | tuple[str, object, object]] = [
         ("name", name),
         ("arguments", arguments),
@@ -337,7 +337,7 @@ def call_type(name: object, arguments: object) -> type:
 
 
 def _arguments_or_empty(arguments: str) -> str:
-    """Return the JSON arguments of a call; replace "" and null with an empty object."""
+    """Return the JSON arguments of a tool call, or ``"{}"`` if they are empty or null."""
     # Models write "" or null for tools without parameters.
     return "{}" if arguments.strip() in ("", "null") else arguments
 
@@ -355,7 +355,7 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
-    """Parse the arguments of an unfinished tool call, and return the part that is already certain."""
+    """Parse the arguments of a streamed tool call as far as they cannot change any more."""
     reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
     arguments_so_far = reader.snapshot().to_python()

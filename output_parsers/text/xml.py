@@ -33,7 +33,7 @@ class _OpenElement:
 
 
 def find_tag(text: str, position: int) -> re.Match[str] | None:
-    """Return the next opening tag that is not in a comment; None if there is none.
+    """Return the next opening XML tag outside comments; None if there is none.
 
     Raises ValidationFailure for a document type, a closing tag without an opening tag, and a comment that is
     never closed.
@@ -48,7 +48,7 @@ def find_tag(text: str, position: int) -> re.Match[str] | None:
 
 
 def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
-    """Parse the XML element that begins with an opening tag; return it and the position after it.
+    """Parse the XML element whose opening tag is given; return its value and the position after it.
 
     The format is that of LangChain: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty
     element inside another one, ``{tag: []}`` for an empty outermost element. Attributes are ignored. Raises
@@ -80,7 +80,7 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
 
 
 def _close_element(stack: list[_OpenElement]) -> XmlElement:
-    """Pop the innermost open element from the stack and return its value."""
+    """Close the innermost unclosed XML element, and return its value."""
     path = _path(stack)  # computed before the element is removed, because the path contains it
     done = stack.pop()
     text = "".join(done.texts)
@@ -92,7 +92,7 @@ def _close_element(stack: list[_OpenElement]) -> XmlElement:
 
 
 def _skip_section(text: str, markup: re.Match[str], path: str) -> tuple[str, int]:
-    """Skip a comment, an instruction or a CDATA section; return its text and the position after it.
+    """Skip an XML comment, instruction or CDATA section; return its text and the position after it.
 
     Comments and instructions have no text.
     """
@@ -107,7 +107,7 @@ def _skip_section(text: str, markup: re.Match[str], path: str) -> tuple[str, int
 
 
 def _decoded(text: str, stack: list[_OpenElement]) -> str:
-    """Replace character references such as ``&lt;``; leave other ampersands unchanged."""
+    """Replace XML character references such as ``&lt;``; leave other ampersands unchanged."""
 
     def character(reference: re.Match[str]) -> str:
         if reference[3]:
@@ -185,7 +185,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         return elements
 
     def _start(self, text: str, position: int) -> int | None:
-        """Return where to search for the next XML element; None if the last root element has ended."""
+        """Return the position of the next XML element in a reply; None if the last root element has ended."""
         if self.root is None:
             return position
         opening = re.compile(rf"<{re.escape(self.root)}(?=[\s/>])").search(text, position)
@@ -193,7 +193,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
 
 def _unfenced(text: str) -> str:
-    """Return the content of a code block that begins before the first tag, or the text unchanged."""
+    """Return the content of the code block around the XML in a reply, or the reply if there is none."""
     # A code block after the first tag is part of the content of an element.
     fence, tag = text.find("```"), text.find("<")
     if fence < 0 or tag < fence:

@@ -1,1 +1,1 @@
-"""Parser nodes for each kind of Python type. They also write values and generate JSON Schemas."""
+"""Parser nodes, which parse, write and describe (as JSON Schemas) the values of Python types."""

@@ -79,7 +79,7 @@ class ChoiceNode(Node[T]):
         return self._find(text.strip(), cursor) if non_text is None else non_text.value
 
     def has_text_choice(self, text: str) -> bool:
-        """Return True if an unquoted text such as ``true`` is a string choice and not a JSON value.
+        """Return True if an unquoted reply such as ``true`` is one of the string choices, not a JSON value.
 
         For ``Literal["true", "x"]`` the reply ``true`` is the first choice. For ``Literal["7", 7]`` the reply
         ``7`` is the number, because prompts show the number in this way.
@@ -87,11 +87,11 @@ class ChoiceNode(Node[T]):
         return self._non_text_choice(text) is None and self._by_text(text) is not None
 
     def _by_text(self, text: str) -> Choice[T] | None:
-        """Return the choice whose JSON value is a given string, or None."""
+        """Return the allowed choice whose JSON value is the given string, or None."""
         return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
 
     def _non_text_choice(self, text: str) -> Choice[T] | None:
-        """Return the choice that is a number, boolean or null and that prompts show as this text, or None."""
+        """Return the number, boolean or null choice that prompts show as this text, or None."""
         others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
         return next((choice for choice in others if _as_hint(choice) == text), None)
 
@@ -103,7 +103,7 @@ class ChoiceNode(Node[T]):
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def _find(self, text: str, cursor: Cursor) -> T:
-        """Return the choice that a text refers to, and record how the text was matched."""
+        """Return the allowed choice that a reply names, and record the rule by which it matched."""
         try:
             choice, rule = self.choices.find(text)
         except NoMatch as error:
@@ -203,7 +203,7 @@ class FlagNode(Node[Flag]):
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
-    """Return a Choice for each member of an Enum class, with its label and other accepted names.
+    """Return a Choice (a value with the names that replies may use) for each member of an Enum class.
 
     The label of a member is its value if all values are texts, else its name. The label, the name and the
     value are all accepted, in upper and lower case, and so is the description if it is the whole reply. The
@@ -232,19 +232,19 @@ def _member_description(member: Enum) -> str | None:
 
 
 def _json_of(choice: Choice[Any]) -> Json:
-    """Return the JSON value that represents a choice."""
+    """Return the JSON value with which a model selects an allowed choice."""
     return choice.label if isinstance(choice.value, Enum) else choice.value
 
 
 def _equals_json(value: object, data: Json) -> bool:
-    """Return True if a JSON value equals the value of a choice, and has the same type."""
+    """Return True if a JSON value equals the value of an allowed choice, and has the same type."""
     if isinstance(value, (float, Decimal)) and type(data) in (int, Decimal):
         return bool(Decimal(str(value)) == data)
     return type(value) is type(data) and bool(value == data)
 
 
 def _as_hint(choice: Choice[Any]) -> str:
-    """Return the text that shows a choice in a prompt: strings in quotes, other values as JSON."""
+    """Return the text of an allowed choice for a prompt: strings in quotes, other values as JSON."""
     value = _json_of(choice)
     if isinstance(value, str):
         return f'"{value}"'
@@ -252,7 +252,7 @@ def _as_hint(choice: Choice[Any]) -> str:
 
 
 def _meanings(choices: Sequence[Choice[Any]], description: str | None = None, *, quotes: bool = False) -> str:
-    """Return the description of a type and those of its choices as one text.
+    """Return one text with the description of a type and those of its allowed values.
 
     With ``quotes`` the choices are written as in a hint.
     """

@@ -1,4 +1,4 @@
-"""Enforce the constraints in Annotated and Field, and show them in schemas and prompts."""
+"""Enforce constraints such as ``Field(ge=1)``, and show them in JSON Schemas and prompts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ERASED: dict[object, object] = {
 
 
 class ConstrainedNode(Node[object]):
-    """Checks the values of a type against the constraints in Annotated or Field.
+    """Checks parsed values against constraints such as ``Field(ge=1)``.
 
     Attributes:
         inner: The node without the constraints.
@@ -80,12 +80,12 @@ class ConstrainedNode(Node[object]):
 
     @property
     def core_schema(self) -> dict[str, Any]:
-        """The pydantic-core schema that checks the constraints."""
+        """The pydantic-core schema that checks constraints such as ``Field(ge=1)``."""
         schema: Any = self._adapter.core_schema
         return dict(schema)
 
     def _with_keywords(self, schema: JsonSchema) -> JsonSchema:
-        """Add the JSON Schema keywords of the constraints to a schema."""
+        """Add constraints such as ``Field(ge=1)`` to a JSON Schema as keywords."""
         options = schema.get("anyOf", [])
         # the constraints of ``int | None`` apply to the integer only
         if len(options) == 2 and any(option in _UNCONSTRAINED for option in options):
@@ -111,7 +111,7 @@ class ConstrainedNode(Node[object]):
         return self.check(self.inner.read_text(text, cursor), cursor)
 
     def check(self, value: object, cursor: Cursor) -> object:
-        """Return a value after pydantic has checked the constraints.
+        """Check a value against its constraints with pydantic, and return it.
 
         Raises ValidationFailure if a constraint is violated.
         """
@@ -133,7 +133,7 @@ class ConstrainedNode(Node[object]):
 
 
 def with_constraints(target: Target, node: Node[object]) -> Node[object]:
-    """Return the parser node of a type, with the constraints of the type added.
+    """Return a parser node that also checks the constraints of the type, such as ``Field(ge=1)``.
 
     Return the node unchanged if there are none. Raises UnsupportedTypeError for constraints that do not apply
     to the type.
@@ -196,7 +196,7 @@ def _constrains(item: object) -> bool:
 
 
 def _as_pydantic(item: object) -> object:
-    """Convert a constraint of msgspec to one of pydantic, and return other metadata unchanged."""
+    """Convert a msgspec constraint to the equivalent pydantic one; return other metadata unchanged."""
     if type(item).__module__.partition(".")[0] != "msgspec":
         return item
     names = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
@@ -205,7 +205,7 @@ def _as_pydantic(item: object) -> object:
 
 
 def _erased_type(tp: TypeExpression) -> Any:
-    """Return a type that is easier to validate, and for which pydantic applies the same constraints.
+    """Return a simpler type for which pydantic checks the same constraints.
 
     The types of items are erased, because the nodes have already read them.
     """
@@ -235,7 +235,7 @@ _SIZED = (str, bytes, list, tuple, set, frozenset, dict)
 
 
 def constrained_by(validator: object, tp: TypeExpression) -> Any:
-    """Return the type of an attrs field with the constraints of its validator.
+    """Return the type of an attrs field, annotated with the constraints of the field's validator.
 
     A validator that cannot be expressed as a constraint is left to attrs.
     """
@@ -278,7 +278,7 @@ def _constraints(kind: str, validator: Any) -> Iterator[tuple[object, tuple[type
 
 
 def _pattern_of(validator: Any) -> str | None:
-    """Return the regular expression of attrs' ``matches_re``, adapted so that ``re.search`` can be used.
+    """Return the pattern of the attrs validator ``matches_re``, adapted for use with ``re.search``.
 
     Return None if pydantic's engine does not support it.
     """
@@ -295,7 +295,7 @@ def _pattern_of(validator: Any) -> str | None:
 
 
 def _fits(tp: TypeExpression, bases: tuple[type, ...]) -> bool:
-    """Return True if a type, without its None option, is one of the given built-in types."""
+    """Return True if a type, apart from an optional None, is one of the given built-in types."""
     origin = get_origin(tp) or tp
     if origin is Annotated:
         return _fits(get_args(tp)[0], bases)

@@ -87,7 +87,7 @@ class ListNode(Node[Any]):
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
 
     def read_text(self, text: str, cursor: Cursor) -> object:
-        """Read a list in prose, with one item per line or with commas between the items."""
+        """Read a list in plain text, with one item per line or with commas between the items."""
         items = split_items(text)
         if items is None:
             raise cursor.failure("expected an array", text)
@@ -293,7 +293,7 @@ _KEY_RULES = ("number as text", "text for a value that is not text", "member by 
 
 
 def _key_readings(key: str) -> list[Json]:
-    """Return the values that a JSON object key may mean: ``"1"`` is a string, and maybe the number 1.
+    """Return the values that a JSON object key may mean: ``"1"`` is a string, but may mean the number 1.
 
     It is always text, and for ``1`` or ``true`` also a number or a boolean.
     """

@@ -55,14 +55,14 @@ class Node(ABC, Generic[T_co]):
 
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema for the values that this node reads.
+        """Return the JSON Schema of the type that this parser node reads.
 
         The schemas of classes that the type uses twice go to ``definitions``.
         """
 
     @abstractmethod
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        """Return a short type hint for a prompt, in TypeScript style such as ``{"name": string}``.
+        """Return a short type hint that shows the type in prompts, such as ``{"name": string}``.
 
         ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
         """
@@ -97,7 +97,7 @@ class Node(ABC, Generic[T_co]):
         raise cursor.failure(f"expected {self.kind}", text)
 
     def write(self, value: object) -> Json:
-        """Return the JSON value that ``read`` converts back to ``value``.
+        """Convert a value of the type to the JSON value that represents it.
 
         Raises ValueError if there is none. The type of ``value`` is not fully checked: TypeParser.write reads
         the result back and compares.
@@ -109,14 +109,14 @@ class Node(ABC, Generic[T_co]):
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: object) -> int:
-        """Return the number of keys in the JSON text of a value.
+        """Return how many object keys the JSON text of a value has, to detect unknown and repeated keys.
 
         The fast path compares this number with the keys in a text to detect unknown and repeated keys.
         """
         return 0
 
     def fixed_keys(self) -> int | None:
-        """Return the number of JSON keys that all values of the type have; None if the number varies.
+        """Return how many object keys the JSON of every value of the type has; None if the number varies.
 
         It is 0 for a record that the fast path creates with ``make``, because its keys are counted then.
         """
@@ -124,7 +124,7 @@ class Node(ABC, Generic[T_co]):
 
 
 def _with_decimals(data: object) -> Json:
-    """Replace the floats in JSON data with decimals, as in data that was read from a text."""
+    """Replace floats by exact decimals in JSON data, as if the data had been parsed from text."""
     if isinstance(data, float):
         number = Decimal(repr(data))
         # 1e16 is Decimal("1E+16"), but a decimal without a fraction would be written as an integer
@@ -135,7 +135,7 @@ def _with_decimals(data: object) -> Json:
 
 
 class RecursiveNode(Node[T_co]):
-    """Stands for a recursive type inside its own definition, and refers to the parser of that type.
+    """A placeholder for a recursive type inside its own definition, which refers to the type's parser.
 
     Attributes:
         name: The name of the type, for hints and schema definitions.
@@ -203,7 +203,7 @@ class Definitions:
         self._seen: set[Node[object]] = set()
 
     def define(self, node: Node[object], name: str, build: SchemaBuilder) -> JsonSchema:
-        """Return the JSON Schema of a parser node, or a reference to its named definition."""
+        """Return the JSON Schema of a parser node's type, or a ``$ref`` to its definition under ``$defs``."""
         if node not in self.named:
             if node in self._seen:
                 self.repeated.add(node)
@@ -330,7 +330,7 @@ class OutputParser(Protocol[T_co]):
 
 
 class CustomNode(Node[Any]):
-    """Reads a value with an OutputParser that the user wrote.
+    """Reads a value with an output parser that the user wrote.
 
     The parser receives the content of a JSON string, and any other JSON value as its JSON text.
     """

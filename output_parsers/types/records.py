@@ -55,7 +55,7 @@ def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
 
 
 def allow_non_finite(tp: TypeExpression) -> Any:
-    """Return a type in which every float may be NaN or infinite.
+    """Return a copy of a type in which every float may also be NaN or infinite.
 
     Floats whose own metadata forbids it are not changed.
     """
@@ -76,7 +76,7 @@ def drop_unset_type(tp: Any) -> Any:
 
 
 def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
-    """Replace a type, or types inside it such as ``int`` in ``list[int]``, with results of a function.
+    """Apply a function to a type or to types inside it, such as ``int`` in ``list[int]``.
 
     A part is not changed if ``replacement`` returns None for it.
     """
@@ -158,12 +158,12 @@ class RecordSpec(NamedTuple):
 
     @property
     def created_by_make(self) -> bool:
-        """True if pydantic-core reads the field values and then calls ``make`` to create the record."""
+        """True if pydantic-core only validates the fields, and the function ``make`` creates the instance."""
         return self.adapter is None and not self.plain_dataclass
 
 
 def record_spec(target: Target) -> RecordSpec | None:
-    """Return the RecordSpec of a record class such as a dataclass, or None for other types.
+    """Describe the fields and constructor of a class such as a dataclass; return None for other types.
 
     Record classes are pydantic models, dataclasses, TypedDicts, NamedTuples, attrs classes and msgspec
     Structs.
@@ -189,7 +189,7 @@ def record_spec(target: Target) -> RecordSpec | None:
 
 
 def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSpec, ...]:
-    """Return a FieldSpec for each field of a pydantic model or dataclass."""
+    """Describe each field of a pydantic model or dataclass: name, type, keys and default."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     by_alias = config.get("validate_by_alias", True)
@@ -277,7 +277,7 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
 def _plain_specs(
     target: Target, required: Collection[str], optional: Collection[str]
 ) -> tuple[FieldSpec, ...]:
-    """Return a FieldSpec for each annotated field of a class.
+    """Describe each annotated field of a class: its name, type, keys and default.
 
     A field without an annotation accepts any JSON.
     """
@@ -319,7 +319,7 @@ def _dataclass(target: Target) -> RecordSpec:
 
 
 def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
-    """Return True if creating an instance of a dataclass does nothing but set its fields.
+    """Return True if the constructor of a dataclass only sets its fields and runs no other code.
 
     pydantic-core sets the attributes without calling the constructor. Everything that could run or intervene
     during ``cls(**values)`` excludes a class: its own ``__init__``, ``__new__``, ``__post_init__`` or
@@ -412,7 +412,7 @@ def _attrs_class(target: Target) -> RecordSpec:
 
 
 def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
-    """Add the description and the validator constraints of an attrs attribute to a FieldSpec."""
+    """Add the description and the validator constraints of an attrs field to its FieldSpec."""
     text = attribute.metadata.get("description")
     if isinstance(text, str):
         spec = spec._replace(description=text)
@@ -456,7 +456,7 @@ def _struct(target: Target) -> RecordSpec:
 
 
 class RawNode(Node[object]):
-    """Returns the JSON of a field unchanged, so that a pydantic validator can convert it."""
+    """Returns the JSON of a field unparsed, for pydantic validators that must see the original value."""
 
     def __init__(self, inner: Node[object]) -> None:
         self._inner = inner
@@ -629,7 +629,7 @@ class ObjectNode(Node[object]):
     def _read_whole_object(
         self, adapter: TypeAdapter[object], data: dict[str, Json], cursor: Cursor
     ) -> object:
-        """Read a JSON object whose class has a validator that needs the unchanged JSON.
+        """Read a JSON object as a class whose validator must see the original JSON.
 
         First pydantic reads exact JSON, then the nodes read the fields, last pydantic converts leniently.
         """
@@ -672,7 +672,7 @@ class ObjectNode(Node[object]):
         return self.make({**extra, **values}, data, cursor)
 
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
-        """Return the field that a key refers to, and True if the key is exactly one of its names.
+        """Return the field of a class that a JSON key means, and True if the key is exactly one of its names.
 
         The field is None if the key refers to none.
         """
@@ -728,13 +728,13 @@ class ObjectNode(Node[object]):
 
     @cached_property
     def _optional_keys(self) -> str:
-        """Return a record's keys for an error message, or "" if any field is required."""
+        """Return the keys of a class whose fields are all optional, for an error message; else return ""."""
         if any(field.required for field in self.spec.fields):
             return ""
         return ", ".join(field.keys[0] for field in self.spec.fields[:_MAX_LISTED_KEYS])
 
     def _similar_field(self, key: str, value: Json, matches: Collection[str], cursor: Cursor) -> str | None:
-        """Return the missing key that an unknown key such as ``"nmae"`` probably stands for, or None.
+        """Return the key that an unknown key such as ``"nmae"`` probably misspells, or None.
 
         A value that the field cannot have belongs to another key, unless the key is the plural or the
         beginning of the field's: ``{"lim":it 2}`` may be a broken ``limit``.
@@ -755,7 +755,7 @@ class ObjectNode(Node[object]):
         return None
 
     def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> object:
-        """Create a record from the values of its fields.
+        """Create an instance of a record class, such as a dataclass, from the values of its fields.
 
         The error message shows ``data``.
 
@@ -773,7 +773,7 @@ class ObjectNode(Node[object]):
     def _make_with_validators(
         self, adapter: TypeAdapter[object], values: dict[str, object], data: Json, cursor: Cursor
     ) -> object:
-        """Create a record whose field validators receive unchanged JSON.
+        """Create an instance of a class whose field validators must see the original JSON.
 
         The conversions that they make are recorded.
         """
@@ -800,7 +800,7 @@ class ObjectNode(Node[object]):
         return data
 
     def _field_values(self, value: object) -> dict[str, object]:
-        """Return a dict from field name to value for a record, including extra values."""
+        """Return the fields of a dataclass or similar object as a dict, including extra values."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         if isinstance(value, dict):
@@ -826,7 +826,7 @@ class ObjectNode(Node[object]):
 
     @property
     def counts_own_keys(self) -> bool:
-        """True if the keys in the JSON text must be counted before the record is created.
+        """True if the JSON keys of an object must be counted before its Python instance is created.
 
         An instance does not show which of its keys had a default, or what its class did with the values.
         """
@@ -861,7 +861,7 @@ class ObjectNode(Node[object]):
 
 
 def _is_similar(key: str, name: str) -> bool:
-    """Return True if a key may be the name of a field with one or two typing mistakes.
+    """Return True if a JSON key may be the name of a field with one or two typing mistakes.
 
     One mistake is a letter that is missing or added, or two neighbors that are exchanged. A key of up to four
     letters may have two only if it has no letter that the name lacks: ``kind`` is not meant for ``id``.
@@ -874,7 +874,7 @@ def _is_similar(key: str, name: str) -> bool:
 
 
 def _has_only_letters_of(key: str, name: str) -> bool:
-    """Return True if a key has the letters of a name in any order, or some of them in the same order."""
+    """Return True if a misspelt key has all letters of a field name, or some of them in the same order."""
     rest = iter(name)
     return sorted(key) == sorted(name) or all(char in rest for char in key)
 
@@ -897,7 +897,7 @@ def _count_mistakes(one: str, other: str) -> int:
 
 
 def normalize_key(key: str) -> str:
-    """Return a key without case, accents, spaces and punctuation, for comparing spellings.
+    """Normalize the case, accents, spaces and punctuation of a key, to compare different spellings.
 
     For example, firstName, first_name and First Name become equal.
     """

@@ -268,7 +268,7 @@ class FloatNode(NumberNode[float]):
 
 
 class DecimalNode(NumberNode[Decimal]):
-    """Reads a Decimal with every digit of the reply."""
+    """Reads a Decimal without rounding any digit that the model wrote."""
 
     kind = "a decimal number"
 
@@ -441,7 +441,7 @@ class TemporalNode(Node[T]):
 
 
 class ExactFormat(NamedTuple):
-    """A format of dates or times that one regular expression and one function can read.
+    """A date or time format that one regular expression recognizes and one function parses.
 
     Attributes:
         pattern: The regular expression of the texts, which both Python and pydantic-core understand.
@@ -455,7 +455,7 @@ class ExactFormat(NamedTuple):
 
     @staticmethod
     def of(pattern: str, parse: Callable[[str], Any]) -> ExactFormat:
-        """Create an ExactFormat from a regular expression and a function that parses its matches."""
+        """Create a date or time format from a regular expression and a function that parses its matches."""
         return ExactFormat(pattern, lazy_regex(pattern), parse)
 
 

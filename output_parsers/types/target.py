@@ -141,7 +141,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Target:
-    """A Python type to be parsed, separated from its aliases and metadata.
+    """A Python type to parse, separated from its aliases and its Annotated metadata.
 
     Attributes:
         type: The type without aliases, NewType, Annotated and qualifiers such as Required.
@@ -166,7 +166,7 @@ class Target:
         namespace: Mapping[str, object] | None = None,
         scope: Mapping[str, object] | None = None,
     ) -> Target:
-        """Create a Target from a type by removing aliases, Annotated and other wrappers.
+        """Separate a Python type from its aliases, Annotated metadata and other wrappers.
 
         The other wrappers are NewType, qualifiers such as Required, and forward references.
 
@@ -222,7 +222,7 @@ class Target:
 
     @property
     def description(self) -> str | None:
-        """The explanation of the type for the model, taken from the metadata.
+        """The description of the type for the model, taken from its Annotated metadata.
 
         It is the text of the outermost Description, Field(description=…) or Doc, else the outermost string.
         """
@@ -235,7 +235,7 @@ class Target:
         return next((item for item in reversed(self.metadata) if isinstance(item, str)), None)
 
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
-        """Return the Target for an item, a field or another type inside this type.
+        """Prepare a type inside this type, such as that of an item or a field, for parsing.
 
         ``field`` is the name of the field if the part is one.
         """
@@ -343,7 +343,7 @@ def class_docstring(cls: type) -> str | None:
 
 
 def attribute_docs(cls: type) -> dict[str, str]:
-    """Return the docstrings under the attributes of a class and its base classes.
+    """Return the docstrings below the attribute definitions of a class and its base classes, by name.
 
     The result is empty if there is no source code.
     """

@@ -19,7 +19,7 @@ Build = Callable[[Target], Node[object]]
 
 
 class _Fit(NamedTuple):
-    """A union member that can read the data, with the resulting value and the conversions needed."""
+    """A member of a union type that fits the data, with the resulting value and the conversions needed."""
 
     option: Node[object]
     value: object
@@ -100,7 +100,7 @@ class UnionNode(Node[object]):
         cursor: Cursor,
         read: Callable[[Node[object]], object],
     ) -> object:
-        """Read data with each union member, and return the value that needs the fewest conversions."""
+        """Try each member of a union type, and return the value that needs the fewest conversions."""
         before = len(cursor.coercions)
         fits: list[_Fit] = []
         failures: list[ValidationFailure] = []
@@ -126,7 +126,7 @@ class UnionNode(Node[object]):
         return best.value
 
     def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
-        """Return the error of the union member that fits the data best.
+        """Return the error of the union member whose type the data almost fits.
 
         Its problems lie deepest inside the data. Among several such members it has the fewest problems.
         """
@@ -139,7 +139,7 @@ class UnionNode(Node[object]):
         return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
 
     def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[object], ...] | None:
-        """Return the union member that the discriminator of an object selects, or None."""
+        """Return the union member that the discriminator (tag field) of a JSON object names, or None."""
         if not isinstance(data, dict):
             return None
         for key in self.tag_keys():
@@ -156,7 +156,7 @@ class UnionNode(Node[object]):
         return None
 
     def tag_keys(self) -> list[str]:
-        """Return the keys of an object that may tell which union member it is.
+        """Return the keys of a JSON object, such as ``type``, that may tell which union member it is.
 
         They are the discriminator, or the Literal fields that all members share.
         """
@@ -185,7 +185,7 @@ class UnionNode(Node[object]):
 
 
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
-    """Return the union member that read the data with the fewest conversions.
+    """Choose the union member that can read the data with the fewest conversions.
 
     Text and Any lose against more specific members. Raises Ambiguity if two members remain that have
     different values.
@@ -204,7 +204,7 @@ def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
 
 
 def _equivalent(one: object, other: object) -> bool:
-    """Return True if two values are strictly equal, or are equal numbers such as 1 and 1.0."""
+    """Return True if two values are equal and of the same type, or equal numbers such as 1 and 1.0."""
     return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 

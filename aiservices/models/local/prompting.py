@@ -425,7 +425,7 @@ class ToolCallReader:
         return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))
 
     def add(self, text: str) -> ReplyDelta | None:
-        """Add text to the reply, and return the new piece of it; None if more text is needed to parse it."""
+        """Add generated text to the reply; return what is new, or None if it is still ambiguous."""
         if self._is_answer:
             return ReplyDelta(text)
         self._unread += text
