@@ -29,7 +29,8 @@ _NAMES = {
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
         "ContentFilterError DefinitionError DefinitionProblem FinishError InvalidReplyError "
         "ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError "
-        "RateLimitError RefusalError ServiceOutputError ToolError ToolLimitError TruncatedError"
+        "RateLimitError RefusalError ServiceOutputError SuspendedCallError "
+        "ToolError ToolLimitError TruncatedError"
     ),
     ".models.fallback": "FallbackChatModel",
     ".models.local": "LocalChatModel",
@@ -47,7 +48,7 @@ _NAMES = {
     ".service.create": "create",
     ".service.methods": "resume",
     ".service.preview": "Preview preview",
-    ".tools.tool": "ReturnBehavior Tool ToolErrors ToolException ToolProvider ToolRun tool",
+    ".tools.tool": "Denied ReturnBehavior Tool ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

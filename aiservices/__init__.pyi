@@ -79,6 +79,7 @@ from .models.errors import (
     RateLimitError as RateLimitError,
     RefusalError as RefusalError,
     ServiceOutputError as ServiceOutputError,
+    SuspendedCallError as SuspendedCallError,
     ToolError as ToolError,
     ToolLimitError as ToolLimitError,
     TruncatedError as TruncatedError,
@@ -125,6 +126,7 @@ from .service.preview import (
     preview as preview,
 )
 from .tools.tool import (
+    Denied as Denied,
     ReturnBehavior as ReturnBehavior,
     Tool as Tool,
     ToolErrors as ToolErrors,

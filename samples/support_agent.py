@@ -157,7 +157,7 @@ def main(model: ChatModel | str | None = None) -> None:
             if pending is not None:
                 print("the refund is approved")
                 state = SuspendedCall.from_json(pending)
-                show(resume(support.write, state, dict.fromkeys(state.pending, True)))
+                show(resume(support.write, state, True))
             write(support, "ann", "Which lamp was it?")
             for customer in ("ann", "ben"):
                 stored = store.load(f"Support/{customer}")

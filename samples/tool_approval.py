@@ -10,6 +10,7 @@ from aiservices import (
     ChatModel,
     ChatReply,
     ChatRequest,
+    Denied,
     ScriptedChatModel,
     SuspendedCall,
     ToolCall,
@@ -57,9 +58,8 @@ def main(model: ChatModel | str | None = None) -> None:
         for call in error.calls:
             print(f"waits: {call.name}({call.arguments})")
     state = SuspendedCall.from_json(saved)
-    approved = dict.fromkeys(state.pending, True)
-    print(f"yes → {resume(desk.answer, state, approved)}")
-    refused = dict.fromkeys(state.pending, "above 20 euros a manager decides")
+    print(f"yes → {resume(desk.answer, state, True)}")
+    refused = dict.fromkeys(state.pending, Denied("above 20 euros a manager decides"))
     print(f"no  → {resume(desk.answer, state, refused)}")
 
 

@@ -17,13 +17,18 @@ from typing_extensions import TypeVar
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.types.target import type_name
 
-from ..engine.approval import ApprovalRequiredError, SuspendedCall, resumed_invocation
+from ..engine.approval import (
+    ApprovalRequiredError,
+    Approvals,
+    SuspendedCall,
+    resumed_invocation,
+)
 from ..engine.budget import Budget
 from ..engine.effects import Flow
 from ..engine.pipeline import Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ToolError
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, SuspendedCallError, ToolError
 from ..models.media import Media
 from ..models.messages import (
     AiMessage,
@@ -185,8 +190,6 @@ def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ..
     return (UserMessage("".join(texts), contents=tuple(parts) if len(texts) < len(parts) else ()),)
 
 
-# By the ids of the pending calls: True to approve, False or the reason to refuse.
-Approvals: TypeAlias = Mapping[str, bool | str]
 _STATE_KEY = "agent"
 
 
@@ -210,18 +213,18 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
     """Return the call that continues the reply of an agent after tool calls were approved.
 
-    Raises ValueError if the state is not that of this agent or if the reply had another output type, and the
-    errors of ``resumed_invocation``.
+    Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
+    and the errors of ``resumed_invocation``.
     """
     invocation = resumed_invocation(plan, state, approvals, budget)
     saved = state.interceptor_data.get(_STATE_KEY)
     if saved is None:
-        raise ValueError(
+        raise SuspendedCallError(
             f"the suspended call belongs to the service method {state.qualname}, not to an agent"
         )
     output_type, _ = invocation.stored_data(_STATE_KEY, _saved_from_dict) or ("", ())
     if output_type != _output_type_name(plan):
-        raise ValueError(
+        raise SuspendedCallError(
             f"{plan.qualname}: the suspended reply returns {output_type}, not {_output_type_name(plan)}; "
             "pass the output_type of the reply"
         )

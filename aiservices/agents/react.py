@@ -24,7 +24,7 @@ from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of, 
 from output_parsers.types.records import normalize_key
 from output_parsers.types.target import Target, type_name
 
-from ..engine.approval import SuspendedCall
+from ..engine.approval import Approvals, SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, arun, map_effects, run
 from ..engine.events import ToolStarted
@@ -46,7 +46,6 @@ from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .message import (
     AgentInput,
-    Approvals,
     Msg,
     merge_messages,
     resume_reply,
@@ -166,12 +165,13 @@ class ReActAgent:
 
         Args:
             state: The ``state`` of the ApprovalRequiredError.
-            approvals: For each pending call id True, False, or the reason for a refusal.
+            approvals: True or False for all pending calls, or a dict with True, False or Denied by the id of
+                each of them.
             output_type: The ``output_type`` of the reply.
 
         Raises:
-            ValueError: if the state is that of another agent, or of a reply with another type, and the errors
-                of the function ``resume``.
+            SuspendedCallError: if the state is that of another agent, or of a reply with another type, and
+                the other errors of the function ``resume``.
             AlreadyResumedError: if the agent has a ChatMemory and the state was resumed before.
         """
         invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals)

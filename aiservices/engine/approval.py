@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from output_parsers.result.errors import shorten
 
-from ..models.errors import AiServiceError
+from ..models.errors import AiServiceError, SuspendedCallError
 from ..models.messages import AiMessage, Message, ToolCall, ToolMessage, message_from_dict, message_to_dict
 from ..models.requests import ChatOptions, ChatRequest
+from ..tools.tool import Denied
 from .budget import Budget
 from .model_route import ModelRoute
 from .output_format import INSTRUCTIONS_MARK
 from .plan import CallPlan, CallState, Invocation
 
 T = TypeVar("T")
+# True or False for all pending tool calls, or a decision for each of them, by its id.
+Approvals: TypeAlias = bool | Mapping[str, bool | Denied]
+_MARK = re.compile("\ue000[0-9a-f]+\ue001")
 
 
 class SuspendedCall(NamedTuple):
@@ -43,6 +48,7 @@ class SuspendedCall(NamedTuple):
             too.
         id: A random text that no other state has; "" if an older version wrote the state.
         expires_at: The time in seconds since 1970 after which the state cannot be resumed; None for no limit.
+        signed_text: The text of a state whose signature was not checked; "" for other states.
     """
 
     qualname: str
@@ -58,6 +64,7 @@ class SuspendedCall(NamedTuple):
     earlier_messages: tuple[Message, ...] = ()
     id: str = ""
     expires_at: float | None = None
+    signed_text: str = ""
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
         """Return the suspended call as JSON text.
@@ -70,8 +77,14 @@ class SuspendedCall(NamedTuple):
 
         Raises:
             TypeError: The memory id or the user name cannot be written as JSON.
-            ValueError: The key is empty, or ``expires_after`` is not greater than 0.
+            ValueError: The key is empty, ``expires_after`` is not greater than 0, or the state is one whose
+                signature was not checked. Without arguments, the text of the latter is returned unchanged.
         """
+        if self.signed_text:
+            as_signed = SuspendedCall.from_json(self.signed_text, verify=False)
+            if key is not None or expires_after is not None or self != as_signed:
+                raise ValueError("the state was signed elsewhere and cannot be changed; call to_json()")
+            return self.signed_text
         if expires_after is not None and not expires_after > 0:
             raise ValueError(f"expires_after is {expires_after!r}; it must be greater than 0")
         # The JSON keys are a stored format: they stay as they are when fields are renamed.
@@ -95,10 +108,10 @@ class SuspendedCall(NamedTuple):
         if key is None:
             return text
         data = json.loads(text)  # as the reader will see it, with lists and with text keys
-        return json.dumps({**data, "signature": _signature(data, key)}, ensure_ascii=False)
+        return json.dumps({**data, "signature": _signature(data, _secret(key))}, ensure_ascii=False)
 
     @staticmethod
-    def from_json(text: str, *, key: str | bytes | None = None) -> SuspendedCall:
+    def from_json(text: str, *, key: str | bytes | None = None, verify: bool = True) -> SuspendedCall:
         """Parse the JSON text of a suspended call.
 
         Text from an older version, with fewer keys, is accepted.
@@ -106,49 +119,40 @@ class SuspendedCall(NamedTuple):
         Args:
             text: The text that ``to_json`` returned.
             key: The key with which the text was signed.
+            verify: False to read a signed text without its key, for the method of a remote client. Such a
+                state can only be sent back to the service that signed it.
 
         Raises:
-            ValueError: The text is not a suspended call, its signature is missing or wrong, it is signed and
-                no key is given, or it has expired.
+            SuspendedCallError: The text is not a suspended call, its signature is missing or wrong, it is
+                signed and no key is given, or it has expired.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"text is a {type(text).__name__}; pass the str that to_json returned")
+        if key is not None and not verify:
+            raise ValueError("a key was passed, but verify is False; pass one of them")
+        secret = None if key is None else _secret(key)
         try:
             data = json.loads(text)
             if not isinstance(data, dict):
                 raise TypeError(f"$ must be dict, found {shorten(repr(data), 60)}")
-        except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(f"{_NOT_A_STATE}: {error}") from error
-        _check_signature(data, key)
-        try:
-            mark = _get(data, "place", str)
-            if not mark:
-                raise TypeError("$.place is empty")
-            # The mark of the process that wrote the state is replaced by that of this one.
-            data = json.loads(json.dumps(data, ensure_ascii=False).replace(mark, INSTRUCTIONS_MARK))
-            state = SuspendedCall(
-                _get(data, "where", str),
-                _messages(data, "messages"),
-                _messages(data, "exchanged"),
-                _texts(data, "pending"),
-                _get(data, "memory_id", object),
-                _get(data, "rounds", int),
-                _options(_get(data, "options", dict)),
-                _get(data, "kept", dict),
-                _get({"model": "", **data}, "model", str),
-                data.get("user_name"),
-                _messages({"before": [], **data}, "before"),
-                _get({"id": "", **data}, "id", str),
-                None if data.get("expires_at") is None else float(_get(data, "expires_at", (int, float))),
-            )
-        except (TypeError, RecursionError) as error:
-            raise ValueError(f"{_NOT_A_STATE}: {error}") from error
+            if verify:
+                _check_signature(data, secret)
+            elif not isinstance(data.pop("signature", None), str):
+                raise SuspendedCallError("the suspended call is not signed; do not pass verify=False")
+            state = _state_from_dict(data)
+        except SuspendedCallError:
+            raise
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise SuspendedCallError(f"{_NOT_A_STATE}: {error}") from error
         _check_expiry(state)
-        return state
+        return state if verify else state._replace(signed_text=text)
 
 
 class AlreadyResumedError(AiServiceError):
     """Raised when a suspended call is resumed a second time. Its tools do not run again.
 
-    ``ChatMemory`` records in its store which states were resumed. Without a memory nothing records it.
+    ``ChatMemory`` records in its store which states were resumed, and so do the routes that serve a method
+    over HTTP. Without them nothing records it.
 
     Attributes:
         id: The id of the state.
@@ -199,24 +203,18 @@ def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: 
 
 
 def resumed_invocation(
-    plan: CallPlan, suspended: SuspendedCall, approvals: Mapping[str, bool | str], budget: Budget
+    plan: CallPlan, suspended: SuspendedCall, approvals: Approvals, budget: Budget
 ) -> Invocation:
     """Return the Invocation that continues a suspended call with the decisions about its tool calls.
 
-    Raises TypeError if an argument has another type. Raises ValueError if the state is that of another
-    method, is damaged or has expired, if the decisions are not those of the pending calls, and if the model
-    that wrote the calls is not among those of the plan.
+    Raises TypeError if an argument has another type, SuspendedCallError if the state cannot be resumed, and
+    ValueError if the decisions are not those of the pending calls.
     """
-    if not isinstance(suspended, SuspendedCall):
-        kind = type(suspended).__name__
-        raise TypeError(
-            f"{plan.qualname}: the state is a {kind}; pass a SuspendedCall, "
-            "for example from SuspendedCall.from_json(text)"
+    decisions = decisions_for(suspended, approvals, plan.qualname)
+    if suspended.signed_text:
+        raise SuspendedCallError(
+            f"{plan.qualname}: the signature of the state was not checked; pass the key to from_json"
         )
-    if suspended.qualname != plan.qualname:
-        raise ValueError(f"the suspended call belongs to {suspended.qualname}, not to {plan.qualname}")
-    _check_expiry(suspended)
-    _check_decisions(suspended, approvals, plan.qualname)
     messages = [*suspended.earlier_messages, *suspended.tool_messages]
     state = CallState(
         budget,
@@ -235,23 +233,39 @@ def resumed_invocation(
         plan.invocation(request, state),
         memory_id=suspended.memory_id,
         user_name=suspended.user_name,
-        approvals=approvals,
+        approvals=decisions,
     )
 
 
-def _check_decisions(suspended: SuspendedCall, approvals: object, qualname: str) -> None:
-    """Raise an error unless ``approvals`` has a decision for each pending tool call and for no others."""
+def decisions_for(
+    suspended: SuspendedCall, approvals: Approvals, qualname: str
+) -> Mapping[str, bool | Denied]:
+    """Return the decision about each pending tool call of a state, by its id.
+
+    Raises TypeError if an argument has another type, SuspendedCallError if the state is not one of the method
+    that waits, and ValueError unless ``approvals`` has a decision for each pending call and for no others.
+    """
+    if not isinstance(suspended, SuspendedCall):
+        raise TypeError(
+            f"{qualname}: the state is a {type(suspended).__name__}; pass a SuspendedCall, "
+            "for example from SuspendedCall.from_json(text)"
+        )
+    if suspended.qualname != qualname:
+        raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
+    _check_expiry(suspended)
     last = suspended.tool_messages[-1] if suspended.tool_messages else None
     calls = last.tool_calls if isinstance(last, AiMessage) else ()
     waiting = [call.id for call in calls if call.id in suspended.pending]
     if not waiting or len(waiting) != len(suspended.pending):
-        raise ValueError(
+        raise SuspendedCallError(
             f"{qualname}: the state is damaged: the pending calls are not those of its last message"
         )
+    if isinstance(approvals, bool):
+        return dict.fromkeys(waiting, approvals)
     if not isinstance(approvals, Mapping):
         raise TypeError(
-            f"{qualname}: approvals is {shorten(repr(approvals), 60)}; "
-            f"pass a dict with a decision for each id: {', '.join(waiting)}"
+            f"{qualname}: approvals is {shorten(repr(approvals), 60)}; pass True or False for all calls, "
+            f"or a dict with a decision for each id: {', '.join(waiting)}"
         )
     # All decisions are needed at once, because the tools of a round run together.
     undecided = [call_id for call_id in waiting if call_id not in approvals]
@@ -263,11 +277,12 @@ def _check_decisions(suspended: SuspendedCall, approvals: object, qualname: str)
                 f"{qualname}: approvals has a decision for {call_id!r}, which does not wait; "
                 f"the calls that wait: {', '.join(waiting)}"
             )
-        if not isinstance(decision, (bool, str)):
-            raise ValueError(
+        if not isinstance(decision, (bool, Denied)):
+            raise TypeError(
                 f"{qualname}: the decision for {call_id} is {shorten(repr(decision), 60)}; "
-                "it must be True, False, or a text with the reason for a refusal"
+                "it must be True, False or Denied(reason)"
             )
+    return dict(approvals)
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
@@ -281,7 +296,7 @@ def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
         if route.model.name == suspended.model:
             return route
     names = ", ".join(route.model.name for route in plan.routes)
-    raise ValueError(
+    raise SuspendedCallError(
         f"{plan.qualname}: the pending calls were written by {suspended.model}, and the service uses "
         f"{names}; add that model, or resume with state._replace(model='') to read the calls as if the "
         "first model had written them"
@@ -291,42 +306,72 @@ def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
 _NOT_A_STATE = "the text is not a suspended call that to_json wrote"
 
 
-def _signature(data: Mapping[str, object], key: str | bytes) -> str:
+def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
+    mark = _get(data, "place", str)
+    if not _MARK.fullmatch(mark):
+        raise TypeError(f"$.place is {shorten(repr(mark), 60)}, which to_json does not write")
+    # The mark of the process that wrote the state is replaced by that of this one.
+    data = json.loads(json.dumps(data, ensure_ascii=False).replace(mark, INSTRUCTIONS_MARK))
+    return SuspendedCall(
+        _get(data, "where", str),
+        _messages(data, "messages"),
+        _messages(data, "exchanged"),
+        _texts(data, "pending"),
+        _get(data, "memory_id", object),
+        _rounds(data),
+        _options(_get(data, "options", dict)),
+        _get(data, "kept", dict),
+        _get({"model": "", **data}, "model", str),
+        data.get("user_name"),
+        _messages({"before": [], **data}, "before"),
+        _get({"id": "", **data}, "id", str),
+        None if data.get("expires_at") is None else float(_get(data, "expires_at", (int, float))),
+    )
+
+
+def _secret(key: str | bytes) -> bytes:
+    secret = key.encode() if isinstance(key, str) else key
+    if not secret:
+        raise ValueError("the key is empty; pass a secret, for example 32 random bytes")
+    return secret
+
+
+def _signature(data: Mapping[str, object], secret: bytes) -> str:
     """Return the HMAC-SHA256 signature of the JSON data of a suspended call.
 
     It does not depend on the order of keys and on blanks, which a database may change.
     """
     import hmac  # late, because few programs sign states
 
-    secret = key.encode() if isinstance(key, str) else key
-    if not secret:
-        raise ValueError("the key is empty; pass a secret, for example 32 random bytes")
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hmac.digest(secret, text.encode(), "sha256").hex()
 
 
-def _check_signature(data: dict[str, object], key: str | bytes | None) -> None:
-    """Check and remove the signature in the data of a suspended call. Raises ValueError if it is wrong."""
+def _check_signature(data: dict[str, object], secret: bytes | None) -> None:
+    """Check and remove the signature in the data of a suspended call.
+
+    Raises SuspendedCallError if it is wrong.
+    """
     signature = data.pop("signature", None)
-    if key is None:
+    if secret is None:
         if signature is not None:
-            raise ValueError("the suspended call is signed; pass the key to from_json")
+            raise SuspendedCallError("the suspended call is signed; pass the key to from_json")
         return
     from hmac import compare_digest
 
-    expected = _signature(data, key)
+    expected = _signature(data, secret)
     if signature is None:
-        raise ValueError("the suspended call is not signed; pass the key to to_json as well")
+        raise SuspendedCallError("the suspended call is not signed; pass the key to to_json as well")
     if not isinstance(signature, str) or not compare_digest(signature.encode(), expected.encode()):
-        raise ValueError(
+        raise SuspendedCallError(
             "the signature of the suspended call is wrong: it was changed, or signed with another key"
         )
 
 
 def _check_expiry(state: SuspendedCall) -> None:
-    """Raise ValueError if a suspended call (a call that waits for approval) has expired."""
+    """Raise SuspendedCallError if a suspended call (a call that waits for approval) has expired."""
     if state.expires_at is not None and not time.time() < state.expires_at:
-        raise ValueError(f"the suspended call of {state.qualname} has expired; make the call again")
+        raise SuspendedCallError(f"the suspended call of {state.qualname} has expired; make the call again")
 
 
 def _get(data: Mapping[str, object], name: str, kind: type[T] | tuple[type[T], ...]) -> T:
@@ -359,6 +404,13 @@ def _texts(data: Mapping[str, object], name: str) -> tuple[str, ...]:
     return tuple(items)
 
 
+def _rounds(data: Mapping[str, object]) -> int:
+    rounds = _get(data, "rounds", int)
+    if rounds < 0:
+        raise TypeError(f"$.rounds must not be negative, found {rounds}")
+    return rounds
+
+
 def _mapping_to_dict(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
@@ -367,6 +419,8 @@ def _mapping_to_dict(value: object) -> Any:
 
 def _options(data: dict[str, Any]) -> ChatOptions:
     stop = data.get("stop")
+    if "extra_headers" in data:  # to_json does not write them
+        raise TypeError("$.options.extra_headers: a suspended call has no headers")
     try:
         # not tuple("END"), which would make a stop text of each character
         options = ChatOptions(**{**data, "stop": tuple(stop) if isinstance(stop, list) else stop})

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
-from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError
+from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError, SuspendedCallError
 from ..models.messages import AiMessage, Message
 from ..models.requests import ChatOptions, ChatRequest
-from ..tools.tool import ToolErrors, ToolRun
+from ..tools.tool import Denied, ToolErrors, ToolRun
 from ..tools.toolbox import Toolbox
 from .budget import Budget
 from .model_route import ModelFailover, ModelRoute
@@ -216,8 +216,7 @@ class Invocation:
         user_name: The argument that is the name of the user.
         tool_context: The arguments that only tools, retrievers and listeners see, by parameter name.
         examples: Few-shot examples that are put before the user message.
-        approvals: For each tool call that waited for approval, by its id: True, False or the reason for a
-            refusal.
+        approvals: For each tool call that waited for approval, by its id: True, False or Denied.
     """
 
     plan: CallPlan
@@ -231,7 +230,7 @@ class Invocation:
     user_name: Any = None
     tool_context: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[FewShotExample, ...] = ()
-    approvals: Mapping[str, bool | str] = field(default_factory=dict)
+    approvals: Mapping[str, bool | Denied] = field(default_factory=dict)
 
     @property
     def is_resumed(self) -> bool:
@@ -250,7 +249,8 @@ class Invocation:
     def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
         """Return the data that an interceptor saved before the call was suspended; None if there are none.
 
-        ``read`` converts it from JSON. If that fails, the state is damaged, and ValueError is raised.
+        ``read`` converts it from JSON. If that fails, the state is damaged, and SuspendedCallError
+        is raised.
         """
         data = self.state.interceptor_data
         if name not in data:
@@ -258,7 +258,7 @@ class Invocation:
         try:
             return read(data[name])
         except Exception as error:  # the data may be any JSON
-            raise ValueError(
+            raise SuspendedCallError(
                 f"{self.plan.qualname}: the suspended call is damaged: "
                 f'$.kept["{name}"] is not what was stored there: {error!r}'
             ) from error

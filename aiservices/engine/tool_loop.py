@@ -27,7 +27,7 @@ from ..models.errors import (
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
-from ..tools.tool import ReturnBehavior, Tool, ToolRun, tools_of
+from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, tool_problems
 from .approval import ApprovalRequiredError, suspend
 from .effects import CallModel, Emit, Flow, Gather, Run, Sleep
@@ -291,7 +291,8 @@ def _check_approvals(
 def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Run:
     verdict = invocation.approvals.get(call.id, True)
     if verdict is not True:
-        text = f"The call was not approved: {verdict or 'no reason was given'}."
+        reason = verdict.reason if isinstance(verdict, Denied) else ""
+        text = f"The call was not approved: {reason or 'no reason was given'}."
         refused = ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
         return Run(lambda: refused)
     route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model

@@ -8,7 +8,7 @@ from functools import wraps
 from types import FunctionType, new_class
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from ..engine.approval import SuspendedCall, resumed_invocation
+from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
 from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
@@ -29,7 +29,7 @@ _METHOD = "__aiservices_method__"
 def resume(
     method: Callable[P, R],
     state: SuspendedCall,
-    approvals: Mapping[str, bool | str],
+    approvals: Approvals,
     /,
     **tool_context: object,
 ) -> R:
@@ -40,14 +40,16 @@ def resume(
     Args:
         method: The method of a service that was called.
         state: The state of the call, from ApprovalRequiredError.
-        approvals: By the id of each pending tool call: True, False, or the reason why it is not approved,
-            which the model is told.
+        approvals: True or False for all pending tool calls, or a dict with True, False or Denied by the id of
+            each of them.
         **tool_context: Values for tool parameters that the model does not see, by name. They are not part of
             the state, except MemoryId and UserName.
 
     Raises:
-        ValueError: The state is that of another method, is damaged or has expired; approvals is not one
-            decision for each pending call; or the service does not use the model that wrote the calls.
+        SuspendedCallError: The state is that of another method, is damaged or has expired, or the service
+            does not use the model that wrote the calls.
+        ValueError: ``approvals`` is not one decision for each pending call.
+        TypeError: A decision is not True, False or Denied.
         AlreadyResumedError: The state was resumed before. Only a service with a ChatMemory knows it. Without
             one, the same state runs the approved tools again.
     """

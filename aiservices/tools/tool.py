@@ -59,6 +59,21 @@ class ReturnBehavior(StrEnum):
     IMMEDIATE_IF_LAST = "immediate_if_last"
 
 
+@dataclass(frozen=True)
+class Denied:
+    """The decision that a tool call is not approved, with a reason for the model.
+
+    Attributes:
+        reason: Why the call is not approved. The model is told.
+    """
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str):
+            raise TypeError(f"reason is {self.reason!r}; it must be a text")
+
+
 class ToolException(Exception):
     """Raised by a tool to send an error message to the model. Texts of other exceptions are not sent."""
 

@@ -19,6 +19,7 @@ from aiservices import (
     Budget,
     ChatModel,
     ChatReply,
+    Denied,
     ScriptedChatModel,
     SuspendedCall,
     ToolCall,
@@ -178,7 +179,7 @@ def test_the_model_gets_the_reason_for_a_refused_call(is_resumed: Goes) -> None:
     state = paused(lambda: agent(both_calls, desk=desk).reply("It is broken.")).state
     model = ScriptedChatModel(["No money, sorry."])
     friday = ReActAgent("Friday", "You are Friday.", model, [desk])
-    reply = is_resumed(friday, state, {state.pending[0]: "ask the manager first"}, None)
+    reply = is_resumed(friday, state, {state.pending[0]: Denied("ask the manager first")}, None)
     assert (reply.content, desk.paid) == ("No money, sorry.", [])
     assert model.requests[0].messages[2:] == (
         both_calls.message,

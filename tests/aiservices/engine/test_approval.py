@@ -23,6 +23,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     ChatRequest,
+    Denied,
     FallbackChatModel,
     MemoryId,
     Message,
@@ -190,8 +191,8 @@ def test_an_approved_call_runs_and_the_model_continues(method: str) -> None:
     ("verdict", "text"),
     [
         (False, "The call was not approved: no reason was given."),
-        ("", "The call was not approved: no reason was given."),
-        ("too much", "The call was not approved: too much."),
+        (Denied(""), "The call was not approved: no reason was given."),
+        (Denied("too much"), "The call was not approved: too much."),
     ],
 )
 def test_a_refused_call_does_not_run_and_the_model_gets_the_reason(verdict: Any, text: str) -> None:
@@ -210,7 +211,7 @@ def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_no
     model = scripted(tool_calls_reply(SEND, LOOK, ("send", '{"amount": 6}')), "Half.")
     service = asks(model, bank)
     state = paused(lambda: service.ask("pay")).state
-    assert resume(service.ask, state, {"c1": "no", "c3": True}) == "Half."
+    assert resume(service.ask, state, {"c1": Denied("no"), "c3": True}) == "Half."
     assert (bank.sent, bank.looked) == ([6], ["a"])
     assert model.requests[1].messages[-3:] == (
         ToolMessage("c1", "send", "The call was not approved: no."),
@@ -360,7 +361,8 @@ def test_a_call_that_continues_has_the_budget_of_a_call_and_no_more() -> None:
 
 # what does not go on
 
-DECISION = "it must be True, False, or a text with the reason for a refusal"
+FOR_ALL = "True or False for all calls, or a dict with a decision for each id: c1"
+DECISION = "it must be True, False or Denied(reason)"
 NO_SUCH_CALL = "approvals has a decision for 'c2', which does not wait; the calls that wait: c1"
 
 
@@ -392,11 +394,13 @@ def test_a_call_that_no_one_decided_is_refused_at_once(
 @pytest.mark.parametrize(
     ("approvals", "error", "message"),
     [
-        (True, TypeError, "approvals is True; pass a dict with a decision for each id: c1"),
-        ("c1", TypeError, "approvals is 'c1'; pass a dict with a decision for each id: c1"),
+        ("c1", TypeError, "approvals is 'c1'; pass " + FOR_ALL),
+        (1, TypeError, "approvals is 1; pass " + FOR_ALL),
+        (Denied("no"), TypeError, "approvals is Denied(reason='no'); pass " + FOR_ALL),
         ({"c1": True, "c2": True}, ValueError, NO_SUCH_CALL),
-        ({"c1": 1}, ValueError, "the decision for c1 is 1; " + DECISION),
-        ({"c1": None}, ValueError, "the decision for c1 is None; " + DECISION),
+        ({"c1": 1}, TypeError, "the decision for c1 is 1; " + DECISION),
+        ({"c1": None}, TypeError, "the decision for c1 is None; " + DECISION),
+        ({"c1": "yes"}, TypeError, "the decision for c1 is 'yes'; " + DECISION),
     ],
 )
 def test_decisions_that_are_not_decisions_are_refused(
@@ -585,7 +589,7 @@ def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> Non
     service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("Ann")).state
     mark = state.messages[-1].text.split(" Who")[0]
-    elsewhere = state.to_json().replace(mark, "\ue000another process\ue001")
+    elsewhere = state.to_json().replace(mark, "\ue000aaaaaaaaaaaaaaaa\ue001")
     assert mark not in elsewhere
     assert resume(service.find, SuspendedCall.from_json(elsewhere), {"c1": True}) == Person("Ann", 31)
     (asked,) = [said.text for said in model.requests[1].messages if said.text.endswith("Who is Ann?")]
@@ -720,6 +724,7 @@ states = st.builds(
     earlier_messages=several,
     id=texts,
     expires_at=st.none() | st.floats(1e12, 1e15),
+    signed_text=st.just(""),
 )
 
 
@@ -821,6 +826,12 @@ def test_a_state_stores_messages_of_all_kinds(said: tuple[Message, ...]) -> None
             "$.exchanged[0]: tool_calls of a message is {'id': 'c1'}; it must be a list",
         ),
         (json.dumps({**WHOLE, "pending": ["c1", 5]}), "$.pending[1] must be str, found 5"),
+        (json.dumps({**WHOLE, "rounds": -100}), "$.rounds must not be negative, found -100"),
+        (
+            json.dumps({**WHOLE, "options": {"extra_headers": {"x": "y"}}}),
+            "$.options.extra_headers: a suspended call has no headers",
+        ),
+        (json.dumps({**WHOLE, "place": '"'}), "$.place is '\"', which to_json does not write"),
         (json.dumps({**WHOLE, "rounds": True}), "$.rounds must be int, found True"),
         (
             json.dumps({**WHOLE, "options": {"temperature": "hot"}}),

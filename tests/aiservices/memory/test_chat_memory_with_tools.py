@@ -13,6 +13,7 @@ from aiservices import (
     AiServiceError,
     AlreadyResumedError,
     ChatReply,
+    Denied,
     FinishReason,
     MemoryId,
     Message,
@@ -191,7 +192,7 @@ def test_a_call_that_waits_twice_is_stored_once() -> None:
     with pytest.raises(ApprovalRequiredError) as caught:
         resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
     assert len(memory.messages("a")) == 2
-    resume(chat.chat, caught.value.state, {"r2": "too much"})  # type: ignore[call-arg, arg-type]
+    resume(chat.chat, caught.value.state, {"r2": Denied("too much")})  # type: ignore[call-arg, arg-type]
     assert memory.messages("a")[2:] == (
         *PAID[:-1],
         AiMessage("", (again,)),
