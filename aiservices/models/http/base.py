@@ -90,20 +90,18 @@ class Credentials:
 
 
 class Headers(Mapping[str, str]):
-    """The headers of a response; their names are case-insensitive."""
+    """The headers of a response; their names are case-insensitive.
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = headers
+    Args:
+        lines: The lines of the response. The values of repeated headers are joined by commas.
+    """
 
-    @classmethod
-    def parse(cls, lines: Iterable[bytes]) -> Headers:
-        """Parse the lines of a response; the values of repeated headers are joined by commas."""
-        headers: dict[str, str] = {}
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._headers: dict[str, str] = {}
         for line in lines:
             name, _, value = line.decode("latin-1").partition(":")
             name, value = name.strip().lower(), value.strip()
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        return cls(headers)
+            self._headers[name] = f"{self._headers[name]}, {value}" if name in self._headers else value
 
     def __getitem__(self, name: str) -> str:
         return self._headers[name.lower()]

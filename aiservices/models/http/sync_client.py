@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from io import BytesIO
+from math import ceil
 from typing import Final, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -46,6 +47,7 @@ from .base import (
 
 _MAX_IDLE_CONNECTIONS = 100  # more threads may send at once; their connections are closed afterwards
 _HEAD_ENDS = (b"\r\n", b"\n")
+_SUCCESS = (b"HTTP/1.1 2", b"HTTP/1.0 2")
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
 _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for this option of libcurl
@@ -95,10 +97,13 @@ class StreamedResponse:
 
     __slots__ = ("_client", "_connection", "headers", "status_code")
 
-    def __init__(self, client: SyncHttpClient, connection: _StreamConnection) -> None:
+    def __init__(
+        self, client: SyncHttpClient, connection: _StreamConnection, status_code: int, headers: Headers
+    ) -> None:
         self._client = client
         self._connection: _StreamConnection | None = connection
-        self.status_code, self.headers = connection.wait_for_head()
+        self.status_code = status_code
+        self.headers = headers
 
     @property
     def content(self) -> bytes:
@@ -109,7 +114,7 @@ class StreamedResponse:
         while not connection.done:  # the pieces stay where they are, because there is a limit for them
             connection.wait()
         content = b"".join(connection.body.take())
-        self._release(connection)
+        self.close()
         return content
 
     def iter_bytes(self) -> Iterator[bytes]:
@@ -118,7 +123,7 @@ class StreamedResponse:
         while connection is not None:
             yield from connection.body.take()
             if connection.done:
-                self._release(connection)
+                self.close()
                 return
             connection.wait()
 
@@ -129,17 +134,14 @@ class StreamedResponse:
             return
         try:
             # a stream is left at its last event, before the empty chunk that ends the body
-            connection.set_limits(DRAIN_SECONDS, time.monotonic() + DRAIN_SECONDS)
+            connection.deadline = time.monotonic() + DRAIN_SECONDS
             while not (connection.done or connection.closed):
                 connection.wait()
         except (OSError, ReplyTooLargeError):
             pass
         finally:
-            self._release(connection)
-
-    def _release(self, connection: _StreamConnection) -> None:
-        self._connection = None
-        self._client._release(self._client._idle_streams, connection)
+            self._connection = None
+            self._client._release(self._client._idle_streams, connection)
 
 
 class SyncHttpClient:
@@ -242,8 +244,8 @@ class SyncHttpClient:
             connection = _StreamConnection(self._options)
         try:
             connection.prepare(url, lines, body, timeout)
-            connection.start(READ_SECONDS if timeout is None else timeout, deadline)
-            return StreamedResponse(self, connection)
+            head = connection.start(READ_SECONDS if timeout is None else timeout, deadline)
+            return StreamedResponse(self, connection, *head)
         except BaseException:
             connection.close()
             raise
@@ -291,7 +293,7 @@ class _Body:
         self._size += len(piece)
         if self._size > MAX_REPLY_BYTES:
             return 0
-        if self._size <= MAX_ERROR_BYTES or _status(self._head) < 300:
+        if self._size <= MAX_ERROR_BYTES or any(line.startswith(_SUCCESS) for line in self._head):
             self._pieces.append(piece)
         return len(piece)
 
@@ -320,6 +322,7 @@ class _Connection:
         self.has_proxy = bool(options[pycurl.PROXY])
         self._lines: list[bytes] | None = None
         self._used_at = 0.0
+        self._socket = -1
         self._curl = pycurl.Curl()
         for option, value in options.items():
             self._curl.setopt(option, value)
@@ -328,7 +331,8 @@ class _Connection:
         """Set the request to send; the timeout limits the seconds for connecting."""
         curl = self._curl
         if self.done:  # the connection of the last request is still open
-            is_old = time.monotonic() - self._used_at >= IDLE_SECONDS or self._is_closed_by_server()
+            # a server closes a connection silently, or sends something that nobody asked for
+            is_old = time.monotonic() - self._used_at >= IDLE_SECONDS or _is_readable(self._socket)
             curl.setopt(pycurl.FRESH_CONNECT, is_old)
         self.done = False
         self._head = []
@@ -339,10 +343,9 @@ class _Connection:
         if lines is not self._lines:
             self._lines = lines
             curl.setopt(pycurl.HTTPHEADER, lines)
-        curl.setopt(
-            pycurl.CONNECTTIMEOUT_MS,
-            _milliseconds(CONNECT_SECONDS if timeout is None else timeout),
-        )
+        # libcurl takes 0 for no limit
+        connect_timeout = max(1, ceil(1000 * (CONNECT_SECONDS if timeout is None else timeout)))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
         # these callbacks do not refer to this object, which is therefore freed as soon as nobody needs it
         curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.add)
@@ -358,7 +361,7 @@ class _Connection:
             timeout = min(timeout, deadline - time.monotonic())
             if timeout <= 0:
                 raise DeadlineError
-        curl.setopt(pycurl.TIMEOUT_MS, _milliseconds(timeout))
+        curl.setopt(pycurl.TIMEOUT_MS, max(1, ceil(1000 * timeout)))
         # Python handles Ctrl-C when its main thread runs Python code, so libcurl must call some there
         is_main = threading.get_ident() == threading.main_thread().ident
         curl.setopt(pycurl.NOPROGRESS, not is_main)
@@ -371,6 +374,7 @@ class _Connection:
             raise _error(code, message, self) from None
         self.done = True
         self._used_at = time.monotonic()
+        self._socket = self.info(pycurl.ACTIVESOCKET)
         head = self.head()
         if head is None:
             raise CurlError("the response has no headers")
@@ -381,10 +385,12 @@ class _Connection:
         head = self._head
         if not head or head[-1] not in _HEAD_ENDS:
             return None
-        status = _status(head)
-        start = max(number for number, line in enumerate(head) if line.startswith(b"HTTP/"))
+        start = len(head) - 1
+        while not head[start].startswith(b"HTTP/"):
+            start -= 1
+        status = int(head[start].split(None, 2)[1])
         # an interim response, such as 100 Continue, precedes the final one
-        return (status, Headers.parse(head[start + 1 : -1])) if status >= 200 else None
+        return (status, Headers(head[start + 1 : -1])) if status >= 200 else None
 
     def info(self, key: int) -> int:
         """Return a number that libcurl knows about the request, such as the status of a proxy."""
@@ -396,23 +402,23 @@ class _Connection:
         self.closed = True
         self._curl.close()
 
-    def _is_closed_by_server(self) -> bool:
-        """Return True if the server closed the connection, or sent something that nobody asked for."""
-        return _is_readable(self.info(pycurl.ACTIVESOCKET))
-
 
 class _StreamConnection(_Connection):
     """A connection whose response is read while it arrives.
 
     libcurl names the socket and this class waits for it, so that a wait can end at a deadline or at Ctrl-C.
+
+    Attributes:
+        timeout: The seconds for each wait.
+        deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
     """
 
     def __init__(self, options: Mapping[int, object]) -> None:
         super().__init__(options)
         self._timer: deque[int] = deque(maxlen=1)  # the milliseconds after which libcurl wants to act
         self._timer_at: float | None = None  # the same as a time of time.monotonic()
-        self._timeout = READ_SECONDS
-        self._deadline: float | None = None
+        self.timeout = READ_SECONDS
+        self.deadline: float | None = None
         self._failure: Exception | None = None
         self._poll = _Poll()
         self._multi = pycurl.CurlMulti()
@@ -420,20 +426,18 @@ class _StreamConnection(_Connection):
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer.append)
         self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
 
-    def start(self, timeout: float, deadline: float | None) -> None:
-        """Start to send the request; ``wait`` sends the rest and receives the response."""
+    def start(self, timeout: float, deadline: float | None) -> tuple[int, Headers]:
+        """Send the request, and return the status and the headers of its response.
+
+        Args:
+            timeout: The seconds for each wait.
+            deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
+        """
         self._failure = None
-        self.set_limits(timeout, deadline)
+        self.timeout = timeout
+        self.deadline = deadline
         self._multi.add_handle(self._curl)
         self._act(pycurl.SOCKET_TIMEOUT, 0)
-
-    def set_limits(self, timeout: float, deadline: float | None) -> None:
-        """Set the seconds for each wait, and the time at which the whole response must have arrived."""
-        self._timeout = timeout
-        self._deadline = deadline
-
-    def wait_for_head(self) -> tuple[int, Headers]:
-        """Wait for the status and the headers of the response, and return them."""
         while (head := self.head()) is None:
             if self.done:
                 raise CurlError("the response has no headers")
@@ -449,11 +453,11 @@ class _StreamConnection(_Connection):
             if self._failure is not None:  # only now, when the pieces that arrived before it have been taken
                 raise self._failure
             now = time.monotonic()
-            until = now + self._timeout
-            if self._deadline is not None:
-                if now >= self._deadline:
+            until = now + self.timeout
+            if self.deadline is not None:
+                if now >= self.deadline:
                     raise DeadlineError
-                until = min(until, self._deadline)
+                until = min(until, self.deadline)
             while not self.done and self._failure is None:
                 timer = self._timer_at
                 events = self._poll.wait((until if timer is None or until < timer else timer) - now)
@@ -463,7 +467,7 @@ class _StreamConnection(_Connection):
                     return
                 now = time.monotonic()
                 if now >= until:
-                    raise DeadlineError if until == self._deadline else TimeoutError
+                    raise DeadlineError if until == self.deadline else TimeoutError
                 self._act(pycurl.SOCKET_TIMEOUT, 0)
         except BaseException:
             self.close()
@@ -492,9 +496,7 @@ class _StreamConnection(_Connection):
             return
         self.done = True
         self._used_at = time.monotonic()
-
-    def _is_closed_by_server(self) -> bool:
-        return _is_readable(self._poll.descriptor)
+        self._socket = self._poll.descriptor
 
 
 class _Poll:
@@ -545,12 +547,6 @@ class _Poll:
         return [(number, flag) for numbers, flag in zip(ready, flags, strict=True) for number in numbers]
 
 
-def _status(head: list[bytes]) -> int:
-    """Return the HTTP status in the last of the status lines."""
-    line = next(line for line in reversed(head) if line.startswith(b"HTTP/"))
-    return int(line.split(None, 2)[1])
-
-
 def _is_readable(descriptor: int) -> bool:
     """Return True if a socket has something to read, which may be its end, or is closed."""
     try:
@@ -561,10 +557,6 @@ def _is_readable(descriptor: int) -> bool:
         return bool(poll.poll(0))
     except (OSError, ValueError):
         return True
-
-
-def _milliseconds(seconds: float) -> int:
-    return max(1, round(seconds * 1000))  # libcurl takes 0 for no limit
 
 
 def _ignore_progress(*_: object) -> None:
