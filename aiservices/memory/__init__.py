@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..models.errors import MemoryBusyError, MemoryConflictError, MemoryIdError
+from ..models.errors import MemoryBusyError, MemoryConflictError, MemoryIdError, MemoryStoreError
 from .chat_memory import ChatMemory
 from .history import Exchange
 from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
@@ -19,6 +19,7 @@ __all__ = [
     "MemoryBusyError",
     "MemoryConflictError",
     "MemoryIdError",
+    "MemoryStoreError",
     "MessageWindow",
     "RedisChatMemoryStore",
     "SqlAlchemyChatMemoryStore",

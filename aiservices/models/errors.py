@@ -12,6 +12,7 @@ AiServiceError
 ├── MemoryBusyError            another call uses the conversation
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
+├── MemoryStoreError           the store of the conversations failed
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer
 │   ├── TruncatedError         the answer reached a length limit
@@ -228,11 +229,14 @@ class MemoryBusyError(AiServiceError):
 class MemoryConflictError(AiServiceError):
     """Another process wrote to the conversation during this call, so this call is not stored in it.
 
-    The last of the ``attempts`` has the answer, if the call got one.
-
     Attributes:
         conversation: The id of the conversation.
+        reply: The reply with the answer that was not stored; None if the call got none.
+        value: The value of that answer.
     """
+
+    reply: ChatReply | None = None
+    value: object = None
 
     def __init__(self, conversation: str) -> None:
         super().__init__(
@@ -240,6 +244,30 @@ class MemoryConflictError(AiServiceError):
             "the exchange of this call was not stored; make the call again"
         )
         self.conversation = conversation
+
+
+class MemoryStoreError(AiServiceError):
+    """A conversation store failed to read or write a conversation. The original error is the ``__cause__``.
+
+    If the store failed to save an answer, ``reply``, ``value``, ``attempts`` and ``usage`` have what the
+    model returned.
+
+    Attributes:
+        store: The name of the class of the store.
+        conversation: The id of the conversation; "" if the store failed before it knew which one.
+        retryable: True if the same call may succeed later, for example after a lost connection.
+        reply: The reply with the answer that was not stored; None if the call got none.
+        value: The value of that answer.
+    """
+
+    reply: ChatReply | None = None
+    value: object = None
+
+    def __init__(self, message: str, *, store: str, conversation: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.store = store
+        self.conversation = conversation
+        self.retryable = retryable
 
 
 class MemoryIdError(AiServiceError, ValueError, TypeError):
