@@ -1,4 +1,4 @@
-"""Validate values against JSON Schemas written as dicts, and build the parser nodes for them.
+"""Validate values against JSON Schemas written as dicts, and build the parsers for them.
 
 ``SchemaCheck`` validates values with the package jsonschema. ``SchemaTree`` converts a schema to nodes, which
 align a reply that is not quite valid with the schema, as with any Python type.
@@ -554,7 +554,7 @@ class AlternativesNode(UnionNode):
 
 
 class LimitsNode(ConstrainedNode):
-    """Checks values against limits in a JSON Schema, such as lengths, bounds and patterns."""
+    """Checks values against limits in a JSON Schema, such as ``minLength``, ``maximum`` and ``pattern``."""
 
     def __init__(self, inner: Node[object], limits: JsonSchema, check: SchemaCheck) -> None:
         hint_limits = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
@@ -600,7 +600,7 @@ class SchemaTree:
         return part
 
     def _node_of_reference(self, reference: str, followed: frozenset[str]) -> Node[object]:
-        """Return the parser node for the target of a ``$ref`` in a JSON Schema.
+        """Return the parser for the part of a JSON Schema that a ``$ref`` points to.
 
         ``followed`` holds the references that were followed without going deeper into the value.
         Following one of them again would never end.
@@ -620,7 +620,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser node for any JSON, for schemas that cannot be shown as a type hint in a prompt."""
+        """Return a parser for any JSON, for schemas that cannot be shown as a type hint in a prompt."""
         self.hint_is_complete = False
         return JsonNode()
 
@@ -686,7 +686,7 @@ class SchemaTree:
         return make() if make is not None else self._not_in_hint()
 
     def _object(self, schema: JsonSchema, name: str) -> Node[object]:
-        """Return the parser node for an object in a JSON Schema.
+        """Return the parser for an object in a JSON Schema.
 
         It is a dict if the object has no declared properties, else a record.
         """
@@ -728,5 +728,5 @@ _SCALARS: dict[str, type[Node[object]]] = {
 
 
 def _class_name(name: str) -> str:
-    """Return the title of a JSON Schema as a class name without punctuation."""
+    """Convert the title of a JSON Schema to a class name without punctuation."""
     return re.sub(r"\W+", " ", name).strip()[:60]

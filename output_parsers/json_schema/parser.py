@@ -31,7 +31,7 @@ _ROOT = "Root"  # the name of a schema in the definitions of another one
 
 
 class SchemaNode(ConstrainedNode):
-    """Reads JSON data that is valid under a JSON Schema, or that can be made valid.
+    """Reads JSON data as valid under a JSON Schema, converting it if necessary.
 
     Valid data is returned unchanged. Other data is aligned with the schema, then validated.
     """
@@ -227,7 +227,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Rewrite each ``$ref`` in a JSON Schema so that the schema can be moved under ``$defs``."""
+    """Rewrite each ``$ref`` in a JSON Schema so that it is still right when the schema is under ``$defs``."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):

@@ -69,7 +69,7 @@ class _Span(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A JSON value in a reply that may be the answer.
+    """A JSON value that was found in a reply and may be the answer.
 
     Attributes:
         value: The JSON value.
@@ -403,7 +403,7 @@ _OPENINGS = {"}": "{", "]": "["}
 
 
 def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
-    """Return True if the text around some JSON values suggests that they are fragments of larger JSON.
+    """Return True if the text around JSON values in a reply suggests that they are parts of larger JSON.
 
     This is so if a bracket in that text is not paired there, or pairs around a value, and the text between
     the bracket and the value is JSON too: ``{value": 1, "next": `` before a value, or ``, 20, 30]`` after it.
@@ -435,7 +435,7 @@ def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Return True if a text looks like a fragment of JSON with at least one key or value."""
+    """Return True if a text looks like a piece of JSON with at least one key or value."""
     if _KEY.search(text):
         return True
     return bool(_SCALAR.search(text)) and not _PROSE_WORD.search(_STRING_OR_LITERAL.sub("", text))

@@ -60,7 +60,7 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
 
 
 def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> _Reader:
-    """Wrap a validator so that it rejects JSON texts in which a key is unknown or appears twice."""
+    """Return a function that validates JSON text, and rejects unknown and repeated keys."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
         always += 1
@@ -246,7 +246,7 @@ def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
 
 
 def _record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a plain dataclass or of a pydantic model.
+    """Return the pydantic-core schema of a dataclass without custom code, or of a pydantic model.
 
     The model must not contain plain dataclasses, because pydantic has already resolved them itself.
     """

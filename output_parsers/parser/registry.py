@@ -135,7 +135,7 @@ class ParserRegistry:
 
 
 class _NodeBuilder:
-    """Builds a tree of parser nodes: for ``list[Person]``, one for the list and one for ``Person``."""
+    """Builds the tree of parsers for a type: for ``list[Person]``, one for the list and one for its items."""
 
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry

@@ -393,7 +393,10 @@ def has_number_word(word: str) -> bool:
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Find the sequences of number words in a text, such as "two hundred", and return their positions."""
+    """Find the sequences of number words in a text, such as "two hundred", and return their positions.
+
+    Punctuation ends a sequence.
+    """
     runs: list[tuple[int, int]] = []
     start = None
     for position, word in enumerate(words):

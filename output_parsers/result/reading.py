@@ -96,7 +96,7 @@ MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is
 
 
 def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure:
-    """Combine several validation failures into one that has all their problems.
+    """Combine several validation failures into one that lists the problems of all.
 
     The result is an Ambiguity if all of them are.
     """
@@ -140,7 +140,7 @@ class Cursor:
 
     @property
     def path(self) -> str:
-        """The JSON path of the current value, such as ``$.people[0]["first name"]``."""
+        """The JSON path of the value that is being read, such as ``$.people[0]["first name"]``."""
         steps: list[str] = []
         cursor = self
         while cursor._parent is not None:
@@ -160,7 +160,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, describe_value(before), describe_value(after)))
 
     def record_dropped(self, rule: str) -> None:
-        """Record that a part of the reply that does not belong to the value was ignored.
+        """Record that a part of the reply was ignored because it does not belong to the value.
 
         Raises ValidationFailure if the leniency does not allow it.
         """
@@ -181,7 +181,7 @@ def _format_step(key: str | int) -> str:
 
 
 def dump_json(value: Json) -> str:
-    """Return the JSON text of a parsed JSON value, with every digit of its numbers."""
+    """Write a parsed JSON value as JSON text, without rounding its numbers."""
     # json.dumps cannot write a Decimal, and its hook for other types cannot return a number's own text.
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)}: {dump_json(item)}" for key, item in value.items()) + "}"

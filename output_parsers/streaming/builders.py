@@ -1,4 +1,4 @@
-"""Build Python values from JSON that is still being written, one field or item at a time.
+"""Build Python values from JSON that is still being streamed, one field or item at a time.
 
 The scanner produces ``Container`` objects, which hold the complete members as text. A builder reads them
 when the value of a snapshot is accessed: ``ObjectBuilder`` for a record or a dict, ``ListBuilder`` for a
@@ -168,7 +168,7 @@ class Builder:
         """Set the key of the next field of the streamed JSON object; array builders ignore this call."""
 
     def add_value(self, value: Json) -> None:
-        """Add a complete JSON value as the next field or item."""
+        """Add a complete JSON value as the next field or item of the object or array being built."""
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
         """Add several complete fields or array items of streamed JSON, as pairs of key and value."""
@@ -215,7 +215,7 @@ _IGNORING = Builder()
 
 
 class JsonBuilder(Builder):
-    """Collects an object or array as plain JSON, for types that are validated only when complete.
+    """Collects a streamed object or array as plain JSON, for types that are validated only when complete.
 
     Attributes:
         fields: The members so far, if the container is an object.
@@ -261,7 +261,7 @@ class JsonBuilder(Builder):
 
 
 class MemberBuilder(Builder, ABC):
-    """Base class of builders that validate each field or item as soon as it is complete."""
+    """Base class of builders that validate each field or item of a streamed value once it is complete."""
 
     _cursor: Cursor
     _spec: MemberSpec | None = None  # of the next member

@@ -528,7 +528,7 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 
 def may_change_any_field(node: ObjectNode) -> bool:
-    """Return True if the validation of a complete object may change the value of any field."""
+    """Return True if a class has validators that may change any field when the object is complete."""
     return node.spec.sees_whole_object
 
 

@@ -83,7 +83,7 @@ class ItemReader(Generic[T]):
         *,
         leniency: Leniency = Leniency.SAFE,
     ) -> None:
-        """Create a reader that receives the chunks of one reply.
+        """Create a reader for the list in one reply, which arrives in chunks of text.
 
         Args:
             item: The type of the items, or its parser.
@@ -116,7 +116,7 @@ class ItemReader(Generic[T]):
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, chunk: str) -> list[T | ItemError]:
-        """Add the next chunk of text and return the items that are now complete.
+        """Add the next chunk of text and return the list items that are now complete.
 
         With ``ItemPolicy.RAISE``, raises OutputParsingError with the text of an item that does not fit.
         """
@@ -139,7 +139,7 @@ class ItemReader(Generic[T]):
         return items
 
     def finish(self) -> list[T | ItemError]:
-        """Return the remaining items after the last chunk. Usually there are none.
+        """Return the remaining list items after the last chunk; usually there are none.
 
         Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
@@ -231,7 +231,7 @@ class ItemReader(Generic[T]):
         return Problem(f"$[{self._count}]", message)
 
     def _read_item(self, text: str) -> None:
-        """Parse one item from its JSON text, and add the item or an error to the results."""
+        """Parse one list item from its JSON text, and add its value or an error to the results."""
         item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
         if item is not NOT_EXACT:  # the usual case: most items are exact JSON
             self._ready.append(item)
@@ -245,7 +245,7 @@ class ItemReader(Generic[T]):
             self._read_value(value, text)
 
     def _read_value(self, value: Json, text: str) -> None:
-        """Validate the JSON value of one item, and add the item or an error to the results."""
+        """Validate the JSON value of one list item, and add its value or an error to the results."""
         try:
             item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
         except ValidationFailure as failure:
@@ -329,7 +329,7 @@ class ItemListParser(TypeParser[list[Any]]):
         return ItemListParser(self._item, self._policy, field=field).with_leniency(self.leniency)
 
     def reader(self) -> ItemReader[Any]:
-        """Return a reader that returns the items of a streamed reply one by one."""
+        """Return a reader that parses the list items of a streamed reply one by one."""
         return ItemReader(self._item, self._policy, leniency=self.leniency)
 
     def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:

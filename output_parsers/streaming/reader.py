@@ -48,7 +48,7 @@ class Snapshot(Generic[T]):
 
     @property
     def value(self) -> T | PartialObject | PartialList | None:
-        """The value of the reply so far.
+        """The value of the streamed reply so far.
 
         While an object or a list is being written, it is a ``PartialObject`` or a ``PartialList``. Text is
         a string. Other values are None until they are complete.
@@ -103,7 +103,7 @@ class PartialReader(Generic[T]):
     """
 
     def __init__(self, output_type: TypeForm[T] | TypeParser[T], *, leniency: Leniency | None = None) -> None:
-        """Create a reader that receives the chunks of one reply.
+        """Create a reader for one reply, which arrives in chunks of text.
 
         Args:
             output_type: The type of the value, or its parser.
@@ -128,14 +128,14 @@ class PartialReader(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The text of the reply so far."""
+        """The text of the streamed reply so far."""
         # The chunks are joined on demand, because joining them for each chunk takes quadratic time.
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, chunk: str) -> None:
-        """Add the next chunk of the reply. Invalid text does not raise an error here."""
+        """Add the next chunk of the streamed reply; invalid text does not raise an error here."""
         self._chunks.append(chunk)
         answer = self._reasoning.feed(chunk)
         if self._plain_text is not None:
@@ -198,7 +198,7 @@ class PlainTextReader:
         self._trailing_space: list[str] = []  # it is part of the text only if more text follows
 
     def feed(self, answer: str) -> None:
-        """Add the next part of the answer, which does not contain reasoning."""
+        """Add the next part of the streamed answer, without the model's reasoning."""
         bare = answer
         if self._reasoning.has_reasoning:
             bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip()
@@ -209,5 +209,5 @@ class PlainTextReader:
             self._trailing_space.append(answer[len(bare) :])
 
     def so_far(self) -> StringPrefix | None:
-        """Return the text of the answer so far; None if there is no text yet."""
+        """Return the text of the streamed answer so far; None if there is no text yet."""
         return self._buffer.prefix() if self._buffer.pieces else None

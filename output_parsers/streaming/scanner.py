@@ -321,7 +321,7 @@ class ReasoningFilter:
         self._closing_tag_length = 0
 
     def feed(self, chunk: str) -> str:
-        """Return the part of a chunk that belongs to the answer and not to the reasoning.
+        """Return the part of a chunk of streamed text that belongs to the answer, not the reasoning.
 
         White space before the answer is removed if there was reasoning.
         """
@@ -450,7 +450,7 @@ class TextWindow:
         self._start = 0
 
     def append(self, chunk: str) -> None:
-        """Add the next chunk of the text."""
+        """Add the next chunk of a text that arrives in chunks."""
         self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
@@ -460,7 +460,7 @@ class TextWindow:
         return self._chunks[0][start - self._start : end - self._start]
 
     def drop_before(self, start: int) -> None:
-        """Discard the text before a position, which is not needed any more."""
+        """Discard the stored text before a position."""
         if start > self._start:
             self._chunks = ["".join(self._chunks)[start - self._start :]]
             self._start = start
@@ -483,7 +483,7 @@ _CUT_ESCAPE = re.compile(
 
 
 class PartialString:
-    """A quoted JSON string of which only the beginning may have arrived.
+    """A quoted JSON string in a stream, of which only the beginning may have arrived.
 
     The text in ``buffer`` is always a prefix of the complete decoded string. After an escape of uncertain
     meaning, nothing is added until the string is closed.
@@ -547,11 +547,11 @@ class PartialString:
 
     @property
     def is_empty(self) -> bool:
-        """True if the string has no text yet."""
+        """True if no text of the streamed string has arrived yet."""
         return not self._raw
 
     def last_visible(self) -> str:
-        """Return the last character that is not white space; "" if there is none."""
+        """Return the last character of a string that is not white space; "" if there is none."""
         for piece in reversed(self._raw):
             bare = piece.rstrip()
             if bare:

@@ -146,7 +146,7 @@ def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
 
 
 def skip_blank(text: str, position: int) -> int:
-    """Return the index of the next character that is not white space."""
+    """Skip white space in JSON, and return the index of the next other character."""
     match = _BLANK.match(text, position)
     return match.end() if match else position
 

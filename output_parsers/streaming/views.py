@@ -51,7 +51,10 @@ class ObjectStore:
         self.values.append(value)
 
     def plain(self, count: int) -> dict[str, Json]:
-        """Return the first ``count`` fields as plain JSON data. Each field is converted only once."""
+        """Return the first ``count`` fields of a partly streamed object as plain JSON data.
+
+        Each field is converted only once.
+        """
         converted = len(self._plain)
         if converted < count:
             members = zip(islice(self.positions, converted, count), self.values[converted:count], strict=True)
@@ -152,7 +155,10 @@ class ListStore:
         self._plain: list[Json] = []
 
     def plain(self, count: int) -> list[Json]:
-        """Return the first ``count`` items as plain JSON data. Each item is converted only once."""
+        """Return the first ``count`` items of a partly streamed list as plain JSON data.
+
+        Each item is converted only once.
+        """
         converted = len(self._plain)
         if converted < count:
             self._plain += map(plain, self.items[converted:count])

@@ -71,7 +71,7 @@ _NEVER_SENT = frozenset(
 
 
 class SizeLimits(NamedTuple):
-    """Limits for reducing a JSON Schema that is too large for a provider.
+    """Size limits to which a JSON Schema that is too large for a provider is reduced.
 
     Attributes:
         max_enum: Enums with more values are not sent. None sends all.
@@ -180,7 +180,10 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the strict-mode converter (codec) for a JSON Schema with anyOf or oneOf."""
+        """Build the strict-mode converter (codec) for a JSON Schema with anyOf or oneOf.
+
+        It is a union of the options, each merged with the other keywords of the schema.
+        """
         base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
         # a property that one branch does not evaluate may be evaluated by another
         base.pop("unevaluatedProperties", None)
@@ -204,7 +207,7 @@ class CodecBuilder:
         return codec
 
     def _intersect(self, base: Any, option: JsonSchema | bool) -> JsonSchema | bool:
-        """Return a JSON Schema for the values that fit both a base schema and an option of a union.
+        """Combine a JSON Schema with one option of its anyOf, so that values must fit both.
 
         An option that already implies the type of the base is returned unchanged.
         """
@@ -342,7 +345,7 @@ def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
 
 
 def _null_remark(default: object, *, has_default: bool) -> str:
-    """Return a remark for the model that explains what null means for an optional property."""
+    """Return a remark for a description, which tells the model what null means for an optional property."""
     if not has_default:
         return "null: left out"
     return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
@@ -395,7 +398,7 @@ def keywords_of(kind: str) -> tuple[str, ...]:
 
 
 def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonSchema) -> bool:
-    """Return True if a provider enforces a JSON Schema keyword while the model writes."""
+    """Return True if a provider's strict mode enforces a JSON Schema keyword."""
     value = schema[keyword]
     if keyword not in profile.keywords:
         return False
@@ -468,7 +471,10 @@ _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 def build_array(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the strict-mode converter (codec) for a JSON array, as a list or a tuple."""
+    """Build the strict-mode converter (codec) for a JSON array, as a list or a tuple.
+
+    It is a tuple if the items differ by position.
+    """
     for keyword in _CHECKED_LATER:
         if keyword in schema and schema[keyword] is not False:
             remarks.append(describe_keyword(keyword, schema[keyword]))

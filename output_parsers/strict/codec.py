@@ -83,7 +83,7 @@ class Codec(ABC):
 
 
 class Definition:
-    """A named part of a JSON Schema, to which other parts refer.
+    """A named definition in a JSON Schema (under ``$defs``), to which other parts refer.
 
     References to it may exist before its codec is built.
     """
@@ -347,7 +347,7 @@ class DecodeCursor:
 def match_keys(
     value: dict[str, Json], names: Sequence[str], cursor: DecodeCursor, *, closed: bool = False
 ) -> dict[str, Json]:
-    """Match the keys of an object to expected names, ignoring case and punctuation.
+    """Match the keys of an object in a reply to the expected keys, ignoring case and punctuation.
 
     Other members are dropped. With ``closed`` they are errors.
     """

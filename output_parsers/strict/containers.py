@@ -308,7 +308,7 @@ class PairsCodec(Codec):
 
 
 class Absence(Enum):
-    """The ways in which a model can omit a property of an object."""
+    """How a model can omit an optional property: leave out the key, write null, or not at all."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"
@@ -316,7 +316,7 @@ class Absence(Enum):
 
 
 class ObjectProperty(NamedTuple):
-    """A declared property of a JSON object.
+    """A property that a JSON Schema declares, with its strict-mode converter.
 
     Attributes:
         codec: The codec of its value.
@@ -327,7 +327,7 @@ class ObjectProperty(NamedTuple):
     absence: Absence
 
     def marks_absence(self, value: Json) -> bool:
-        """Return True if a value, such as null, means that the property is omitted."""
+        """Return True if a value in a reply, such as null, means that the property is omitted."""
         return value is None and isinstance(self.codec, NullableCodec) and not self.codec.keeps_null
 
 

@@ -186,7 +186,7 @@ _LIMITS_IN_WORDS = {
 
 
 def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
-    """Make the unions in a schema unambiguous, and wrap its root in an object if the provider needs one."""
+    """Make the unions in a JSON Schema unambiguous, and wrap the root in an object if necessary."""
     if isinstance(root, NeverCodec):
         builder.findings.give_up(location, "a schema that no value fits")
         return root
@@ -262,7 +262,7 @@ Result = TypeVar("Result")
 
 
 def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Result:
-    """Call a function on a value, and raise EncodingError if the value is nested too deeply."""
+    """Call a function on a JSON value, and raise EncodingError if the value is nested too deeply."""
     try:
         return translate(value, Cursor())
     except RecursionError as error:
@@ -419,7 +419,7 @@ def _is_record(schema: JsonSchema) -> bool:
 
 
 class EncodedParser(TypeParser[T]):
-    """A parser whose JSON Schema fits a provider's strict mode."""
+    """A parser of a Python type whose JSON Schema fits a provider's strict mode."""
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
         node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
@@ -623,7 +623,7 @@ def schema_hint(schema: JsonSchema) -> str:
 
 
 def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
-    """Describe one part of a JSON Schema for a prompt."""
+    """Describe one part of a JSON Schema for a prompt, in a short notation like TypeScript."""
     if not isinstance(schema, dict) or not schema:
         return _ANY
     if "$ref" in schema:

@@ -1,4 +1,4 @@
-"""Repair a reply by asking the model only for the parts that do not fit their types.
+"""Repair an invalid reply by asking the model only for the parts that do not fit their types.
 
 For a large reply with one wrong field it is cheaper to ask for that field than for everything again::
 
@@ -60,7 +60,7 @@ class Patch(NamedTuple, Generic[T]):
         return dump_json(value)
 
     def read(self, parts: dict[str, Json]) -> Reading[T]:
-        """Read the repaired reply, in which the new parts replace the old ones.
+        """Parse the repaired reply, in which the new parts replace the old ones.
 
         Raises OutputParsingError if the result does not fit the type.
         """
@@ -216,7 +216,7 @@ def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
 
 
 def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
-    """Return the part of a JSON Schema that a reference points to.
+    """Return the part of a JSON Schema that a ``$ref`` points to.
 
     Return an empty schema if the reference leads to another document.
     """
@@ -229,7 +229,7 @@ def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
 
 
 def _child_schema(part: JsonSchema, step: str | int) -> JsonSchema | None:
-    """Return the JSON Schema of a property or an item.
+    """Return the JSON Schema for one key of an object or one index of an array.
 
     Return None if the schema does not declare it.
     """

@@ -102,7 +102,7 @@ class ChoiceCodec(Codec):
 
     @property
     def encoded_members(self) -> frozenset[tuple[str, Json]]:
-        """The enum values that are sent to the provider, each with its JSON type."""
+        """The enum values that the provider's schema lists, each with its JSON type."""
         return frozenset(self._encoded)
 
     @property
@@ -138,7 +138,7 @@ class ChoiceCodec(Codec):
         return value if self.is_identity else self._plain[key]
 
     def _resembles_member(self, value: Json) -> bool:
-        """Return True if a value is a member of the enum in another spelling."""
+        """Return True if a value in a reply is one of the enum values in another spelling."""
         if isinstance(value, (dict, list)):
             return False
         return normalize_key(str(value)) in {normalize_key(str(member)) for _, member in self._encoded}

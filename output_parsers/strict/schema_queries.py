@@ -158,7 +158,7 @@ _NEWER_THAN_7 = frozenset(
 
 
 class SchemaDocument:
-    """A JSON Schema whose parts are addressed by JSON pointers; the pointer ``#`` is the root.
+    """A JSON Schema whose parts can be looked up by JSON pointer, such as ``#/$defs/Person``.
 
     Attributes:
         draft: The number of its draft: 3, 4, 6, 7, or a year such as 2020.
@@ -380,7 +380,7 @@ def describes_shape(option: JsonSchema) -> bool:
 
 
 def close_unevaluated(plain: JsonSchema) -> JsonSchema:
-    """Replace ``unevaluatedProperties`` with ``additionalProperties`` if both mean the same."""
+    """Replace ``unevaluatedProperties`` of a schema with ``additionalProperties`` if both mean the same."""
     others = {
         "additionalProperties",
         "if",
@@ -397,7 +397,7 @@ def close_unevaluated(plain: JsonSchema) -> JsonSchema:
 
 
 def kinds_of(types: str | list[str]) -> set[str]:
-    """Return the JSON types that the ``type`` keyword of a schema names.
+    """Return the JSON types that the ``type`` keyword of a JSON Schema names, as strings.
 
     Unknown types are left out, and "number" includes "integer".
     """
@@ -479,7 +479,7 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
 
 
 def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | bool:
-    """Return a JSON Schema for the values that fit both of two schemas."""
+    """Combine two JSON Schemas to one that accepts only values that fit both."""
     if one is False or other is False:
         return False
     members: dict[str, JsonSchema | bool] = {}
@@ -492,7 +492,7 @@ def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | 
 
 
 def canonical_json(schema: JsonSchema | bool) -> str:
-    """Return a JSON text that is the same for equal schemas."""
+    """Return a JSON text for comparing JSON Schemas, which is the same for equal schemas."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 
@@ -579,7 +579,7 @@ def _merge_objects(one: JsonSchema, other: JsonSchema) -> JsonSchema:
 
 
 def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
-    """Return the JSON Schema for the value of one key of an object."""
+    """Return the JSON Schema that applies to one key of an object."""
     schemas: list[JsonSchema | bool] = []
     if name in schema.get("properties", {}):
         schemas.append(schema["properties"][name])

@@ -1,4 +1,4 @@
-"""Parser nodes for types with a fixed set of values: bool, Enum, Literal and Flag."""
+"""Parsers for Python types with a fixed set of values: bool, Enum, Literal and Flag."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
 
 
 def _member_description(member: Enum) -> str | None:
-    """Return the attribute ``description`` of an enum member, else the docstring under the member."""
+    """Return an enum member's attribute ``description``, or the docstring under the member."""
     own = getattr(member, "description", None)
     return own if isinstance(own, str) else attribute_docs(type(member)).get(member.name)
 

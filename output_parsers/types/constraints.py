@@ -186,7 +186,10 @@ def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
 
 
 def _constrains(item: object) -> bool:
-    """Return True if an item of Annotated metadata restricts values rather than describing them."""
+    """Return True if an item of Annotated metadata is a constraint, such as ``Field(ge=1)``.
+
+    Other items only describe the value.
+    """
     if isinstance(item, FieldInfo):
         return bool(item.metadata)
     if isinstance(item, (Discriminator, Tag)):
@@ -264,7 +267,7 @@ def constrained_by(validator: object, tp: TypeExpression) -> Any:
 
 
 def _constraints(kind: str, validator: Any) -> Iterator[tuple[object, tuple[type, ...]]]:
-    """Yield the constraint of an attrs validator such as ``ge(1)``, and the types that it applies to."""
+    """Yield the constraint of an attrs validator such as ``ge(1)``, and the types that it can constrain."""
     if kind == "_NumberValidator" and validator.compare_op in _BOUNDS:
         yield _BOUNDS[validator.compare_op](validator.bound), _ORDERED
     elif kind == "_MinLengthValidator":

@@ -1,4 +1,4 @@
-"""Parser nodes for container types: lists, sets, tuples and dicts."""
+"""Parsers for Python container types: lists, sets, tuples and dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of parser nodes, which parse, write and document the values of a Python type.
+"""The base class of all parsers of Python types, which also write values and generate JSON Schemas.
 
 This file also builds the JSON Schema of a whole type from its nodes, and has the protocol and the node for
 parsers that users write themselves.
@@ -50,7 +50,7 @@ class Node(ABC, Generic[T_co]):
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
-        """The parser nodes for the direct parts of a type: its items, fields or union members."""
+        """The parsers for the direct parts of a type: its items, fields or union members."""
         return ()
 
     @abstractmethod
@@ -68,14 +68,14 @@ class Node(ABC, Generic[T_co]):
         """
 
     def part_schemas(self, definitions: Definitions) -> list[JsonSchema]:
-        """Return the JSON Schemas of the items, fields or union members, with their descriptions."""
+        """Return the JSON Schemas of a type's items, fields or union members, with their descriptions."""
         return [
             with_description(part.schema(definitions), description)
             for part, description in zip_longest(self.parts, self.part_descriptions)
         ]
 
     def part_hints(self, enclosing: tuple[Node[object], ...]) -> list[str]:
-        """Return the type hints of the items, fields or union members, with their descriptions."""
+        """Return prompt type hints for a type's items, fields or union members, with their descriptions."""
         return [
             described_hint(part.hint((*enclosing, self)), description)
             for part, description in zip_longest(self.parts, self.part_descriptions)
@@ -83,7 +83,7 @@ class Node(ABC, Generic[T_co]):
 
     @abstractmethod
     def read(self, data: Json, cursor: Cursor) -> T_co:
-        """Convert a JSON value to a value of the type.
+        """Convert a JSON value to a value of the Python type, such as ``{"name": "Ann"}`` to a ``Person``.
 
         Raises ValidationFailure if it does not fit. Every conversion is recorded in ``cursor``, which also
         knows the path of ``data`` in the reply.
@@ -225,7 +225,10 @@ class Definitions:
 
 
 def walk(node: Node[object]) -> Iterator[Node[object]]:
-    """Yield a parser node and all nodes inside it, each once, even if the type is recursive."""
+    """Yield the parser of a type and the parsers of all types nested in it, each once.
+
+    This ends for recursive types too.
+    """
     seen: set[int] = set()
     waiting = [node]
     while waiting:
@@ -238,7 +241,7 @@ def walk(node: Node[object]) -> Iterator[Node[object]]:
 
 
 def schema_of(node: Node[object]) -> JsonSchema:
-    """Return the JSON Schema (draft 2020-12) of the type that a parser node reads.
+    """Return the JSON Schema (draft 2020-12) of the type that a parser reads.
 
     A class that the type uses twice, or that contains itself, is defined once under ``$defs``. The root is
     never a reference, because providers reject that.

@@ -1,4 +1,4 @@
-"""Parser nodes for record classes, such as pydantic models, dataclasses and TypedDicts.
+"""Parsers for record classes, such as pydantic models, dataclasses and TypedDicts.
 
 NamedTuples, attrs classes and msgspec Structs are records too. ``record_spec`` describes the fields of all
 these kinds of classes in one way. ``ObjectNode`` reads and writes records by this description.

@@ -1,4 +1,4 @@
-"""Parser nodes for types that are written as one JSON scalar, such as text, numbers and dates.
+"""Parsers for types that are written as one JSON scalar, such as text, numbers and dates.
 
 Bytes, UUIDs, paths and None are here too, and ``AnyNode``, which reads any JSON.
 """
