@@ -454,7 +454,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """Reads any JSON value; used for parts of a JSON Schema that need no special parser.
+    """Reads any JSON value, for parts of a JSON Schema that have no parser of their own.
 
     The whole value is validated at the end, this part included.
     """

@@ -176,7 +176,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def fast_reader(self) -> Callable[[str], Any] | None:
-        """A function that quickly reads valid JSON as the type; None if the type is not suitable for it.
+        """A function that parses valid JSON quickly, without repairs; None if the type does not allow it.
 
         For any other text the function returns ``NOT_EXACT``.
         """

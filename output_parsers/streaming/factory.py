@@ -259,7 +259,7 @@ def _apply(checks: tuple[Check, ...], value: object, cursor: Cursor) -> object:
 
 
 class TaggedUnionBuilder(Builder):
-    """Builds a streamed object of a tagged union, once the tag field tells its class.
+    """Builds a streamed object of a tagged union, once the value of the tag field has arrived.
 
     Snapshots show nothing of the object before that.
     """

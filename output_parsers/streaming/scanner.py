@@ -443,24 +443,27 @@ class RootFinder:
 
 
 class TextWindow:
-    """A text that arrives in chunks and of which only the recent part is stored, with absolute positions."""
+    """A buffer that stores only the most recent part of a text that arrives in chunks.
+
+    Positions count from the beginning of the whole text.
+    """
 
     def __init__(self) -> None:
         self._chunks: list[str] = []
         self._start = 0
 
     def append(self, chunk: str) -> None:
-        """Add the next chunk of a text that arrives in chunks."""
+        """Append the next chunk of streamed text to the buffer."""
         self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
-        """Return the text between two positions, neither of which may have been discarded."""
+        """Return the text between two positions of a stream, both still in the buffer."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0][start - self._start : end - self._start]
 
     def drop_before(self, start: int) -> None:
-        """Discard the stored text before a position."""
+        """Discard the buffered text before a position, which is not needed any more."""
         if start > self._start:
             self._chunks = ["".join(self._chunks)[start - self._start :]]
             self._start = start

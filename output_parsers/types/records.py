@@ -412,7 +412,7 @@ def _attrs_class(target: Target) -> RecordSpec:
 
 
 def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
-    """Add the description and the validator constraints of an attrs field to its FieldSpec."""
+    """Add the description and the validator constraints of an attrs field to the data about the field."""
     text = attribute.metadata.get("description")
     if isinstance(text, str):
         spec = spec._replace(description=text)

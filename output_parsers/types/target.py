@@ -235,7 +235,7 @@ class Target:
         return next((item for item in reversed(self.metadata) if isinstance(item, str)), None)
 
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
-        """Prepare a type inside this type, such as that of an item or a field, for parsing.
+        """Return a type inside this one, such as that of a field, without its aliases and metadata.
 
         ``field`` is the name of the field if the part is one.
         """
