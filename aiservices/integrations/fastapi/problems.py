@@ -27,6 +27,7 @@ from ...models.errors import (
     MemoryBusyError,
     MemoryConflictError,
     MemoryIdError,
+    MemoryStoreError,
     ModelConnectionError,
     ModelError,
     ModelNotFoundError,
@@ -152,6 +153,7 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
         "memory-conflict", 409, "The conversation was changed during the call, which was not stored"
     ),
     MemoryIdError: ProblemKind("memory-id", 422, "The memory id does not name a conversation"),
+    MemoryStoreError: ProblemKind("memory-store", 503, "The store of the conversations failed"),
     BudgetExceededError: ProblemKind("budget", 503, "The budget of the call is spent"),
     RateLimitError: ProblemKind("rate-limit", 429, "The model takes no more requests for now"),
     ModelTimeoutError: ProblemKind("timeout", 504, "The model did not answer in time"),
@@ -185,6 +187,13 @@ def problem_of(error: Exception, qualname: str) -> Problem:
     # The cause of an exceeded budget is the last error of the model. It says whether and when to retry.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
     model_error = cause if isinstance(cause, ModelError) else None
+    retryable, retry_after = kind.status == 503, _retry_after(model_error)
+    if model_error is not None:
+        retryable = model_error.retryable
+    elif isinstance(error, (MemoryBusyError, MemoryConflictError, MemoryStoreError)):
+        retryable = getattr(error, "retryable", True)
+        # After a conflict, nothing has to be waited for.
+        retry_after = 1.0 if retryable and not isinstance(error, MemoryConflictError) else None
     attempts = attempts_to_json(error.attempts) if isinstance(error, AiServiceError) else ()
     detail = ""
     if attempts:
@@ -197,10 +206,8 @@ def problem_of(error: Exception, qualname: str) -> Problem:
         status=kind.status,
         detail=detail,
         method=qualname,
-        retryable=kind.status == 503 or isinstance(error, (MemoryBusyError, MemoryConflictError))
-        if model_error is None
-        else model_error.retryable,
-        retry_after=1.0 if isinstance(error, MemoryBusyError) else _retry_after(model_error),
+        retryable=retryable,
+        retry_after=retry_after,
         attempts=attempts,
         limit=error.limit if isinstance(error, BudgetExceededError) else None,
     )

@@ -39,6 +39,7 @@ from ...models.errors import (
     MemoryBusyError,
     MemoryConflictError,
     MemoryIdError,
+    MemoryStoreError,
     ModelConnectionError,
     ModelError,
     ModelServerError,
@@ -457,10 +458,13 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 
 
 # The id of the conversation is known only to the service.
-_MEMORY_ERRORS: dict[str, Callable[[], AiServiceError]] = {
-    "memory-busy": lambda: MemoryBusyError("", ""),
-    "memory-conflict": lambda: MemoryConflictError(""),
-    "memory-id": MemoryIdError,
+_MEMORY_ERRORS: dict[str, Callable[[Problem], AiServiceError]] = {
+    "memory-busy": lambda problem: MemoryBusyError("", ""),
+    "memory-conflict": lambda problem: MemoryConflictError(""),
+    "memory-id": lambda problem: MemoryIdError(),
+    "memory-store": lambda problem: MemoryStoreError(
+        "", store="", conversation="", retryable=problem.retryable
+    ),
 }
 
 
@@ -480,7 +484,7 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
     if name == "budget":
         return BudgetExceededError(message, limit=problem.limit or "max_attempts")
     if name in _MEMORY_ERRORS:
-        error = _MEMORY_ERRORS[name]()
+        error = _MEMORY_ERRORS[name](problem)
         error.args = (message,)
         return error
     if name in _MODEL_ERRORS:

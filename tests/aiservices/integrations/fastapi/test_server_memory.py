@@ -28,6 +28,7 @@ from aiservices.memory import (
     MemoryBusyError,
     MemoryConflictError,
     MemoryIdError,
+    MemoryStoreError,
 )
 from aiservices.page import mount
 
@@ -193,6 +194,10 @@ class Faulty(InMemoryChatMemoryStore):
             "The conversation was changed during the call, which was not stored",
         ),
         (MemoryIdError("no"), "The memory id does not name a conversation"),
+        (
+            MemoryStoreError("down", store="Faulty", conversation="ann", retryable=True),
+            "The store of the conversations failed",
+        ),
     ],
 )
 def test_a_remote_client_raises_the_errors_of_the_memory(
@@ -206,6 +211,20 @@ def test_a_remote_client_raises_the_errors_of_the_memory(
             service.say("x", "ann")
         assert type(caught.value) is type(error)
     assert str(caught.value) == f"Chat.say: {title}"
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_store_that_fails_has_its_own_problem(retryable: bool) -> None:
+    error = MemoryStoreError("no such table", store="Faulty", conversation="ann", retryable=retryable)
+    status, problem, retry_after = problem_of(Faulty(error), "ann")
+    assert (status, retry_after) == (503, "1" if retryable else None)
+    assert problem == {
+        "type": "urn:aiservices:memory-store",
+        "title": "The store of the conversations failed",
+        "status": 503,
+        "method": "Chat.say",
+        **({"retryable": True, "retry_after": 1.0} if retryable else {}),
+    }
 
 
 class Archive(Protocol):
