@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Protocol, cast, get_args
 from uuid import UUID
 
 from ..engine.approval import AlreadyResumedError
@@ -14,11 +16,13 @@ from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..models.errors import (
+    AiServiceError,
     DefinitionError,
     DefinitionProblem,
     MemoryBusyError,
     MemoryConflictError,
     MemoryIdError,
+    MemoryStoreError,
 )
 from ..models.messages import Message, SystemMessage, UserMessage, message_to_dict
 from .conversation_lock import ConversationLocks, Ticket, locks_of
@@ -37,6 +41,7 @@ from .stores import (
     ChatMemoryStore,
     InMemoryChatMemoryStore,
     StoredConversation,
+    store_error,
 )
 from .windows import MessageWindow, Window, WindowView
 
@@ -44,6 +49,7 @@ _DEFAULT_WINDOW = MessageWindow(40)
 _DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId, if there is no namespace
 _STATE_KEY = "memory.asked"  # part of stored states, so it must not change
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
+_MAX_ID_LENGTH = 256
 WhenBusy = Literal["wait", "refuse"]
 
 
@@ -110,6 +116,7 @@ class ChatMemory:
         self.window = window
         self.store: ChatMemoryStore = InMemoryChatMemoryStore() if store is None else store
         self._locks: ConversationLocks = locks_of(self.store)
+        self._load = _loader(self.store)
         self._in_thread: bool = getattr(self.store, "blocks", True)
         self._refuse = when_busy == "refuse"
         self._timeout = timeout
@@ -127,14 +134,18 @@ class ChatMemory:
             memory_id: The memory id; None for the conversation of methods without one.
             service: The name of the service or agent, if several use this memory.
         """
-        return self.store.load(self._stored_id(memory_id, service)).messages
+        conversation = self._stored_id(memory_id, service)
+        with self._store_errors("read", conversation):
+            return self.store.load(conversation).messages
 
     def forget(self, memory_id: str | None = None, *, service: str | None = None) -> None:
         """Delete a conversation from the store. Blocks if writing to the store blocks.
 
         The arguments are those of ``messages``.
         """
-        self.store.delete(self._stored_id(memory_id, service))
+        conversation = self._stored_id(memory_id, service)
+        with self._store_errors("delete", conversation):
+            self.store.delete(conversation)
 
     def add_service(self, name: str, owner: str, *, has_default_conversation: bool) -> None:
         """Register a service or an agent that uses this memory.
@@ -186,18 +197,34 @@ class ChatMemory:
         try:
             yield from self._wait(ticket, invocation)
             ticket.mark_held()
+            conversation = ticket.conversation
             if invocation.is_resumed and invocation.state.suspended_id:
-                yield Run(partial(self._claim_state, invocation), in_thread=self._in_thread)
-            stored = yield Run(partial(self.store.load, ticket.conversation), in_thread=self._in_thread)
-            invocation, write = yield from self._recall(ticket.conversation, stored, invocation)
+                with self._store_errors("write", conversation):
+                    yield Run(partial(self._claim_state, invocation), in_thread=self._in_thread)
+            invocation, write = yield from self._recall(conversation, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
             # the recorder is empty if an interceptor answered and no request was sent
             exchange = exchange_of(recorder.message or user_message, answer)
-            yield Run(ticket.release_after(partial(write, exchange)), in_thread=self._in_thread)
+            try:
+                with self._store_errors("write", conversation):
+                    yield Run(ticket.release_after(partial(write, exchange)), in_thread=self._in_thread)
+            except (MemoryConflictError, MemoryStoreError) as error:
+                error.reply, error.value = answer.reply, answer.value
+                raise
             return answer
         finally:
             ticket.release()
+
+    @contextmanager
+    def _store_errors(self, action: str, conversation: str) -> Iterator[None]:
+        """Raise what a store raises as MemoryStoreError, unless it is an error of this package."""
+        try:
+            yield
+        except AiServiceError:
+            raise
+        except Exception as error:  # a store may raise anything
+            raise store_error(self.store, action, conversation, error) from error
 
     def _wait(self, ticket: Ticket, invocation: Invocation) -> Flow[None]:
         """Wait until no other call uses the conversation.
@@ -221,6 +248,23 @@ class ChatMemory:
             yield Sleep(wait)
             waited, wait = waited + wait, min(wait * 2, _LONGEST_WAIT)
 
+    def _loaded(
+        self, conversation: str, last: int | None, invocation: Invocation
+    ) -> Flow[StoredConversation]:
+        """Load the newest messages of a conversation, or all if ``last`` is None.
+
+        Raises BudgetExceededError if the store answered after the end of the budget.
+        """
+        with self._store_errors("read", conversation):
+            stored: StoredConversation = yield Run(
+                partial(self._load, conversation, last), in_thread=self._in_thread
+            )
+        left = invocation.state.seconds_left
+        exceeded = None if left is None or left > 0 else invocation.state.exceeded()
+        if exceeded is not None:
+            raise exceeded
+        return stored
+
     def _claim_state(self, invocation: Invocation) -> None:
         """Mark a suspended call as resumed in the store. Raises AlreadyResumedError if it already was.
 
@@ -234,24 +278,31 @@ class ChatMemory:
         except MemoryConflictError as error:
             raise AlreadyResumedError(invocation.plan.qualname, state_id) from error
 
-    def _recall(
-        self, conversation: str, stored: StoredConversation, invocation: Invocation
-    ) -> Flow[_Recalled]:
-        """Add the earlier messages that the window selects to the request of a call."""
-        append = partial(self.store.append, conversation, expected=stored.version)
+    def _recall(self, conversation: str, invocation: Invocation) -> Flow[_Recalled]:
+        """Load the conversation, and add the messages that the window selects to the request of a call."""
         if invocation.is_resumed:  # the past was added before the call waited for approval
-            return _Recalled(invocation, append)
+            stored = yield from self._loaded(conversation, 1, invocation)
+            return _Recalled(invocation, partial(self.store.append, conversation, expected=stored.version))
         messages = invocation.request.messages
-        system_message = last_system_message(messages) or last_system_message(stored.messages)
-        first: tuple[Message, ...] = () if system_message is None else (system_message,)
         rest = tuple(message for message in messages if not isinstance(message, SystemMessage))
-        past = split_exchanges(stored.messages)
-        view: WindowView = yield from self.window.view(past, (*first, *rest), invocation)
+        own_system_message = last_system_message(messages)
+        last: int | None = getattr(self.window, "messages_to_load", None)
+        while True:
+            stored = yield from self._loaded(conversation, last, invocation)
+            system_message = own_system_message or last_system_message(stored.messages)
+            first: tuple[Message, ...] = () if system_message is None else (system_message,)
+            past = split_exchanges(stored.messages)
+            view: WindowView = yield from self.window.view(past, (*first, *rest), invocation)
+            # if the window selects all that was loaded, older exchanges may fit, too
+            if stored.is_complete or last is None or len(view.exchanges) < len(past):
+                break
+            last *= 2
         request = replace(invocation.request, messages=(*first, *join_exchanges(view.exchanges), *rest))
         recalled = replace(invocation, request=request)
-        evicted = self._forget_evicted and len(view.exchanges) < len(past)
+        has_evicted = len(view.exchanges) < len(past) or not stored.is_complete
+        evicted = self._forget_evicted and has_evicted
         if not (evicted if view.replaces_past is None else view.replaces_past):
-            return _Recalled(recalled, append)
+            return _Recalled(recalled, partial(self.store.append, conversation, expected=stored.version))
         # the system message of the method is not written to the store, but one that is there stays
         stored_system = last_system_message(stored.messages)
         start = () if stored_system is None else (stored_system,)
@@ -261,6 +312,24 @@ class ChatMemory:
             return self.store.replace(conversation, (*new_past, *exchange), expected=stored.version)
 
         return _Recalled(recalled, rewrite)
+
+
+def _loader(store: ChatMemoryStore) -> Callable[[str, int | None], StoredConversation]:
+    """Return a function that loads the newest messages of a conversation, or all if the number is None.
+
+    If ``load`` of the store has no parameter ``last``, it loads all of them in any case.
+    """
+    try:
+        has_last = "last" in inspect.signature(store.load).parameters
+    except (TypeError, ValueError):  # a function of an extension module may have no signature
+        has_last = False
+    if not has_last:
+        return lambda conversation, last: store.load(conversation)
+    return lambda conversation, last: cast(_LoadsLast, store).load(conversation, last=last)
+
+
+class _LoadsLast(Protocol):
+    def load(self, conversation: str, /, *, last: int | None) -> StoredConversation: ...
 
 
 def _memory_id_of(invocation: Invocation) -> str | None:
@@ -276,6 +345,9 @@ def _memory_id_of(invocation: Invocation) -> str | None:
     if not conversation.strip():
         advice = "pass the id of a conversation, because all users with an empty id would share one"
         raise MemoryIdError(f"{qualname}: the memory id is {conversation!r}; {advice}")
+    if len(conversation) > _MAX_ID_LENGTH:
+        size = f"{len(conversation)} characters"
+        raise MemoryIdError(f"{qualname}: the memory id has {size}; it may have at most {_MAX_ID_LENGTH}")
     return conversation
 
 

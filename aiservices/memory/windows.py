@@ -43,6 +43,11 @@ class Window(Protocol):
     ``past`` are the stored exchanges, oldest first. ``current`` are the messages that the call sends in any
     case: the system message and the new user message. ``view`` is a generator like an interceptor, so a
     window can send requests to a model.
+
+    A window that always selects the newest exchanges may have an attribute ``messages_to_load``: how many
+    of the newest messages are usually enough. ``past`` then starts with the exchanges among these. If
+    the window selects all of them, older ones are loaded and ``view`` is called again. Without the attribute,
+    ``past`` is the whole conversation.
     """
 
     def view(
@@ -55,6 +60,10 @@ class WindowPolicy(Protocol):
     """A window that needs only the messages: it selects the newest exchanges that fit a limit."""
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]: ...
+
+
+_LARGE_EXCHANGE = 8  # messages of an exchange with three rounds of tools
+_TOKENS_PER_SHORT_MESSAGE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,11 @@ class MessageWindow:
 
     def __post_init__(self) -> None:
         _require_positive("MessageWindow", "max_messages", self.max_messages)
+
+    @property
+    def messages_to_load(self) -> int:
+        """The number of newest messages that are usually enough to fill the window."""
+        return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
         """Return the newest exchanges that, with the current messages, stay within ``max_messages``."""
@@ -129,6 +143,11 @@ class TokenWindow:
 
     def __post_init__(self) -> None:
         _require_positive("TokenWindow", "max_tokens", self.max_tokens)
+
+    @property
+    def messages_to_load(self) -> int:
+        """The number of newest messages that are usually enough to fill the window."""
+        return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
         """Return the newest exchanges that, with the current messages, stay within ``max_tokens``."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...models.errors import MemoryConflictError
 from ...models.messages import Message, message_to_dict
-from . import StoredConversation, check_version, new_version, stored_message
+from . import (
+    StoredConversation,
+    check_version,
+    new_version,
+    newest_messages,
+    read_messages,
+    store_errors,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Delete, Engine, MetaData, Select, Table, Update
@@ -32,46 +40,67 @@ class SqlAlchemyChatMemoryStore:
         self._engine: Engine = self._sql.create_engine(url) if isinstance(url, str) else url
         tables: MetaData = self._sql.MetaData()
         self._conversations, self._messages = _tables(self._sql, tables, prefix)
-        tables.create_all(self._engine)
+        with self._errors("open", ""):
+            tables.create_all(self._engine)
 
-    def load(self, conversation: str, /) -> StoredConversation:
+    def load(self, conversation: str, /, *, last: int | None = None) -> StoredConversation:
         # The version is read before the messages. If another process writes in between, the version is too
         # old, and the next write reports a conflict instead of losing messages.
-        with self._engine.begin() as connection:
+        with self._errors("read", conversation), self._engine.begin() as connection:
             version = self._version(connection, conversation)
             messages = self._messages.c
-            rows = connection.execute(
-                self._sql.select(messages.message)
-                .where(messages.conversation == conversation)
-                .order_by(messages.position)
-            ).scalars()
-            return StoredConversation(
-                tuple(stored_message(json.loads(row), conversation) for row in rows), version
-            )
+            query = _in_conversation(self._sql.select(messages.message), self._messages, conversation)
+            if last is None:
+                rows = connection.execute(query.order_by(messages.position)).scalars().all()
+                return StoredConversation(read_messages(self, conversation, rows), version)
+            newest = query.order_by(messages.position.desc())
+            # one row more shows whether there are older ones
+            rows = connection.execute(newest.limit(last + 1)).scalars().all()[::-1]
+            loaded = read_messages(self, conversation, rows)
+            if len(loaded) <= last:
+                return StoredConversation(loaded, version)
+            # the database reads the rows of the conversation for this, but returns one at most
+            system_rows = newest.where(messages.message.startswith('{"type": "system"')).limit(1)
+            older = read_messages(self, conversation, connection.execute(system_rows).scalars().all())
+            return newest_messages(older, loaded[-last:], version, is_complete=False)
 
     def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
         check_version(expected)
-        with self._engine.begin() as connection:
+        with self._errors("write", conversation), self._engine.begin() as connection:
             version = self._claim(connection, conversation, expected)
             self._insert(connection, conversation, messages)
         return version
 
     def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
         check_version(expected)
-        with self._engine.begin() as connection:
+        with self._errors("write", conversation), self._engine.begin() as connection:
             version = self._claim(connection, conversation, expected)
             connection.execute(_in_conversation(self._messages.delete(), self._messages, conversation))
             self._insert(connection, conversation, messages)
         return version
 
     def delete(self, conversation: str, /) -> None:
-        with self._engine.begin() as connection:
+        with self._errors("delete", conversation), self._engine.begin() as connection:
             for table in (self._conversations, self._messages):
                 connection.execute(_in_conversation(table.delete(), table, conversation))
 
     def close(self) -> None:
         """Close the database connections. The next call of the store opens new ones."""
         self._engine.dispose()
+
+    def _errors(self, action: str, conversation: str) -> AbstractContextManager[None]:
+        return store_errors(self, action, conversation, self._sql.exc.SQLAlchemyError, self._is_temporary)
+
+    def _is_temporary(self, error: Exception) -> bool:
+        """Return True for a lost connection, a lock, and other conditions that may be different soon."""
+        errors = self._sql.exc
+        if isinstance(error, errors.TimeoutError) or getattr(error, "connection_invalidated", False):
+            return True
+        if not isinstance(error, errors.OperationalError):
+            return False
+        # SQLite also reports a missing table as an OperationalError; its codes 5 and 6 are locks
+        code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+        return code is None or code & 0xFF in (5, 6)
 
     def _version(self, connection: Connection, conversation: str) -> int:
         table = self._conversations

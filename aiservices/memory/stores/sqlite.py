@@ -7,12 +7,19 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from ...models.errors import MemoryConflictError
 from ...models.messages import Message, message_to_dict
-from . import RESUMED_PREFIX, StoredConversation, check_version, stored_message
+from . import (
+    RESUMED_PREFIX,
+    StoredConversation,
+    check_version,
+    newest_messages,
+    read_messages,
+    store_errors,
+)
 
 # AUTOINCREMENT never reuses a number, not even after rows were deleted. So the last number of a conversation
 # serves as its version.
@@ -23,8 +30,18 @@ CREATE TABLE IF NOT EXISTS chat_memory (
     message TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS chat_memory_by_conversation ON chat_memory (conversation, number);
+CREATE INDEX IF NOT EXISTS chat_memory_system_messages ON chat_memory (conversation, number)
+    WHERE substr(message, 1, 17) = '{"type": "system"';
 """
 _LOAD = "SELECT number, message FROM chat_memory WHERE conversation = ? ORDER BY number"
+_LOAD_LAST = """
+SELECT * FROM (
+    SELECT number, message FROM chat_memory WHERE conversation = :id ORDER BY number DESC LIMIT :rows
+) UNION SELECT * FROM (
+    SELECT number, message FROM chat_memory
+    WHERE conversation = :id AND substr(message, 1, 17) = '{"type": "system"' ORDER BY number DESC LIMIT 1
+) ORDER BY number
+"""
 _VERSION = "SELECT coalesce(max(number), 0) FROM chat_memory WHERE conversation = ?"
 _INSERT = "INSERT INTO chat_memory (conversation, message) VALUES (?, ?)"
 _DELETE = "DELETE FROM chat_memory WHERE conversation = ?"
@@ -34,7 +51,8 @@ class SqliteChatMemoryStore:
     """A store that keeps conversations in an SQLite file, which is created if it does not exist.
 
     Threads and processes can share the file. If a process dies during a write, nothing of that write is
-    stored. Call ``close`` when the store is not needed any more, or use the store as a context manager.
+    stored. The file is created with permissions for its owner only. Call ``close`` when the store is not
+    needed any more, or use the store as a context manager.
 
     Args:
         path: The path of the file.
@@ -48,36 +66,43 @@ class SqliteChatMemoryStore:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._inherited: list[sqlite3.Connection | None] = []  # connections of the parent process
-        with self._lock:
+        with self._lock, self._errors("open", ""):
             self._connected().executescript(_SCHEMA)
 
-    def load(self, conversation: str, /) -> StoredConversation:
-        with self._reading() as connection:
-            rows = connection.execute(_LOAD, (conversation,)).fetchall()
-        messages = tuple(stored_message(json.loads(message), conversation) for _, message in rows)
-        return StoredConversation(messages, rows[-1][0] if rows else 0)
+    def load(self, conversation: str, /, *, last: int | None = None) -> StoredConversation:
+        with self._errors("read", conversation), self._reading() as connection:
+            if last is None:
+                rows = connection.execute(_LOAD, (conversation,)).fetchall()
+            else:  # one row more shows whether there are older ones
+                names = {"id": conversation, "rows": last + 1}
+                rows = connection.execute(_LOAD_LAST, names).fetchall()
+        version = rows[-1][0] if rows else 0
+        messages = read_messages(self, conversation, (message for _, message in rows))
+        if last is None or len(rows) <= last:
+            return StoredConversation(messages, version)
+        return newest_messages(messages[:-last], messages[-last:], version, is_complete=False)
 
     def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
         check_version(expected)
-        with self._writing() as connection:
+        with self._errors("write", conversation), self._writing() as connection:
             _check(connection, conversation, expected)
             return _insert(connection, conversation, messages)
 
     def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
         check_version(expected)
-        with self._writing() as connection:
+        with self._errors("write", conversation), self._writing() as connection:
             _check(connection, conversation, expected)
             connection.execute(_DELETE, (conversation,))
             return _insert(connection, conversation, messages)
 
     def delete(self, conversation: str, /) -> None:
-        with self._writing() as connection:
+        with self._errors("delete", conversation), self._writing() as connection:
             connection.execute(_DELETE, (conversation,))
 
     def conversations(self) -> tuple[str, ...]:
         """Return the ids of all stored conversations, in the order of their creation."""
         query = "SELECT conversation FROM chat_memory GROUP BY conversation ORDER BY min(number)"
-        with self._reading() as connection:
+        with self._errors("list", ""), self._reading() as connection:
             ids = [row[0] for row in connection.execute(query)]
         return tuple(one for one in ids if not one.startswith(RESUMED_PREFIX))
 
@@ -98,6 +123,9 @@ class SqliteChatMemoryStore:
         connection = getattr(self, "_connection", None)
         if connection is not None and self._process == os.getpid():
             connection.close()
+
+    def _errors(self, action: str, conversation: str) -> AbstractContextManager[None]:
+        return store_errors(self, action, conversation, sqlite3.Error, _is_locked)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -134,6 +162,10 @@ class SqliteChatMemoryStore:
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
+            if self._path not in ("", ":memory:"):
+                # SQLite gives its other files, which have "-wal" and "-shm" in their names, the same mode
+                with suppress(OSError):  # the file exists, or SQLite reports what is wrong
+                    os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = sqlite3.connect(
                 self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
@@ -141,6 +173,12 @@ class SqliteChatMemoryStore:
             connection.execute("PRAGMA synchronous = NORMAL")
             self._connection = connection
         return self._connection
+
+
+def _is_locked(error: Exception) -> bool:
+    """Return True if another writer kept the database locked for too long."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # the other bits are details
 
 
 def _check(connection: sqlite3.Connection, conversation: str, expected: int) -> None:
