@@ -211,7 +211,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 
 
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """Return the call that continues the reply of an agent after tool calls were approved.
+    """Return the call that continues an agent's reply after a person approved or rejected tool calls.
 
     Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
     and the errors of ``resumed_invocation``.
@@ -256,7 +256,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Remove the results of one message's tool calls from the start of the queue, and return them."""
+    """Take the results of the tool calls in one model message from the start of a queue of all results."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 
@@ -296,7 +296,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
 
 
 def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """Read the saved state of a suspended agent: the name of its output type and its finished rounds."""
+    """Read the saved state of an agent that waits for approval: its output type and its finished rounds."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 

@@ -229,7 +229,7 @@ def _findings(tp: object, profile: str) -> list[Finding]:
 
 
 def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
-    """Return the strict mode findings for a streamed type, whose values must be readable before their end.
+    """Return the problems of a return type in strict mode when partial values are streamed to the user.
 
     A value that is encoded for strict mode cannot be decoded before its end.
     """

@@ -367,7 +367,7 @@ def _placeholder_for(parameter: Parameter) -> Any:
 
 
 def _structured_prompt_placeholder(parameter: Parameter) -> _Placeholder | None:
-    """Return a structured prompt with placeholders for its fields, or None for other parameter types."""
+    """Render the prompt of a ``@structured_prompt`` class with placeholder values; None for other classes."""
     for cls in parameter.types:
         prompt = record_prompt(cls) if isinstance(cls, type) else None
         if prompt is not None:

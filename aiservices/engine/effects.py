@@ -238,7 +238,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a call without streaming: the user sees nothing before the whole call succeeds."""
+    """Run a call without streaming its reply, so that the user sees nothing before the call succeeds."""
     return map_effects(flow, without_streaming)
 
 

@@ -265,7 +265,7 @@ class AsyncStream(Generic[T_co]):
                 yield self._state.snapshot()
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
-        """Yield the same events as ``Stream.events``."""
+        """Yield the events of a streamed call: pieces of the reply, tool calls and completed fields."""
         async for event in self._remaining_events():
             for user_event in self._state.user_events(event):
                 yield user_event

@@ -297,7 +297,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Emit the event that records a blocked request, and end the call."""
+    """Report to listeners that moderation blocked a request to the model, and end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = event._replace(error=blocked_by)
@@ -308,7 +308,7 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
 
 
 def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
-    """Return the error for a blocked request whose reply was not read to its end."""
+    """Return the error for a model request that moderation blocked before the reply was complete."""
     return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 

@@ -142,7 +142,7 @@ def _request_again(
 
 
 def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages of the tool rounds before an answer.
+    """Return the messages with tool calls and tool results that came before an answer.
 
     A round whose tool result is the answer itself is part of the answer, and is left out.
     """
@@ -182,7 +182,7 @@ def answer_text(answer: Answer, invocation: Invocation) -> str:
 def _rewritten_answer(
     answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
 ) -> Answer:
-    """Return the answer with the replacement of a guard. Raises GuardrailError if it has the wrong type."""
+    """Replace the text or value of an answer as a guardrail requested, or raise GuardrailError."""
     try:
         if on == "value":
             return _with_value(answer, verdict.new, invocation)
@@ -217,7 +217,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the format in which the reply contains the value; None if the value is not from the reply."""
+    """Return how the reply encodes the answer, such as JSON; None if the answer is not from a reply."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None
@@ -228,12 +228,12 @@ def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
 
 
 def _is_tool_call(reply: ChatReply, output_format: OutputFormat | None) -> bool:
-    """Return True if the reply gives the answer as a call of the output tool."""
+    """Return True if the model gave its answer by calling a tool instead of writing text."""
     return output_format is not None and output_format.tooling is not None and bool(reply.message.tool_calls)
 
 
 def _write(value: Any, invocation: Invocation) -> str:
-    """Return the text by which a model would answer with this value."""
+    """Convert a value to the text with which a model would answer, for example as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, (AiMessage, ChatReply)):

@@ -84,7 +84,7 @@ class ScriptedChatModel:
         return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the next prepared reply, like ``complete``."""
+        """Return the next of the prepared replies without blocking the event loop."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:

@@ -29,14 +29,14 @@ _VARIABLES = frozenset({"user_message", "information", "contents"})
 
 
 class Injector(Protocol):
-    """A function that adds retrieved contents to the text of a user message and returns the new text."""
+    """A function that adds retrieved texts to a user message and returns the new message text."""
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """An injector that adds retrieved contents to a user message with a template.
+    """Adds retrieved texts to a user message by filling in a prompt template.
 
     The texts that are inserted are never interpreted as templates. Raises DefinitionError if the template is
     invalid.
@@ -103,7 +103,7 @@ class ContentsRetrieved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor:
-    """An interceptor that retrieves contents for the user message and adds them to the message.
+    """An interceptor that retrieves texts for the user message and adds them to the message (RAG).
 
     The last user message becomes the query. If no content is found, the message stays unchanged. The contents
     are the ``sources`` of the Result. Interceptors before this one, such as a ChatMemory, see the message
@@ -193,7 +193,7 @@ class RetrievalAugmentor:
         return check_contents((yield from call_flow(self.fuse, query, rankings)), function_name(self.fuse))
 
     def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
-        """Return a copy of the call in which the last user message contains the retrieved contents."""
+        """Return a copy of the call in which the last user message contains the retrieved texts."""
         messages = list(invocation.request.messages)
         position = last_user_position(messages)
         assert position is not None, "the query was made from the last user message"
@@ -216,7 +216,7 @@ _QueryText = Annotated[str, Description("what to look for, as a question or in k
 
 
 class Excerpts(str):
-    """The text that a retriever tool returns to the model: each content below its id.
+    """The text that a search tool returns to the model: each retrieved text below its id.
 
     Attributes:
         contents: The contents, best first.
@@ -242,7 +242,7 @@ def retriever_tool(
     *,
     metadata: Sequence[str] = (),
 ) -> Tool:
-    """Return a tool with which a model can search a retriever.
+    """Return a tool with which a model can search texts through a retriever.
 
     The result of the tool is an ``Excerpts``. If the retriever is async, only async methods can use the tool.
 
@@ -267,7 +267,7 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return a dict from ids to contents, with all contents that retriever tools returned in a call.
+    """Return all texts that the model's search tools found during a call, as a dict by their ids.
 
     An answer can cite these ids. ``runs`` are the ``tool_runs`` of a Result.
     """

@@ -94,7 +94,7 @@ class DocumentLike(Protocol):
 def contents_of(
     pieces: Iterable[str | DocumentLike | Content], name: str = "chunk", *, id: str | None = None
 ) -> list[Content]:
-    """Convert texts or documents to contents.
+    """Convert texts or documents to Content objects, which retrievers can search.
 
     Args:
         pieces: The texts or documents.
@@ -179,7 +179,7 @@ def last_user_position(messages: Sequence[Message]) -> int | None:
 
 
 def check_contents(value: object, source: str) -> tuple[Content, ...]:
-    """Return the contents as a tuple. Raises TypeError if the value is not a list of contents.
+    """Return a list of Content objects (retrieved texts) as a tuple. Raises TypeError for other values.
 
     ``source`` is the name of the function that returned the value, for the error message.
     """
@@ -211,7 +211,7 @@ T = TypeVar("T")
 
 
 def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
-    """Return a step that calls a user-supplied function, such as a retriever.
+    """Return an effect (an instruction that a generator yields) that calls a user-supplied function.
 
     A blocking function runs in a thread if the service method is async.
     """
@@ -224,7 +224,7 @@ def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
 
 
 def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
-    """Call a generator function of the user. Raises TypeError if it does not return a generator."""
+    """Call a user-supplied generator function. Raises TypeError if it does not return a generator."""
     result: object = function(*arguments)
     if isinstance(result, Generator):
         return result

@@ -199,7 +199,7 @@ Rankings = Sequence[Sequence[Content]]
 
 
 class Fusion(Protocol):
-    """A generator function that merges ranked lists of contents into one, best first. It may call a model.
+    """A generator function that merges ranked lists of retrieved texts into one. It may call a model.
 
     ``query`` is the query before it was transformed. There is one ranking for each transformed query and
     retriever. The function can yield effects, such as a model call.
@@ -210,7 +210,7 @@ class Fusion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """A fusion that scores a content by the sum of 1 / (k + rank) over all rankings with the content.
+    """Merges ranked search results: the score of a text is the sum of 1 / (k + rank) over all rankings.
 
     A single ranking stays unchanged, including its scores.
 
@@ -252,7 +252,7 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """A fusion that ranks all retrieved texts by the scores of a re-ranker.
+    """Merges the texts of several retrievers, and ranks them by the scores of a re-ranking model.
 
     Attributes:
         ranker: Scores the contents.

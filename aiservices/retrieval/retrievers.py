@@ -80,7 +80,7 @@ class EmbeddingRetriever:
         self._filter = filter
 
     def add(self, contents: Sequence[Content]) -> None:
-        """Compute the vectors of contents, and store both in the vector store."""
+        """Compute the embedding vectors of texts, and store the texts and vectors in the vector store."""
         for start in range(0, len(contents), _BATCH_SIZE):
             batch = contents[start : start + _BATCH_SIZE]
             self._store.add(batch, self._model.embed([content.text for content in batch]))
@@ -101,7 +101,7 @@ def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """Contents with a matrix of their vectors, which have length 1, one row per content."""
+    """Texts with their embedding vectors: a matrix with one vector of length 1 per text."""
 
     contents: tuple[Content, ...]
     matrix: NDArray[np.float32]
@@ -123,7 +123,7 @@ class EmbeddingStore:
         return 0 if self._vectors is None else len(self._vectors.contents)
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Store contents with their vectors; a content with the same id is replaced.
+        """Store texts with their embedding vectors; a stored text with the same id is replaced.
 
         Raises ValueError if there is not one row per content, or if the vectors have another length than the
         stored ones.
@@ -139,7 +139,7 @@ class EmbeddingStore:
             self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the contents with the passed ids. Unknown ids are ignored."""
+        """Remove the stored texts with these ids. Unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
@@ -154,7 +154,7 @@ class EmbeddingStore:
         *,
         filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
-        """Return the contents with the nearest vectors, best first, each with its cosine as its score."""
+        """Return the stored texts with the nearest vectors, best first, scored by cosine similarity."""
         vectors = self._vectors
         if vectors is not None and filter:
             vectors = _select(vectors, [matches_filter(content, filter) for content in vectors.contents])
@@ -198,7 +198,7 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
-    """Combine old and new contents with their vectors. A new content replaces an old one with its id."""
+    """Combine stored and new texts with their vectors. A new text replaces a stored one with the same id."""
     numpy = import_extra("numpy", "retrieval")
     merged = new
     if old is not None:
@@ -254,7 +254,7 @@ class ChromaStore:
         return int(self._collection.count())
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Store contents with their vectors; a content with the same id is replaced."""
+        """Store texts with their embedding vectors; a stored text with the same id is replaced."""
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
@@ -271,7 +271,7 @@ class ChromaStore:
         )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the contents with the passed ids. Unknown ids are ignored."""
+        """Remove the stored texts with these ids. Unknown ids are ignored."""
         if ids:
             self._collection.delete(ids=list(ids))
 
@@ -283,7 +283,7 @@ class ChromaStore:
         *,
         filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
-        """Return the contents with the nearest vectors, best first, each with its cosine as its score."""
+        """Return the stored texts with the nearest vectors, best first, scored by cosine similarity."""
         conditions = [{name: {"$eq": value}} for name, value in (filter or {}).items()]
         # Chroma rejects "$and" with a single condition
         where = {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
@@ -475,7 +475,7 @@ class KeywordRetriever:
         return len(self._documents.contents)
 
     def add(self, contents: Sequence[Content]) -> None:
-        """Add contents; a content with the same id is replaced. The next query rebuilds the whole index."""
+        """Add texts to search, replacing those with the same id. The next query rebuilds the index."""
         new = {content.key: content for content in contents}
         words = {key: self._words(content.text) for key, content in new.items()}
         with self._lock:
@@ -483,7 +483,7 @@ class KeywordRetriever:
             self._documents = _Documents({**old.contents, **new}, {**old.words, **words})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the contents with the passed ids. Unknown ids are ignored."""
+        """Remove the stored texts with these ids. Unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             old = self._documents
@@ -520,7 +520,7 @@ class _Documents:
         return index
 
     def rank(self, words: list[str]) -> Iterator[Content]:
-        """Yield the contents with at least one of the words, best first, with their scores."""
+        """Yield the stored texts with at least one of the search words, best first, with BM25 scores."""
         if self.index is None or not words:
             return
         scores = self.index.get_scores(words)

@@ -225,7 +225,7 @@ def structured(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The models of a ``structured`` object, and the type that they answer with."""
+    """One or more models, and the type of the values that they must return."""
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]

@@ -90,7 +90,7 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Prepare the questions that a Synthesizer can ask. Raises DefinitionError with all problems."""
+        """Prepare the model calls for answering from many texts. Raises DefinitionError with all problems."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
@@ -123,7 +123,7 @@ def _interface(prompts: SynthesisPrompts) -> type:
 
 @dataclass(slots=True)
 class SynthesisBudget:
-    """The time, token and money limits that all questions of a Synthesizer run share, and its requests.
+    """The time, token and money limits for all the model calls that together produce one answer.
 
     The seconds, tokens and money of the budget are for the whole synthesis, its number of attempts is for
     each question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
@@ -193,14 +193,14 @@ class TextLimit:
             raise DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
-        """Return the contents as texts that fit the limit, each below its id; long contents are cut.
+        """Convert contents to texts that fit the limit of a request, each below its id; long ones are split.
 
         Cutting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
         """
         return [piece for content in contents for piece in self._cut(content)]
 
     def pack(self, contents: Sequence[Content]) -> list[str]:
-        """Return texts that each contain as many contents as fit the limit, in their order."""
+        """Join retrieved texts into fewer texts, each as long as the limit for one request allows."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece

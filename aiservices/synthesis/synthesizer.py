@@ -264,13 +264,13 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
-        """The questions to ask when the answer is streamed while the model writes it."""
+        """The prepared model calls for an answer that is streamed while the model writes it."""
         # planned separately, because a value that is shown early must be sent in its own shape
         return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 
     @cached_property
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
-        """The function that splits the last answer into parts for ``iterate``, and the questions to ask.
+        """Prepare to yield an answer in parts: text chunks for the output type str, items for a list.
 
         Raises DefinitionError if the output type has no parts.
         """
@@ -313,7 +313,7 @@ class Synthesizer(Generic[T]):
         )
 
     def _emit_answer(self, synthesis: SynthesisRun) -> Flow[None]:
-        """Answer the question and emit the answer as the last event, so that the stream returns it."""
+        """Answer the user's question, and emit the answer as the last event of the stream."""
         flow = _run_mode(self._mode, synthesis)
         answer = yield from hold_back(flow) if synthesis.last_questions.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
@@ -353,7 +353,7 @@ class AnswerParts:
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Begin to convert events to parts. Called when the last question is asked."""
+        """Begin to convert stream events to parts of the answer, when the last model call starts."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: object) -> Iterator[Any]:
@@ -389,12 +389,12 @@ class SynthesisRun:
     on_last_question: Callable[[Invocation], None]
 
     def ask(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask a question before the last one. A stream does not show its answer."""
+        """Ask the model an intermediate question, whose answer is not shown to the user of a stream."""
         invocation = self._invocation(plan, information, variables)
         return (yield from hide_from_stream(self.budget.ask(self.questions.pipeline, invocation)))
 
     def ask_last(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask the last question, whose answer is the result."""
+        """Ask the model the last of several questions; its answer is the answer that the user gets."""
         invocation = self._invocation(plan, information, variables)
         self.on_last_question(invocation)
         return (yield from self.budget.ask(self.last_questions.pipeline, invocation))
@@ -496,21 +496,21 @@ _MODES: Mapping[ResponseMode, Callable[[SynthesisRun], Flow[Answer]]] = {
 
 
 class ConcurrentFlows(Protocol):
-    """Several questions to a model that run at the same time. After a failure no more are started.
+    """Several model calls that run at the same time. After one of them fails, no more are started.
 
     The methods of ``ThreadedFlows`` block, those of ``TaskFlows`` are awaited.
     """
 
     def result(self, index: int, /) -> Answer | Awaitable[Answer]:
-        """Wait for the answer to one question. Raises an error as soon as any question fails."""
+        """Wait for the answer of one of several concurrent model calls, or raise the error of any."""
         ...
 
     def stop(self) -> None:
-        """Start no more questions, and do not wait for the running ones."""
+        """Start no more of the concurrent model calls, and do not wait for those that are running."""
         ...
 
     def join(self) -> Awaitable[None] | None:
-        """Wait until all running questions have succeeded or failed."""
+        """Wait until all concurrent model calls have succeeded or failed."""
         ...
 
 
@@ -519,7 +519,7 @@ StartFlows: TypeAlias = Callable[[Sequence[Flow[Answer]]], ConcurrentFlows]
 
 
 class ThreadedFlows:
-    """Concurrent questions that run in threads. A question that is running cannot be stopped."""
+    """Concurrent model calls that run in threads. A call that is running cannot be stopped."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._pool = ThreadPoolExecutor(min(len(flows), max_concurrency))
@@ -548,7 +548,7 @@ class ThreadedFlows:
 
 
 class TaskFlows:
-    """Concurrent questions that run as tasks of the event loop."""
+    """Concurrent model calls that run as tasks of the event loop."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._semaphore = asyncio.Semaphore(max_concurrency)

@@ -51,7 +51,7 @@ class CassetteMode(StrEnum):
 
 
 class CassetteChatModel:
-    """A chat model that replays recorded exchanges from a file and records new ones from ``model``.
+    """A chat model that replays recorded replies from a file, and records the replies to new requests.
 
     Requests are compared by messages, options, response format and tools; timeouts and headers are ignored.
     Equal requests get their recorded replies in the order of recording. API keys are removed by their names,
@@ -124,7 +124,7 @@ class CassetteChatModel:
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded exchanges of the file that were not replayed yet."""
+        """The number of recorded requests and replies in the file that were not replayed yet."""
         return self._file.unplayed
 
     def complete(self, request: ChatRequest) -> ChatReply:
@@ -290,7 +290,7 @@ class Exchange:
 
 
 class CassetteFile:
-    """The recorded exchanges of one cassette file.
+    """The requests and replies that are recorded in one cassette file.
 
     It is safe to use from several threads, and the file is written atomically.
 
@@ -319,11 +319,11 @@ class CassetteFile:
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded exchanges in the file that were not replayed yet."""
+        """The number of recorded requests and replies in the file that were not replayed yet."""
         return len(self._not_replayed)
 
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
-        """Return the next recorded exchange of a request, or None if the request is to be recorded.
+        """Return the next recorded reply or error for a request; None if it must be sent and recorded.
 
         Raises CassetteError if it was not recorded and must not be recorded now.
         """

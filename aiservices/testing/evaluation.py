@@ -198,7 +198,7 @@ class _Evaluation:
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        """Run all cases and return the report. ``drive`` is the function that executes one case."""
+        """Run all test cases of an evaluation and return the report; ``drive`` executes one case."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
         # Each case is one effect, so that the driver runs them in threads or tasks with one limit.

@@ -46,7 +46,7 @@ class RealCallGuard:
         self._undo: list[Callable[[], None]] = []
 
     def protect(self, module: ModuleType) -> None:
-        """Patch the classes of a module that send requests. ``PATCHES`` lists the modules."""
+        """Patch the classes of a module that send requests, so that tests cannot call real models."""
         PATCHES[module.__name__](self, module)
 
     def undo(self) -> None:

@@ -140,11 +140,11 @@ class Report(Generic[T_co]):
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """The summary of each scorer, in the order of the scorers."""
+        """The rate or mean of the scores of each scorer, in the order in which the scorers were passed."""
         return tuple(self.summary(name) for name in self.scorers)
 
     def summary(self, scorer: str) -> Summary:
-        """Return the summary of a scorer by its name. Raises KeyError for an unknown name."""
+        """Return the rate or mean of the scores that one scorer gave. Raises KeyError for an unknown name."""
         if scorer not in self.scorers:
             raise KeyError(f"there is no scorer {scorer}; there are {', '.join(self.scorers)}")
         results = [outcome.scores[scorer] for outcome in self.outcomes if outcome.error is None]

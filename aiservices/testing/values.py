@@ -45,7 +45,7 @@ class Choices(Protocol):
     def text(self, least: int, most: int | None) -> str: ...
     def matching(self, pattern: str) -> str: ...
     def reject(self) -> None:
-        """Reject the last choices, which did not lead to a valid value. May raise to end the attempt."""
+        """Discard the random choices that led to an invalid made-up value. May raise to end the attempt."""
 
 
 # --- Values for a parser ---
@@ -91,7 +91,7 @@ def value_for(parser: TypeParser[T], choices: Choices) -> T:
 
 
 def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
-    """Return a made-up value that the parser accepts, with its text.
+    """Return a made-up value that a parser accepts, with the reply text from which it reads the value.
 
     Raises LookupError if no value is found after many attempts.
     """
@@ -111,7 +111,7 @@ def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
 
 
 def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
-    """Return one made-up value with its text.
+    """Return one made-up value with the reply text from which a parser reads this value.
 
     Raises OutputParsingError or ValueError if the parser does not accept it.
     """

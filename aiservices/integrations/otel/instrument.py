@@ -207,7 +207,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Perform one step of a call, such as a request to the model, and trace it in a span."""
+        """Execute one step of a call, such as a request to the model, inside an OpenTelemetry span."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))

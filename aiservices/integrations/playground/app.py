@@ -318,7 +318,7 @@ class PlaygroundRun(MethodCall):
         self.items: list[Any] = []
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
-        """Store the outcome of the call and return its value as JSON text.
+        """Remember the result of the method call for later requests, and return its value as JSON text.
 
         Raises ValueError if the value cannot be written.
         """

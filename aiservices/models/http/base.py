@@ -198,7 +198,7 @@ class BaseUrl:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values in the query of the URL, such as the key for a gateway."""
+        """The values in the query of the base URL that may be secret, such as an API key for a gateway."""
         return tuple(value for _, value in parse_qsl(self.parts.query))
 
     def url(self, path: str) -> str:

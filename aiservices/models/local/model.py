@@ -140,7 +140,7 @@ class LocalChatModel:
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:
-        """Return the settings of this model, but for other weights. Raises ModelNotFoundError."""
+        """Return the settings for loading the weights with this name or path. Raises ModelNotFoundError."""
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -149,7 +149,7 @@ class LocalChatModel:
 
 
 class _JobEnd:
-    """A marker that a job puts after its last chunk. ``error`` is None if the reply is complete."""
+    """A marker for the end of a reply from the embedded model; ``error`` is None if the reply is complete."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
