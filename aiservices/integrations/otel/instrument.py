@@ -207,7 +207,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Execute one step of a call, such as a request to the model, inside an OpenTelemetry span."""
+        """Execute one step of a call; a request to a model or a tool call gets an OpenTelemetry span."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))

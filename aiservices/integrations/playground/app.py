@@ -318,7 +318,7 @@ class PlaygroundRun(MethodCall):
         self.items: list[Any] = []
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
-        """Remember the result of the method call for later requests, and return its value as JSON text.
+        """Return the result of a method call as JSON text, and remember it for the details of the call.
 
         Raises ValueError if the value cannot be written.
         """

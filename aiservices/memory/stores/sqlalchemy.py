@@ -108,7 +108,7 @@ class SqlAlchemyChatMemoryStore:
         return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
-        """Store a new version number of a conversation; this locks its row until the transaction ends.
+        """Set a new version number in a conversation's database row, which locks the row until the commit.
 
         Raises MemoryConflictError if its version is not ``expected``.
         """
