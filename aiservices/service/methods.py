@@ -24,6 +24,7 @@ from .compile import MethodPlan, ReturnShape
 P = ParamSpec("P")
 R = TypeVar("R")
 _METHOD = "__aiservices_method__"
+REMOTE_RESUME = "__aiservices_resume__"  # an attribute of the methods of remote clients: how to resume a call
 
 
 def resume(
@@ -38,7 +39,7 @@ def resume(
     The budget starts over, and models are asked from the first one on.
 
     Args:
-        method: The method of a service that was called.
+        method: The method of a service that was called, or of a remote client.
         state: The state of the call, from ApprovalRequiredError.
         approvals: True or False for all pending tool calls, or a dict with True, False or Denied by the id of
             each of them.
@@ -50,10 +51,28 @@ def resume(
             does not use the model that wrote the calls.
         ValueError: ``approvals`` is not one decision for each pending call.
         TypeError: A decision is not True, False or Denied.
-        AlreadyResumedError: The state was resumed before. Only a service with a ChatMemory knows it. Without
-            one, the same state runs the approved tools again.
+        AlreadyResumedError: The state was resumed before. Only a service with a ChatMemory and a remote
+            service know it. Otherwise the same state runs the approved tools again.
     """
+    remote = getattr(method, REMOTE_RESUME, None)
+    if remote is not None:
+        if tool_context:
+            names = ", ".join(tool_context)
+            raise TypeError(f"{names}: the server sets these values; a remote client cannot pass them")
+        remote_value: R = remote(state, approvals)
+        return remote_value
     service_method = service_method_of(method)
+    value: R = service_method.start(invocation_to_resume(service_method, state, approvals, tool_context))
+    return value
+
+
+def invocation_to_resume(
+    service_method: ServiceMethod,
+    state: SuspendedCall,
+    approvals: Approvals,
+    tool_context: Mapping[str, object],
+) -> Invocation:
+    """Return the Invocation that continues a suspended call. The arguments and errors are those of resume."""
     plan = service_method.plan
     invocation = resumed_invocation(plan.call, state, approvals, service_method.budget)
     roles = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
@@ -65,9 +84,7 @@ def resume(
         if argument is not None or may_be_none:
             arguments[name] = argument
     examples = plan.prompt.rendered_examples()
-    invocation = replace(invocation, arguments=arguments, tool_context=tool_context, examples=examples)
-    value: R = service_method.start(invocation)
-    return value
+    return replace(invocation, arguments=arguments, tool_context=tool_context, examples=examples)
 
 
 class ServiceMethod(NamedTuple):

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from .openapi import description_of
     from .problems import Problem
     from .remote_client import RemoteServiceError, client
+    from .responses import ApprovalSettings
     from .server import Provider, app, provide, router
 
 __all__ = [
+    "ApprovalSettings",
     "Contract",
     "Problem",
     "Provider",
@@ -29,6 +31,7 @@ __all__ = [
 
 # Imported on first use: a program that only uses ``client`` must not need FastAPI.
 _MODULE_OF_NAME = {
+    "ApprovalSettings": "responses",
     "Contract": "contract",
     "Problem": "problems",
     "Provider": "server",

@@ -26,6 +26,7 @@ from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
 from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
+from ...tools.tool import Denied
 from .codec import (
     JsonCodec,
     codec_for,
@@ -42,6 +43,7 @@ _SERVER_ROLES = (Role.TOOL_CONTEXT, Role.OPTIONS)
 # These arguments say who the caller is.
 CALLER_ROLES = (Role.MEMORY_ID, Role.USER_NAME)
 MAX_ID_LENGTH = 256  # characters
+RESUME_PATH = "/resume"  # after the path of a method: continue a call that waits for approval
 _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
@@ -210,6 +212,13 @@ class Method:
                 break
             before.append(kwargs.pop(name, parameter.default))
         return [*before, *kwargs.pop(self._variadic_name)], kwargs
+
+
+def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
+    """Return the codec of the arguments with which a call that waits for approval is resumed."""
+    title = method.arguments_codec.schema["title"].removesuffix("Arguments")
+    fields = {"state": str, "approvals": bool | dict[str, bool | Denied]}
+    return codec_for(typed_dict(f"{title}Resume", fields), DEFAULT_REGISTRY)
 
 
 class Contract(NamedTuple):

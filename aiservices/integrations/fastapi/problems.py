@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...engine.approval import ApprovalRequiredError
+from ...engine.approval import AlreadyResumedError, ApprovalRequiredError
 from ...models.errors import (
     AiServiceError,
     AuthenticationError,
@@ -36,6 +36,7 @@ from ...models.errors import (
     RateLimitError,
     RefusalError,
     ServiceOutputError,
+    SuspendedCallError,
     ToolError,
     ToolLimitError,
     TruncatedError,
@@ -80,6 +81,19 @@ class WrongPart(BaseModel):
     """The text that is there."""
 
 
+class PendingCall(BaseModel):
+    """A tool call that waits for approval."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    """The id of the call, for the decision about it."""
+    name: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments that the model wrote, a JSON text."""
+
+
 class Problem(BaseModel):
     """The error of a failed call, as the JSON body of a response (RFC 9457)."""
 
@@ -92,7 +106,7 @@ class Problem(BaseModel):
     status: int
     """The HTTP status."""
     detail: str = ""
-    """How many requests were made to models, or how many mistakes are not listed."""
+    """More about the problem, such as how many requests were made to models."""
     method: str = ""
     """The method that was called, as ``Service.method``."""
     retryable: bool = False
@@ -105,6 +119,10 @@ class Problem(BaseModel):
     """The requests to models, with their tokens."""
     limit: str | None = None
     """The limit of the budget that was exceeded."""
+    calls: tuple[PendingCall, ...] = ()
+    """The tool calls that wait for approval, if they can be approved over HTTP."""
+    state: str = ""
+    """The signed state of the call that waits. The ``resume`` endpoint of the method continues it."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -132,6 +150,7 @@ INTERNAL = ProblemKind("internal", 500, "The service failed")
 _INPUT_BLOCKED = ProblemKind("not-permitted", 422, "The input is not permitted here")
 _OUTPUT_BLOCKED = ProblemKind("answer-not-permitted", 502, "The model gave no answer that is permitted here")
 _CONFIGURATION = ProblemKind("configuration", 500, "The service is not set up to use its model")
+_SUSPENDED_CALL = ProblemKind("suspended-call", 422, "The call that waited cannot be resumed")
 _OUT_OF_TIME = ProblemKind("budget", 504, "The time for the call is over")
 # To a remote caller this service is a gateway: 502, 503 and 504 mean that the model behind it failed, and 500
 # means an error in the service itself. The first class of which an error is an instance applies, so
@@ -145,9 +164,9 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ContentFilterError: ProblemKind("content-filter", 502, "The model's provider filtered the answer"),
     ToolLimitError: ProblemKind("tool-limit", 502, "The model called tools beyond a limit"),
     ToolError: ProblemKind("tool", 502, "A tool that the model called failed"),
-    ApprovalRequiredError: ProblemKind(
-        "approval-required", 409, "A tool has to be approved where the service runs"
-    ),
+    ApprovalRequiredError: ProblemKind("approval-required", 409, "A tool call waits for approval"),
+    AlreadyResumedError: ProblemKind("already-resumed", 409, "The call that waited was resumed before"),
+    SuspendedCallError: _SUSPENDED_CALL,
     MemoryBusyError: ProblemKind("memory-busy", 409, "Another call uses the conversation"),
     MemoryConflictError: ProblemKind(
         "memory-conflict", 409, "The conversation was changed during the call, which was not stored"
@@ -270,6 +289,11 @@ def _for_caller(message: str, path: str) -> str:
     if message.startswith("unknown key left out"):
         return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
     return message.replace(" is not permitted with Leniency.NONE", " is not accepted")
+
+
+def suspended_call_problem(detail: str, qualname: str) -> Problem:
+    """Return a JSON problem for the state of a suspended call that cannot be resumed."""
+    return _problem(_SUSPENDED_CALL, qualname, detail)
 
 
 def not_json_problem(qualname: str) -> Problem:

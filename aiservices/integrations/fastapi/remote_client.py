@@ -24,6 +24,13 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, Problem as ParsingProblem
 from output_parsers.result.reading import Reading
 
+from ...engine.approval import (
+    AlreadyResumedError,
+    ApprovalRequiredError,
+    Approvals,
+    SuspendedCall,
+    decisions_for,
+)
 from ...engine.events import AttemptStarted
 from ...engine.output_format import OutputFormat
 from ...engine.streams import Accepted, AsyncStream, Stream
@@ -47,14 +54,17 @@ from ...models.errors import (
     RateLimitError,
     RefusalError,
     ServiceOutputError,
+    SuspendedCallError,
     TruncatedError,
 )
 from ...models.http.base import PerLoop
-from ...models.messages import ChatReply, ReplyDelta
+from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...models.strategy import Strategy
 from ...service.compile import ReturnShape
+from ...service.methods import REMOTE_RESUME
+from ...tools.tool import Denied
 from .codec import JsonObject, attempts_from_json, read_result
-from .contract import Contract, Method, contract_of
+from .contract import RESUME_PATH, Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
 from .sse import EventName
 
@@ -173,25 +183,41 @@ def _remote_method(
     is_async = method.returns.is_async
     qualname, dump_arguments = method.qualname, method.dump_arguments
 
-    def call(self: object, /, *args: object, **kwargs: object) -> Any:
-        body = dump_arguments(args, kwargs, omit)
+    def send_blocking(path: str, body: str) -> Any:
         return _read_response(method, transport.call(qualname, path, body))
 
-    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
-        body = dump_arguments(args, kwargs, omit)
+    async def send_async(path: str, body: str) -> Any:
         return _read_response(method, await transport.acall(qualname, path, body))
 
-    def stream(self: object, /, *args: object, **kwargs: object) -> Any:
-        body = dump_arguments(args, kwargs, omit)
+    def send_streaming(path: str, body: str) -> Any:
         items = (_aiterate if is_async else _iterate)(method, path, transport, body)
         if method.returns.shape is not ReturnShape.STREAM:
             return items
         stream_class: Any = AsyncStream if is_async else Stream
         return stream_class(items, _unchanged)
 
-    function: Any = wraps(stub)(stream if method.streams else acall if is_async else call)
+    send = send_streaming if method.streams else send_async if is_async else send_blocking
+
+    def call(self: object, /, *args: object, **kwargs: object) -> Any:
+        return send(path, dump_arguments(args, kwargs, omit))
+
+    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
+        return await send(path, dump_arguments(args, kwargs, omit))
+
+    def resume(state: SuspendedCall, approvals: Approvals) -> Any:
+        decisions = decisions_for(state, approvals, state.qualname)
+        text = state.to_json()
+        arguments = {"state": text, "approvals": {key: _decision_json(one) for key, one in decisions.items()}}
+        return send(path.rstrip("/") + RESUME_PATH, json.dumps(arguments))
+
+    function: Any = wraps(stub)(acall if is_async and not method.streams else call)
     function.__isabstractmethod__ = False  # wraps copies it from a method of an ABC
+    setattr(function, REMOTE_RESUME, resume)
     return function
+
+
+def _decision_json(decision: bool | Denied) -> object:
+    return {"reason": decision.reason} if isinstance(decision, Denied) else decision
 
 
 def _unchanged(result: T) -> T:
@@ -457,8 +483,9 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 }
 
 
-# The id of the conversation is known only to the service.
-_MEMORY_ERRORS: dict[str, Callable[[Problem], AiServiceError]] = {
+# The ids of the conversation and of the state are known only to the service.
+_ERRORS_WITH_ID: dict[str, Callable[[Problem], AiServiceError]] = {
+    "already-resumed": lambda problem: AlreadyResumedError("", ""),
     "memory-busy": lambda problem: MemoryBusyError("", ""),
     "memory-conflict": lambda problem: MemoryConflictError(""),
     "memory-id": lambda problem: MemoryIdError(),
@@ -483,10 +510,19 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
         return _FINISH_ERRORS[name](message, text="", reason=problem.title)
     if name == "budget":
         return BudgetExceededError(message, limit=problem.limit or "max_attempts")
-    if name in _MEMORY_ERRORS:
-        error = _MEMORY_ERRORS[name](problem)
+    if name in _ERRORS_WITH_ID:
+        error = _ERRORS_WITH_ID[name](problem)
         error.args = (message,)
         return error
+    if name == "approval-required" and problem.state:
+        try:
+            state = SuspendedCall.from_json(problem.state, verify=False)
+        except SuspendedCallError as error:
+            return InvalidReplyError(f"{message}, and its state cannot be read: {error}")
+        calls = tuple(ToolCall(one.id, one.name, one.arguments) for one in problem.calls)
+        return ApprovalRequiredError(qualname, calls, state)
+    if name == "suspended-call":
+        return SuspendedCallError(f"{message}: {problem.detail}" if problem.detail else message)
     if name in _MODEL_ERRORS:
         return _MODEL_ERRORS[name](
             message, status=problem.status, retryable=problem.retryable, retry_after=problem.retry_after

@@ -7,10 +7,15 @@ share this module.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import math
+import os
+import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import anyio
 from anyio.to_thread import run_sync
@@ -21,13 +26,19 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ...engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
 from ...engine.plan import Invocation
+from ...interface.parameters import Role
+from ...memory.stores import RESUMED_PREFIX, ChatMemoryStore
+from ...models.errors import MemoryConflictError, SuspendedCallError
+from ...models.messages import SystemMessage
 from ...service.compile import ReturnShape
-from ...service.methods import is_service_method, service_method_of
+from ...service.methods import invocation_to_resume, is_service_method, service_method_of
 from .contract import Method
 from .problems import (
     INTERNAL,
     PROBLEM_MEDIA_TYPE,
+    PendingCall,
     Problem,
     WrongPart,
     argument_problem,
@@ -71,12 +82,15 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
     return Response(problem.json_bytes(), problem.status, all_headers, PROBLEM_MEDIA_TYPE)
 
 
-def log_problem(error: Exception, qualname: str) -> Problem:
+def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | None = None) -> Problem:
     """Log the exception of a failed call, and return the JSON problem for the caller.
 
-    Unexpected errors are logged with their traceback.
+    Unexpected errors are logged with their traceback. If ``approvals`` are given, callers may approve tool
+    calls, so the problem contains them.
     """
     problem = problem_of(error, qualname)
+    if isinstance(error, ApprovalRequiredError) and approvals is not None:
+        problem = approvals.with_state(problem, error)
     if problem.type == INTERNAL.type:
         _LOGGER.error("%s failed", qualname, exc_info=error)
     else:
@@ -96,6 +110,86 @@ def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
             path = ".".join(map(str, (origin, *steps)))
             parts.append(WrongPart(path=path, message=details["msg"]))
     return argument_problem(parts, qualname)
+
+
+# --- approvals ---
+
+
+class ApprovalSettings(NamedTuple):
+    """Lets callers approve tool calls over HTTP, with signed states. See ``approvals`` of ``router``.
+
+    Attributes:
+        key: The secret that signs states. By default it is random, so a state can be resumed only by the
+            process that returned it, until that process ends. If several processes serve the same service,
+            they need the same key, and a store.
+        store: A store that all processes use. It records which states were resumed, so that each is resumed
+            once. A ``key`` needs one. It may be the store of a ChatMemory.
+        expires_after: The seconds after which a state cannot be resumed any more.
+    """
+
+    key: str | bytes | None = None
+    store: ChatMemoryStore | None = None
+    expires_after: float = 3600.0
+
+    def problems(self) -> Iterator[str]:
+        """Yield the mistakes in these settings."""
+        if self.key is not None and not self.key:
+            yield "the key of approvals is empty; pass a secret, for example 32 random bytes"
+        if self.key is not None and self.store is None:
+            yield (
+                "approvals has a key, but no store that records which states were resumed; pass "
+                "ApprovalSettings(key=…, store=…), or no key if one process serves"
+            )
+        if not 0 < self.expires_after < math.inf:
+            yield f"expires_after of approvals is {self.expires_after!r}; it must be greater than 0"
+
+
+class ApprovalStates:
+    """Signs the states of calls that wait for approval, and makes sure that each is resumed once."""
+
+    def __init__(self, settings: ApprovalSettings) -> None:
+        self._key = os.urandom(32) if settings.key is None else settings.key
+        self._store = settings.store
+        self._expires_after = settings.expires_after
+        # Without a store: the ids of the states that were resumed, and when they expire.
+        self._resumed: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
+        """Return a problem with the tool calls that wait and the signed state of the call."""
+        calls = tuple(PendingCall(id=one.id, name=one.name, arguments=one.arguments) for one in error.calls)
+        state = error.state.to_json(key=self._key, expires_after=self._expires_after)
+        return problem.model_copy(update={"calls": calls, "state": state})
+
+    def read(self, text: str) -> SuspendedCall:
+        """Read a signed state. Raises SuspendedCallError if it was changed or has expired."""
+        return SuspendedCall.from_json(text, key=self._key)
+
+    def claim(self, state: SuspendedCall) -> None:
+        """Record that a state is resumed now. Raises AlreadyResumedError if it was resumed before.
+
+        Like ChatMemory, this is done before the tools run, so a call that fails cannot run them again.
+        """
+        if self._store is None:
+            if not self._claim_here(state.id, state.expires_at or math.inf):
+                raise AlreadyResumedError(state.qualname, state.id)
+            return
+        record = SystemMessage(f"resumed: {state.qualname}")
+        try:
+            # Another prefix than that of ChatMemory, which may use the same store.
+            self._store.append(f"{RESUMED_PREFIX}http:{state.id}", [record], expected=0)
+        except MemoryConflictError as error:
+            raise AlreadyResumedError(state.qualname, state.id) from error
+
+    def _claim_here(self, state_id: str, expires_at: float) -> bool:
+        with self._lock:
+            # An expired state is refused because of its time. The first ids expire first, or nearly so.
+            while self._resumed and next(iter(self._resumed.values())) < time.time():
+                del self._resumed[next(iter(self._resumed))]
+            if state_id in self._resumed:
+                return False
+            self._resumed[state_id] = expires_at
+            return True
 
 
 # --- running methods ---
@@ -201,6 +295,49 @@ class MethodCall:
             raise
 
 
+class ResumedCall(MethodCall):
+    """A call of a service method that continues after an approval.
+
+    ``states`` records which states were resumed. ``arguments`` are those that the server sets, by name.
+
+    Raises SuspendedCallError if the call belongs to another caller, and the errors of ``resume``.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        state: SuspendedCall,
+        approvals: Approvals,
+        states: ApprovalStates,
+        arguments: Mapping[str, object],
+    ) -> None:
+        super().__init__(function, (), {})
+        if self._service_method is None:
+            raise TypeError(f"{function!r} is not a method of a service made by create")
+        self._state, self._states, self._is_claimed = state, states, False
+        prompt = self._service_method.plan.prompt
+        for role, of_state in ((Role.MEMORY_ID, state.memory_id), (Role.USER_NAME, state.user_name)):
+            name = prompt.role_names.get(role)
+            # The state has the value as JSON, where a tuple is a list.
+            if name is not None and name in arguments and json.loads(json.dumps(arguments[name])) != of_state:
+                raise SuspendedCallError("the suspended call belongs to another caller")
+        tool_context = {
+            name: arguments.get(name, prompt.signature.parameters[name].default)
+            for name in prompt.context_names
+        }
+        self.invocation = invocation_to_resume(self._service_method, state, approvals, tool_context)
+
+    def prepare(self) -> None:
+        """Record that the state is resumed. Raises AlreadyResumedError if it was resumed before."""
+        self._states.claim(self._state)
+        self._is_claimed = True
+
+    def start(self) -> Any:
+        if not self._is_claimed:
+            self.prepare()
+        return super().start()
+
+
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine, or cancel it and raise ClientDisconnect if the client disconnects.
 
@@ -303,7 +440,14 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def stream_method(
-    request: Request, method: Method, call: MethodCall, mode: StreamMode, threads: Threads, *, is_large: bool
+    request: Request,
+    method: Method,
+    call: MethodCall,
+    mode: StreamMode,
+    threads: Threads,
+    approvals: ApprovalStates | None = None,
+    *,
+    is_large: bool,
 ) -> Response:
     """Call a streaming method, and return a response that sends its server-sent events.
 
@@ -325,7 +469,7 @@ async def stream_method(
         with anyio.CancelScope(shield=True):
             await events.aclose()
         raise
-    return EventStreamResponse(_chunks(method, first, events), events)
+    return EventStreamResponse(_chunks(method, first, events, approvals), events)
 
 
 async def _events(
@@ -361,7 +505,10 @@ async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent
 
 
 async def _chunks(
-    method: Method, first: list[SseEvent], events: AsyncGenerator[SseEvent, None]
+    method: Method,
+    first: list[SseEvent],
+    events: AsyncGenerator[SseEvent, None],
+    approvals: ApprovalStates | None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events of a stream as bytes, and a ping after 15 seconds without an event."""
     pending: asyncio.Future[SseEvent | None] | None = None
@@ -381,7 +528,7 @@ async def _chunks(
                 return
             yield next_event.to_bytes(next(ids))
     except Exception as error:
-        yield error_event(log_problem(error, method.qualname)).to_bytes(next(ids))
+        yield error_event(log_problem(error, method.qualname, approvals)).to_bytes(next(ids))
     finally:
         with anyio.CancelScope(shield=True):
             if pending is not None and not pending.done():

@@ -31,12 +31,12 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...interface.parameters import Role
-from ...models.errors import DefinitionError, DefinitionProblem
+from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.messages import ChatReply
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
-from .codec import write_result
-from .contract import CALLER_ROLES, Argument, Contract, Method, contract_of
+from .codec import JsonCodec, write_result
+from .contract import CALLER_ROLES, RESUME_PATH, Argument, Contract, Method, contract_of, resume_codec
 from .openapi import (
     PROBLEM_SCHEMA_NAME,
     description_of,
@@ -53,12 +53,16 @@ from .problems import (
     host_problem,
     not_json_problem,
     origin_problem,
+    suspended_call_problem,
     wrong_parts,
 )
 from .responses import (
+    ApprovalSettings,
+    ApprovalStates,
     DocumentedEventStream,
     MethodCall,
     ProblemError,
+    ResumedCall,
     Threads,
     cancel_on_disconnect,
     json_response,
@@ -81,6 +85,7 @@ _CLIENT_CLOSED_REQUEST = 499  # the status of nginx for it; only logs and middle
 # Prefix of server arguments in an endpoint's signature, so that a method may have a parameter named
 # "request".
 _SERVER_PREFIX = "server_"
+_EVENTS_DESCRIPTION = "how an unfinished value is sent"
 _EXPECTED = {"integer": "an integer", "number": "a number", "boolean": "true or false"}
 _HOST_PATTERN = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
 _PORT = re.compile(r":\d*$")
@@ -125,6 +130,7 @@ def router(
     threads: int = DEFAULT_THREADS,
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
+    approvals: ApprovalSettings | None = None,
     **settings: object,
 ) -> APIRouter:
     """Return an APIRouter with a route for each method of a service, for ``FastAPI.include_router``.
@@ -144,6 +150,9 @@ def router(
         threads: How many blocking methods of this router run at the same time.
         max_waiting_calls: How many more blocking calls wait for a thread. Further calls get the status 503.
         max_body_size: How many bytes the body of a request may have. Larger ones get the status 413.
+        approvals: Lets callers approve tool calls: the problem of a call that waits has the tool calls and a
+            signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Whoever
+            can call it can approve. None leaves approvals to the program.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
     A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are
@@ -152,7 +161,7 @@ def router(
     provider = service if isinstance(service, Provider) else Provider(service)
     contract = contract_of_provider(provider, interface, parsers, server_arguments or {})
     route_settings = RouteSettings(
-        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size
+        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size, approvals
     )
     _check_settings([(contract, provider)], route_settings, caller_arguments)
     return _routes(contract, provider, route_settings, {"prefix": prefix, **settings})
@@ -171,6 +180,7 @@ def app(
     threads: int = DEFAULT_THREADS,
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
+    approvals: ApprovalSettings | None = None,
     **settings: Any,
 ) -> FastAPI:
     """Return a FastAPI application that serves one service, or several under different path prefixes.
@@ -192,7 +202,7 @@ def app(
     """
     by_prefix = services if isinstance(services, Mapping) else {"": services}
     route_settings = RouteSettings(
-        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size
+        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size, approvals
     )
     providers = [
         service if isinstance(service, Provider) else Provider(service) for service in by_prefix.values()
@@ -297,6 +307,7 @@ class RouteSettings(NamedTuple):
     threads: int = DEFAULT_THREADS
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS
     max_body_size: int = DEFAULT_MAX_BODY_SIZE
+    approvals: ApprovalSettings | None = None
 
 
 def _check_settings(
@@ -339,6 +350,8 @@ def _check_settings(
         for name, least in limits.items()
         if not getattr(settings, name) >= least
     ]
+    if settings.approvals is not None:
+        problems += [DefinitionProblem(services, message) for message in settings.approvals.problems()]
     problems += host_problems(services, allowed_hosts)
     if problems:
         raise DefinitionError(problems)
@@ -355,8 +368,9 @@ def _routes(
 ) -> APIRouter:
     api_router = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **router_settings})
     threads = Threads(settings.threads, settings.max_waiting_calls)
+    states = None if settings.approvals is None else ApprovalStates(settings.approvals)
     for method in contract.methods.values():
-        endpoints = Endpoints(method, provider, settings, threads)
+        endpoints = Endpoints(method, provider, settings, threads, states)
         path = settings.paths.get(method.name, method.path)
         _add_routes(api_router, method, path, endpoints, allow_get=settings.allow_get)
     return api_router
@@ -386,6 +400,16 @@ def _add_routes(
         operation_id=operation_id,
         **documentation,
     )
+    if endpoints.can_wait_for_approval:
+        description = f"Continue a call of {method.name} that waits for the approval of tool calls"
+        api_router.add_api_route(
+            path.rstrip("/") + RESUME_PATH,
+            endpoints.resume(),
+            methods=["POST"],
+            name=f"{method.name}_resume",
+            operation_id=f"{operation_id}.resume",
+            **{**documentation, "summary": f"Resume {method.name}", "description": description},
+        )
     if "GET" in allowed:
         api_router.add_api_route(
             path,
@@ -557,7 +581,12 @@ class Endpoints:
     """
 
     def __init__(
-        self, method: Method, provider: Provider[object], settings: RouteSettings, threads: Threads
+        self,
+        method: Method,
+        provider: Provider[object],
+        settings: RouteSettings,
+        threads: Threads,
+        states: ApprovalStates | None = None,
     ) -> None:
         self._method = method
         self._provider = provider
@@ -568,6 +597,16 @@ class Endpoints:
         }
         self._max_body_size = settings.max_body_size
         self._threads = threads
+        self._states = states
+
+    @property
+    def can_wait_for_approval(self) -> bool:
+        """True if callers may approve tool calls, and the method has tools."""
+        if self._states is None:
+            return False
+        function = getattr(self._provider.service, self._method.name, None)
+        # A service that replaces this one later, or wraps it, may have tools.
+        return not is_service_method(function) or service_method_of(function).plan.call.toolbox is not None
 
     def post(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
         """Return the POST endpoint, which reads the arguments from a JSON object in the body."""
@@ -580,15 +619,17 @@ class Endpoints:
             **others: object,
         ) -> Response:
             is_large = len(arguments) > _LARGE_BODY
-            values = await run_sync(self._read, arguments) if is_large else self._read(arguments)
+            codec = self._method.arguments_codec
+            values = (
+                await run_sync(self._read, arguments, codec) if is_large else self._read(arguments, codec)
+            )
             values.update(_without_prefix(others))
             return await self._respond(request, service, values, events, is_large=is_large)
 
         body = schema_type(self._method.arguments_codec.schema, self._method.service, self._json_text)
         parameters: dict[str, object] = {"arguments": Annotated[body, Body()]}
         if self._method.returns.shape is ReturnShape.STREAM:
-            description = "how an unfinished value is sent"
-            parameters["events"] = Annotated[StreamMode, Query(description=description)]
+            parameters["events"] = Annotated[StreamMode, Query(description=_EVENTS_DESCRIPTION)]
         return self._with_signature(endpoint, parameters, allowed)
 
     def get(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
@@ -601,17 +642,65 @@ class Endpoints:
 
         return self._with_signature(endpoint, {}, allowed)
 
+    def resume(self) -> Callable[..., Awaitable[Response]]:
+        """Return the POST endpoint that continues a call after its tool calls were approved or rejected."""
+        codec = resume_codec(self._method)
+
+        async def endpoint(
+            request: Request,
+            arguments: JsonText,
+            service: object,
+            events: StreamMode = StreamMode.SNAPSHOTS,
+            **others: object,
+        ) -> Response:
+            function = getattr(service, self._method.name)
+            values = _without_prefix(others)
+            if len(arguments) > _LARGE_BODY:
+                call = await run_sync(self._resumed_call, codec, arguments, function, values)
+            else:
+                call = self._resumed_call(codec, arguments, function, values)
+            # A large call is prepared in a thread, because the store of states may block.
+            return await self._run(request, call, events, is_large=True)
+
+        body = schema_type(codec.schema, self._method.service, self._json_text)
+        parameters: dict[str, object] = {"arguments": Annotated[body, Body()]}
+        if self._method.returns.shape is ReturnShape.STREAM:
+            parameters["events"] = Annotated[StreamMode, Query(description=_EVENTS_DESCRIPTION)]
+        return self._with_signature(endpoint, parameters, ("POST",))
+
+    def _resumed_call(
+        self,
+        codec: JsonCodec[dict[str, Any]],
+        body: JsonText,
+        function: Callable[..., Any],
+        server_arguments: Mapping[str, object],
+    ) -> ResumedCall:
+        """Return the call that continues. Raises ProblemError if the state or the decisions are wrong."""
+        qualname = self._method.qualname
+        values = self._read(body, codec)
+        states: Any = self._states
+        try:
+            state = states.read(values["state"])
+            return ResumedCall(function, state, values["approvals"], states, server_arguments)
+        except SuspendedCallError as error:
+            raise ProblemError(suspended_call_problem(str(error), qualname)) from error
+        except ValueError as error:  # the decisions
+            part = WrongPart(path="$.approvals", message=str(error))
+            raise ProblemError(argument_problem([part], qualname)) from error
+        except Exception as error:
+            raise ProblemError(log_problem(error, qualname)) from error
+
     def _json_text(self, body: object) -> JsonText:
         """Return the request body. Raises ProblemError if its Content-Type is not JSON."""
         if not isinstance(body, JsonText):
             raise ProblemError(not_json_problem(self._method.qualname))
         return body
 
-    def _read(self, body: JsonText) -> dict[str, object]:
-        """Read the arguments of the method from the request body. Raises ProblemError if they are wrong."""
+    def _read(self, body: JsonText, codec: JsonCodec[dict[str, Any]]) -> dict[str, Any]:
+        """Read the arguments of an endpoint from the request body. Raises ProblemError if they are wrong."""
         qualname = self._method.qualname
         try:
-            return self._method.arguments_codec.read(body.decode())
+            return codec.read(body.decode())
         except OutputParsingError as error:
             raise ProblemError(argument_problem(wrong_parts(error), qualname)) from error
         except UnicodeDecodeError as error:
@@ -630,16 +719,22 @@ class Endpoints:
         method = self._method
         args, kwargs = method.bind_arguments(values)
         call = MethodCall(getattr(service, method.name), args, kwargs)
+        return await self._run(request, call, mode, is_large=is_large)
+
+    async def _run(self, request: Request, call: MethodCall, mode: StreamMode, *, is_large: bool) -> Response:
+        method, states = self._method, self._states
         try:
             if method.streams:
-                return await stream_method(request, method, call, mode, self._threads, is_large=is_large)
+                return await stream_method(
+                    request, method, call, mode, self._threads, states, is_large=is_large
+                )
             running = call.run(method.qualname, self._threads, is_large=is_large)
             value = await cancel_on_disconnect(request.receive, running)
             return json_response(_write(method, value))
         except (ClientDisconnect, ProblemError):
             raise
         except Exception as error:
-            raise ProblemError(log_problem(error, method.qualname)) from error
+            raise ProblemError(log_problem(error, method.qualname, states)) from error
 
     def _with_signature(
         self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]
