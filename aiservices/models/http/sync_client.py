@@ -80,11 +80,11 @@ class WholeResponse(NamedTuple):
         return self.content.decode(errors="replace")
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the body."""
+        """Yield the whole body of this response as one piece."""
         yield self.content
 
     def close(self) -> None:
-        """Do nothing, because the connection is free already."""
+        """Do nothing, because the connection of a complete response is already free for other requests."""
 
 
 class StreamedResponse:
@@ -107,7 +107,7 @@ class StreamedResponse:
 
     @property
     def content(self) -> bytes:
-        """The rest of the body."""
+        """The part of the response body that has not been read yet."""
         connection = self._connection
         if connection is None:
             return b""
@@ -286,7 +286,7 @@ class _Body:
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Add an unpacked piece, and return its length; libcurl stops at any other number.
+        """Store a piece of a response body for libcurl, and return its length, or 0 to stop the download.
 
         The end of a long error is dropped, because no message needs it.
         """
@@ -298,7 +298,7 @@ class _Body:
         return len(piece)
 
     def take(self) -> list[bytes]:
-        """Remove the pieces and return them."""
+        """Remove and return the pieces of the response body that have arrived."""
         pieces, self._pieces, self._size = self._pieces, [], 0
         return pieces
 
@@ -328,7 +328,7 @@ class _Connection:
             self._curl.setopt(option, value)
 
     def prepare(self, url: str, lines: list[bytes], body: bytes, timeout: float | None) -> None:
-        """Set the request to send; the timeout limits the seconds for connecting."""
+        """Set the URL, headers and body of the next request, and the time limit for connecting."""
         curl = self._curl
         if self.done:  # the connection of the last request is still open
             # a server closes a connection silently, or sends something that nobody asked for
@@ -393,7 +393,7 @@ class _Connection:
         return (status, Headers(head[start + 1 : -1])) if status >= 200 else None
 
     def info(self, key: int) -> int:
-        """Return a number that libcurl knows about the request, such as the status of a proxy."""
+        """Return information of libcurl about the last request, such as the status that a proxy returned."""
         value: int = self._curl.getinfo(key)
         return value
 
@@ -512,7 +512,7 @@ class _Poll:
         self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
-        """Start or stop waiting for a socket; libcurl calls this function."""
+        """Register a socket that libcurl wants to wait for, or remove it."""
         if action != pycurl.POLL_REMOVE:
             self.descriptor = descriptor
         if self._poll is None:
@@ -525,7 +525,7 @@ class _Poll:
             self._poll.register(descriptor, reading | writing)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Return the sockets that are ready within a time, with what ``socket_action`` needs to know."""
+        """Wait for the registered sockets; return those that are ready, with the events in libcurl's flags."""
         seconds = max(seconds, 0.0)
         if self._poll is not None:
             return [
@@ -560,11 +560,11 @@ def _is_readable(descriptor: int) -> bool:
 
 
 def _ignore_progress(*_: object) -> None:
-    """Do nothing. libcurl calls this function often, and Python handles Ctrl-C then."""
+    """Do nothing, but let Python handle Ctrl-C, because libcurl calls this function during a request."""
 
 
 def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
-    """Return the headers in the form that libcurl needs."""
+    """Return HTTP headers as the list of lines that libcurl expects."""
     lines = [
         # libcurl removes a header without a value, unless a semicolon stands for the colon
         (f"{name}: {value}" if value else f"{name};").encode("latin-1")
