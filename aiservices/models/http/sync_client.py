@@ -525,7 +525,7 @@ class _Poll:
             self._poll.register(descriptor, reading | writing)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Wait for the registered sockets; return those that are ready, with the events in libcurl's flags."""
+        """Wait for the registered sockets; return those that are ready, with events in libcurl's flags."""
         seconds = max(seconds, 0.0)
         if self._poll is not None:
             return [
