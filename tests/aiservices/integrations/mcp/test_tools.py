@@ -176,18 +176,18 @@ def test_a_single_tool_of_a_server_can_be_passed_to_create(tools: McpTools) -> N
 
 
 def test_after_async_with_the_connection_uses_the_running_loop() -> None:
-    async def ask() -> tuple[list[str], int]:
-        import threading
+    def connection_threads() -> int:
+        return sum(thread.name == "aiservices-mcp" for thread in threading.enumerate())
 
-        before = threading.active_count()
+    async def ask() -> list[str]:
+        before = connection_threads()
         async with server() as tools:
-            threads = threading.active_count() - before
             model = ScriptedChatModel([calls("weather", city="Rome"), "done"])
             result = await create(Clerk, model, tools=[tools]).aanswer("?")
-        return [run.text for run in result.tool_runs], threads
+            assert connection_threads() == before
+        return [run.text for run in result.tool_runs]
 
-    others = sum(thread.name == "aiservices-mcp" for thread in threading.enumerate())
-    assert asyncio.run(ask()) == (['{"city":"Rome","degrees":21.5}'], others)
+    assert asyncio.run(ask()) == ['{"city":"Rome","degrees":21.5}']
 
 
 def test_a_blocking_method_can_run_in_another_thread_than_the_loop() -> None:
