@@ -94,3 +94,44 @@ def test_a_memory_id_that_callers_may_choose_must_be_named(run: CommandRun, shop
     assert "Shop.ask: callers could pass any memory id as customer" in err
     _, _, err = run("serve", "shop:Shop", "-m", "fake", "--caller-argument", "customer")
     assert err == f"error: {till}\n"
+
+
+def test_an_allowed_host_must_be_a_host_name(run: CommandRun, shop: Path) -> None:
+    code, out, err = run("serve", "shop:priced", "--allowed-host", "http://shop.example:80/")
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: --allowed-host: 'http://shop.example:80/' is not a host name; pass one such as "
+        "'api.example.com', without port and path\n"
+    )
+
+
+def test_another_host_name_can_be_allowed(shop: Path) -> None:
+    served = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "aiservices",
+            "serve",
+            "shop:priced",
+            "--port",
+            "0",
+            "--allowed-host",
+            "shop.example",
+        ],
+        cwd=shop,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert served.stderr is not None
+    try:
+        address = next(match[0] for line in served.stderr if (match := re.search(r"http://[\d.:]+", line)))
+        with urlopen(Request(address, headers={"Host": "shop.example"}), timeout=60) as page:
+            assert page.status == 200
+        with pytest.raises(HTTPError) as caught:
+            urlopen(Request(address, headers={"Host": "other.example"}), timeout=60)
+        caught.value.close()
+        assert caught.value.code == 403
+    finally:
+        served.send_signal(signal.SIGINT)
+        served.communicate(timeout=60)
