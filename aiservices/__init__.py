@@ -29,7 +29,7 @@ _NAMES = {
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
         "ContentFilterError DefinitionError DefinitionProblem FinishError InvalidReplyError "
         "ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError "
-        "RateLimitError RefusalError ServiceOutputError SuspendedCallError "
+        "RateLimitError RefusalError ServiceOutputError StreamConsumedError SuspendedCallError "
         "ToolError ToolLimitError TruncatedError"
     ),
     ".models.fallback": "FallbackChatModel",

@@ -79,6 +79,7 @@ from .models.errors import (
     RateLimitError as RateLimitError,
     RefusalError as RefusalError,
     ServiceOutputError as ServiceOutputError,
+    StreamConsumedError as StreamConsumedError,
     SuspendedCallError as SuspendedCallError,
     ToolError as ToolError,
     ToolLimitError as ToolLimitError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import strict_equal
 
-from ..models.errors import ServiceOutputError
+from ..models.errors import ServiceOutputError, StreamConsumedError
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from .effects import Flow, astream, stream
 from .events import AttemptStarted, ToolFinished, ToolStarted
@@ -74,6 +74,7 @@ class StreamState(Generic[T]):
         self._reported_fields: set[str] = set()
         self._reported_items = 0
         self._last_value: Any = _NOTHING
+        self.is_over = False
         self.error: BaseException | None = None
         self.result: Result[T] | None = None
 
@@ -143,11 +144,23 @@ class StreamState(Generic[T]):
         if self.error is not None:
             raise self.error
 
+    def check_not_over(self) -> None:
+        """Raise an error if there is nothing left to iterate over."""
+        self.check()
+        if self.is_over:
+            reason = "closed" if self.result is None else "read to its end"
+            raise StreamConsumedError(
+                f"the stream was {reason} before, and a stream can be read only once; "
+                "keep its snapshots, or call the method again"
+            )
+
     def final_result(self) -> Result[T]:
-        """Return the result after the last event. Raise RuntimeError if the stream was closed early."""
+        """Return the result after the last event. Raise StreamConsumedError if it was closed early."""
         self.check()
         if self.result is None:
-            raise RuntimeError("the stream was closed before the answer was complete: there is no result")
+            raise StreamConsumedError(
+                "the stream was closed before the answer was complete: there is no result"
+            )
         return self.result
 
 
@@ -193,7 +206,9 @@ class Stream(Generic[T_co]):
     number, and the last one is the complete value. If the answer has to be requested again, snapshots start
     over; ``events()`` reports that. Leaving the ``with`` block, or ``close()``, cancels the request.
 
-    Reading the next snapshot, event or the result raises the errors of a blocking call.
+    Reading the next snapshot, event or the result raises the errors of a blocking call. A stream can be read
+    once: after a ``break``, another loop continues where the last one stopped; after the end or ``close()``,
+    another loop raises StreamConsumedError. ``result()`` can be called again.
     """
 
     def __init__(
@@ -203,6 +218,7 @@ class Stream(Generic[T_co]):
         self._state = StreamState(make_result)
 
     def __iter__(self) -> Iterator[Snapshot[T_co]]:
+        self._state.check_not_over()
         for event in self._remaining_events():
             if self._state.update(event):
                 yield self._state.snapshot()
@@ -212,6 +228,7 @@ class Stream(Generic[T_co]):
 
         Events that interceptors emit are passed on. The last event is Completed, with the result.
         """
+        self._state.check_not_over()
         for event in self._remaining_events():
             yield from self._state.user_events(event)
 
@@ -229,6 +246,7 @@ class Stream(Generic[T_co]):
     def close(self) -> None:
         """Cancel the request if it is still running."""
         self._events.close()
+        self._state.is_over = True
 
     def __enter__(self) -> Self:
         return self
@@ -245,6 +263,7 @@ class Stream(Generic[T_co]):
         except Exception as error:
             self._state.error = error
             raise
+        self._state.is_over = True
 
 
 class AsyncStream(Generic[T_co]):
@@ -260,12 +279,14 @@ class AsyncStream(Generic[T_co]):
         self._state = StreamState(make_result)
 
     async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
+        self._state.check_not_over()
         async for event in self._remaining_events():
             if self._state.update(event):
                 yield self._state.snapshot()
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
         """Yield the events of a streamed call: pieces of the reply, tool calls and completed fields."""
+        self._state.check_not_over()
         async for event in self._remaining_events():
             for user_event in self._state.user_events(event):
                 yield user_event
@@ -284,6 +305,7 @@ class AsyncStream(Generic[T_co]):
     async def aclose(self) -> None:
         """Cancel the request if it is still running."""
         await self._events.aclose()
+        self._state.is_over = True
 
     async def __aenter__(self) -> Self:
         return self
@@ -299,6 +321,7 @@ class AsyncStream(Generic[T_co]):
         except Exception as error:
             self._state.error = error
             raise
+        self._state.is_over = True
 
 
 _END = object()

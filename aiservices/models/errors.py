@@ -9,6 +9,7 @@ AiServiceError
 ├── ApprovalRequiredError      a tool call waits for approval (defined in engine.approval)
 ├── AlreadyResumedError        a call that waited was resumed twice (defined in engine.approval)
 ├── SuspendedCallError         the state of a call that waited cannot be resumed (also a ValueError)
+├── StreamConsumedError        a stream is read a second time (also a RuntimeError)
 ├── MemoryBusyError            another call uses the conversation
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
@@ -212,6 +213,10 @@ class SuspendedCallError(AiServiceError, ValueError):
     It is damaged, was changed or has expired, it is that of another method, or the service does not use the
     model that wrote the pending tool calls.
     """
+
+
+class StreamConsumedError(AiServiceError, RuntimeError):
+    """Raised when a Stream is read again after its end, or after it was closed."""
 
 
 class MemoryBusyError(AiServiceError):

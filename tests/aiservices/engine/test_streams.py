@@ -7,7 +7,7 @@ import gc
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
@@ -37,6 +37,7 @@ from aiservices import (
     ServiceOutputError,
     Strategy,
     Stream,
+    StreamConsumedError,
     Usage,
     create,
 )
@@ -369,19 +370,65 @@ def test_the_result_is_there_after_all_snapshots() -> None:
     assert (stream.result().value, len(model.requests)) == (Person("Ann Lee", 31), 1)
 
 
-def test_a_stream_that_is_at_its_end_shows_nothing_more() -> None:
+READ_BEFORE = (
+    "the stream was read to its end before, and a stream can be read only once; "
+    "keep its snapshots, or call the method again"
+)
+
+
+@pytest.mark.parametrize("first", [list, lambda stream: list(stream.events()), Stream.result])
+@pytest.mark.parametrize("second", [list, lambda stream: list(stream.events())])
+def test_a_stream_that_is_read_a_second_time_raises_an_error(
+    first: Callable[[Any], object], second: Callable[[Any], object]
+) -> None:
     stream = people(PiecewiseModel(PIECES)).grow("x")
-    stream.result()
-    assert (list(stream), list(stream.events())) == ([], [])
+    first(stream)
+    for _ in range(2):
+        with pytest.raises(StreamConsumedError) as caught:
+            second(stream)
+        assert str(caught.value) == READ_BEFORE
+    assert stream.result().value == Person("Ann Lee", 31)
 
 
-def test_an_async_stream_that_is_at_its_end_shows_nothing_more() -> None:
-    async def results() -> tuple[Any, ...]:
+def test_an_async_stream_that_is_read_a_second_time_raises_an_error() -> None:
+    async def messages() -> list[str]:
         stream = people(PiecewiseModel(PIECES)).agrow("x")
-        first = await stream.result()
-        return first is await stream.result(), await all_of(aiter(stream)), await all_of(stream.events())
+        await all_of(aiter(stream))
+        messages = []
+        for items in (aiter(stream), stream.events()):
+            with pytest.raises(StreamConsumedError) as caught:
+                await all_of(items)
+            messages.append(str(caught.value))
+        assert await stream.result() is await stream.result()
+        return messages
 
-    assert asyncio.run(results()) == (True, [], [])
+    assert asyncio.run(messages()) == [READ_BEFORE] * 2
+
+
+def test_a_closed_stream_cannot_be_read() -> None:
+    async def message() -> str:
+        stream = people(PiecewiseModel(PIECES)).agrow("x")
+        await stream.aclose()
+        with pytest.raises(StreamConsumedError) as caught:
+            await all_of(aiter(stream))
+        return str(caught.value)
+
+    model = PiecewiseModel(PIECES)
+    stream = people(model).grow("x")
+    stream.close()
+    with pytest.raises(StreamConsumedError) as caught:
+        list(stream)
+    expected = READ_BEFORE.replace("read to its end", "closed")
+    assert (str(caught.value), asyncio.run(message()), model.requests) == (expected, expected, [])
+
+
+def test_a_stream_may_be_closed_in_its_loop() -> None:
+    stream = people(PiecewiseModel(PIECES)).grow("x")
+    count = 0
+    for _ in stream:
+        count += 1
+        stream.close()
+    assert count == 1
 
 
 # leaving an iteration and continuing
@@ -469,20 +516,24 @@ def test_close_ends_a_stream_that_never_ends() -> None:
             stream.close()
             break
     sent_pieces = model.sent_pieces
-    assert (list(stream), model.closed, model.sent_pieces) == ([], 1, sent_pieces)
+    with pytest.raises(StreamConsumedError):
+        list(stream)
+    assert (model.closed, model.sent_pieces) == (1, sent_pieces)
 
 
 def test_close_ends_an_async_stream_that_never_ends() -> None:
     model = EndlessModel()
 
-    async def closed() -> list[Any]:
+    async def close() -> None:
         stream = people(model).awrite("x")
         async for _ in stream:
             break
         await stream.aclose()
-        return await all_of(aiter(stream))
+        with pytest.raises(StreamConsumedError):
+            await all_of(aiter(stream))
 
-    assert (asyncio.run(closed()), model.closed) == ([], 1)
+    asyncio.run(close())
+    assert model.closed == 1
 
 
 def test_the_with_block_ends_the_request() -> None:
@@ -516,7 +567,7 @@ def test_result_raises_after_close() -> None:
     stream = people(PiecewiseModel(PIECES)).grow("x")
     next(iter(stream))
     stream.close()
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises(StreamConsumedError) as caught:
         stream.result()
     assert str(caught.value) == "the stream was closed before the answer was complete: there is no result"
 
