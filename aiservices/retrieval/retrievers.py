@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -169,12 +170,15 @@ class EmbeddingStore:
         return [replace(vectors.contents[index], score=float(scores[index])) for index in best]
 
     def save(self, path: str | Path) -> None:
-        """Write all contents and vectors to a file. The metadata must be JSON values."""
+        """Write all contents and vectors to a file. The metadata must be JSON values.
+
+        A new file gets permissions for its owner only.
+        """
         numpy = import_extra("numpy", "retrieval")
         vectors = self._vectors
         contents = [] if vectors is None else [[c.text, c.id, dict(c.metadata)] for c in vectors.contents]
         matrix = numpy.zeros((0, 0), numpy.float32) if vectors is None else vectors.matrix
-        with Path(path).open("wb") as file:
+        with open(path, "wb", opener=partial(os.open, mode=0o600)) as file:
             # JSON instead of an array of objects: numpy would pickle those, and loading pickles is unsafe
             numpy.savez_compressed(file, rows=matrix, contents=numpy.array(json.dumps(contents)))
 

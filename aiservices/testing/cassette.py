@@ -236,11 +236,12 @@ _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks f
 def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
     """Return a recorded model error for replay, with no waiting time before the next attempt."""
     fields = dict(data)
-    error_type = getattr(errors, fields.pop("type"), errors.ModelError)
+    error_type = getattr(errors, fields.pop("type"), None)
+    if not isinstance(error_type, type) or not issubclass(error_type, errors.ModelError):
+        error_type = errors.ModelError  # the recorded model raised a class of its own
     if fields.get("retryable") and fields.get("retry_after", 0.0) <= _MAX_RETRY_AFTER:
         fields["retry_after"] = 0.0
-    error: errors.ModelError = error_type(fields.pop("message"), **fields)
-    return error
+    return error_type(fields.pop("message"), **fields)
 
 
 # A model may return a plain iterator. closing() and aclosing() need one that can be closed.
@@ -283,6 +284,16 @@ class Exchange:
     pieces: list[Any] = field(default_factory=list)
     reply: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
+
+    def check(self) -> None:
+        """Raise an error, such as TypeError or KeyError, if the exchange cannot be replayed."""
+        dict(self.request)
+        for piece in self.pieces:
+            delta_from_json(piece)
+        if self.reply is not None:
+            reply_from_json(self.reply)
+        if self.error is not None:
+            _recorded_error(self.error)
 
     def to_json(self) -> dict[str, Any]:
         data = {"request": self.request, "pieces": self.pieces, "reply": self.reply, "error": self.error}
@@ -359,7 +370,12 @@ class CassetteFile:
                     self._save()
 
     def _text_on_disk(self) -> str | None:
-        return self.path.read_text("utf-8") if self.path.exists() else None
+        try:
+            return self.path.read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise CassetteError(f"{self.path} cannot be read: {error}") from error
 
     def _load(self, text: str) -> None:
         try:
@@ -369,12 +385,17 @@ class CassetteFile:
                     f"{self.path} has the format {data['format']}; this version reads {_FORMAT_VERSION}"
                 )
             self.models = dict(data["models"])
-            self._exchanges = [Exchange(**exchange) for exchange in data["exchanges"]]
-        except (ValueError, KeyError, TypeError) as error:
+            for capabilities in self.models.values():
+                Capabilities(**capabilities)
+            exchanges = [Exchange(**exchange) for exchange in data["exchanges"]]
+            for exchange in exchanges:
+                exchange.check()
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise CassetteError(
                 f"{self.path} is not a cassette: {error!r}; delete it and record it again"
             ) from error
-        self._not_replayed = [exchange for exchange in self._exchanges if exchange is not None]
+        self._exchanges = [*exchanges]
+        self._not_replayed = exchanges
 
     def _save(self) -> None:
         # Two cassettes on one file would each overwrite the exchanges of the other.

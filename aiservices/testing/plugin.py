@@ -6,6 +6,7 @@ only when a fixture needs it.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Generator, Iterator
 from importlib.abc import Loader, MetaPathFinder
@@ -131,9 +132,23 @@ def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> P
     """Return the path of the file of a test: ``<folder>/<module>/<test><suffix>`` next to its module."""
     item = request.node
     cls = "" if item.cls is None else f"{item.cls.__name__}."
-    # Parameter ids may contain characters that are not valid in file names.
-    name = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in cls + item.name)
-    return Path(item.path.parent, folder, item.path.stem, name + suffix)
+    return Path(item.path.parent, folder, item.path.stem, _file_name(cls + item.name, suffix))
+
+
+_MAX_FILE_NAME = 120  # bytes; file systems accept 255, and encrypted ones 143
+
+
+def _file_name(test: str, suffix: str) -> str:
+    """Return a file name for a test. Different tests get different names.
+
+    Parameter ids may contain characters that are not valid in file names, and be long. Such a name is
+    changed, and a hash of the original makes it unique.
+    """
+    name = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in test)
+    if name == test and len((name + suffix).encode()) <= _MAX_FILE_NAME:
+        return name + suffix
+    ending = "-" + hashlib.sha256(test.encode("utf-8", "surrogatepass")).hexdigest()[:12] + suffix
+    return name.encode()[: _MAX_FILE_NAME - len(ending)].decode("utf-8", "ignore") + ending
 
 
 class GuardedRun:

@@ -17,6 +17,7 @@ from output_parsers.result.errors import shorten
 
 from ..models.messages import Usage
 from .scoring import Score
+from .serialization import write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -171,7 +172,7 @@ class Report(Generic[T_co]):
     def write_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one self-contained HTML file with a plot of the scores. Returns its path."""
         file = Path(path)
-        file.write_text(html_report(self), "utf-8")
+        write_atomically(file, html_report(self))
         return file
 
 

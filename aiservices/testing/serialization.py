@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -151,11 +152,19 @@ def canonical_json(data: object) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically: if writing fails, the old file remains. Creates missing folders."""
+    """Write a file atomically: if writing fails, the old file remains. Creates missing folders.
+
+    A new file gets permissions for its owner only, because it contains prompts. An existing file keeps its
+    permissions.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid4().hex}")
     try:
-        temporary.write_text(text, "utf-8")
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        with suppress(FileNotFoundError):
+            temporary.chmod(path.stat().st_mode & 0o777)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -360,3 +363,33 @@ def test_sqlite_files_are_created_for_their_owner_only(tmp_path: Path) -> None:
     finally:
         os.umask(mask)
     assert files == {"m.db": 0o600, "m.db-wal": 0o600, "m.db-shm": 0o600}
+
+
+# --- Killed processes ---
+
+
+def figures_of_kills(kind: str, address: str, kills: int) -> dict[str, Any]:
+    """Kill processes while they write to a store, and return what was counted afterwards."""
+    root = Path(__file__).parents[2]
+    program = [sys.executable, str(root / "tests/attacks/kill_memory_writers.py"), kind, address, str(kills)]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+@pytest.mark.parametrize(
+    "kills", [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_killed_writers_lose_no_acknowledged_exchange_and_leave_no_lock(
+    kind: str, kills: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    address = str(tmp_path / "m.db") if kind == "sqlite" else request.getfixturevalue("redis_url")
+    figures = figures_of_kills(kind, address, kills)
+    names = ("lost", "stored twice", "incomplete", "damaged")
+    assert {name: figures[name] for name in names} == dict.fromkeys(names, 0)
+    assert 0 <= figures["stored but not acknowledged"] <= kills
+    assert figures["next calls"] == kills / 4
+    assert figures["longest next call"] < 15  # SQLite would wait 30 seconds for a lock

@@ -434,8 +434,27 @@ def test_the_file_is_readable_text(path: Path) -> None:
     )
 
 
+def one_exchange(**fields: object) -> str:
+    return json.dumps({"format": 1, "models": {}, "exchanges": [{"request": {}, **fields}]})
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": 1}', '{"format": 1, "models": {}, "exchanges": [{}]}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"format": 1}',
+        '{"format": 1, "models": {}, "exchanges": [{}]}',
+        '{"format": 1, "models": {"m": {"colour": 1}}, "exchanges": []}',
+        "[" * 100_000,
+        '{"format": 1, "models": {}, "exchanges": ' + "[" * 100_000,
+        one_exchange(request=5),
+        one_exchange(pieces=[5]),
+        one_exchange(pieces=5),
+        one_exchange(reply={}),
+        one_exchange(reply=[]),
+        one_exchange(error={"type": "RateLimitError"}),
+    ],
 )
 def test_a_file_that_is_not_a_cassette_is_an_error(path: Path, text: str) -> None:
     path.parent.mkdir()
@@ -445,6 +464,21 @@ def test_a_file_that_is_not_a_cassette_is_an_error(path: Path, text: str) -> Non
     message = str(caught.value)
     assert message.startswith(f"{path} is not a cassette: ")
     assert message.endswith("; delete it and record it again")
+
+
+def test_a_file_that_is_not_text_is_an_error(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"\xff")
+    with pytest.raises(CassetteError, match="cannot be read: 'utf-8' codec can't decode byte 0xff"):
+        CassetteChatModel(path, mode="none")
+
+
+def test_a_cassette_is_created_for_its_owner_only_and_keeps_other_permissions(path: Path) -> None:
+    for text, mode in (("a", 0o600), ("b", 0o640)):
+        model = CassetteChatModel(path, ScriptedChatModel(["x"]), mode="all")
+        model.complete(ChatRequest.of(text))
+        assert path.stat().st_mode & 0o777 == mode
+        path.chmod(0o640)
 
 
 def test_an_unknown_format_version_is_an_error(path: Path) -> None:

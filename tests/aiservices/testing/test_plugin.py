@@ -244,12 +244,22 @@ class TestMore:
 """
 
 
+def test_different_tests_have_different_files_with_names_that_a_file_system_accepts() -> None:
+    plain = ["test_a", "Shop.test_a[x-1]", "test_é[ü]"]
+    assert [plugin._file_name(name, ".json") for name in plain] == [f"{name}.json" for name in plain]
+    others = ["test_a[x/y]", "test_a[x y]", "test_a[x_y]", "é" * 199, "é" * 200, "x" * 500]
+    names = [plugin._file_name(name, ".json") for name in others]
+    assert names[:3] == ["test_a[x_y]-2875cd37b77c.json", "test_a[x_y]-137ed09b8477.json", "test_a[x_y].json"]
+    assert len(set(names)) == len(others)
+    assert max(len(name.encode()) for name in names) <= 120
+
+
 def test_cassettes_are_stored_next_to_their_tests_and_replayed(pytester: pytest.Pytester) -> None:
     refused = ran(pytester, CASSETTE, failed=2)
     refused.stdout.fnmatch_lines(["E *CassetteError: *test_it.json does not exist, and the mode none *"])
     ran(pytester, CASSETTE, "--cassettes=once", passed=2)
     files = sorted(path.name for path in (pytester.path / "cassettes" / "test_shop").iterdir())
-    assert files == ["TestMore.test_it[a_b].json", "test_it.json"]
+    assert files == ["TestMore.test_it[a_b]-b1324b287fa8.json", "test_it.json"]
     silent = CASSETTE.replace("['{\"value\": 3}']", "[]").replace("['{\"value\": 4}']", "[]")
     ran(pytester, silent, passed=2)
 

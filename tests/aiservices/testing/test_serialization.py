@@ -1,4 +1,4 @@
-"""Files are written atomically, with default permissions."""
+"""Files are written atomically, with permissions for their owner only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pytest
 from aiservices.testing.serialization import write_atomically
 
 
-def test_missing_folders_are_created_with_default_permissions(tmp_path: Path) -> None:
+def test_missing_folders_are_created_and_a_new_file_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "golden" / "one.txt"
     write_atomically(path, "tea")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
     write_atomically(path, "ü")
-    other = tmp_path / "other"
-    other.touch()
-    assert path.read_text("utf-8") == "ü"
-    assert path.stat().st_mode == other.stat().st_mode
+    assert (path.read_text("utf-8"), path.stat().st_mode & 0o777) == ("ü", 0o644)
     assert list(path.parent.iterdir()) == [path]
 
 
