@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The embedded model for the demo; DEMO_MODEL=smollm2 is a small download.
 DEMO_MODEL ?=
+# test-all runs the tests with these versions too, if they are installed.
+OTHER_PYTHONS ?= 3.12 3.13 3.14
 
 install = apt-get install --yes --quiet=2 $(1) >/dev/null 2>&1
 debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && $(install); }; } >/dev/null 2>&1; } \
 	|| echo "$(1) is not installed: the tests that run it are skipped"
 
-.PHONY: demo test test-all check model parts docs bench clean
+.PHONY: demo test test-all test-only check model parts docs bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour $(DEMO_MODEL)
@@ -18,13 +20,24 @@ test: check model parts
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" --cov \
 		--cov-report=term:skip-covered --cov-fail-under=97
 
-# All tests, also the slow ones, and the property tests again with other random seeds.
+# All tests, also the slow ones; the property tests again with other random seeds; the tests with other Pythons.
 test-all: check model parts
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	@for seed in 1 2 3; do \
 		$(BIN)/python -m pytest --numprocesses auto --dist worksteal --quiet -m hypothesis --hypothesis-seed=$$seed \
 			|| exit 1; \
 	done
+	@for version in $(OTHER_PYTHONS); do \
+		if python$$version --version >/dev/null 2>&1; then \
+			echo "With Python $$version:"; \
+			$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON=python$$version test-only || exit 1; \
+		else \
+			echo "Python $$version is not installed: the tests are not run with it"; \
+		fi; \
+	done
+
+test-only: $(VENV)/.dev
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --quiet -m "not slow"
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -58,4 +71,4 @@ $(VENV)/.dev: $(VENV)/.runtime
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-* dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
