@@ -11,10 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, closing
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
 import pytest
 
@@ -23,9 +24,13 @@ from aiservices import (
     AiServiceError,
     Budget,
     BudgetExceededError,
+    Capabilities,
     ChatReply,
+    ChatRequest,
     MemoryId,
     Message,
+    ModelServerError,
+    ReplyDelta,
     ScriptedChatModel,
     SystemMessage,
     Usage,
@@ -46,6 +51,7 @@ from aiservices.memory import (
     StoredConversation,
     TokenWindow,
 )
+from aiservices.memory.history import join_exchanges, split_exchanges
 
 TEN_TOKENS = Usage(4, 6)
 
@@ -393,3 +399,145 @@ def test_killed_writers_lose_no_acknowledged_exchange_and_leave_no_lock(
     assert 0 <= figures["stored but not acknowledged"] <= kills
     assert figures["next calls"] == kills / 4
     assert figures["longest next call"] < 15  # SQLite would wait 30 seconds for a lock
+
+
+# --- Many calls that fail, are cancelled or are closed ---
+
+
+class FaultyModel:
+    """A model that waits for a moment, fails at random, and repeats what it is told."""
+
+    name = "faulty"
+    capabilities = Capabilities()
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        if self._chance.random() < 0.1:
+            raise ModelServerError("faulty: the server failed")
+        return ChatReply(AiMessage(f"re {request.messages[-1].text}"))
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        for _ in range(self._chance.randrange(4)):
+            await asyncio.sleep(0)
+        return self.complete(request)
+
+    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        reply = self.complete(request)
+        yield from (ReplyDelta(word) for word in reply.text.split(" "))
+        yield ReplyDelta(reply=reply)
+
+    async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+        for delta in self.stream(request):
+            await asyncio.sleep(0)
+            yield delta
+
+
+class FaultyStore(InMemoryChatMemoryStore):
+    """A store that fails at random before it reads or writes."""
+
+    def __init__(self, chance: random.Random, *, blocks: bool) -> None:
+        super().__init__()
+        self._chance, self.blocks = chance, blocks
+
+    def load(self, conversation: str, /, *, last: int | None = None) -> StoredConversation:
+        self._fail_at_random()
+        return super().load(conversation, last=last)
+
+    def append(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
+        self._fail_at_random()
+        return super().append(conversation, messages, expected=expected)
+
+    def _fail_at_random(self) -> None:
+        if self._chance.random() < 0.05:
+            raise self._chance.choice([ConnectionResetError("gone"), OSError("disk full"), KeyError("x")])
+
+
+class Streams(Protocol):
+    def chat(self, id: Annotated[str, MemoryId], text: str) -> AsyncIterator[str]: ...
+
+
+CONVERSATIONS = 400
+
+
+class FaultyCalls:
+    """Calls of all kinds in the same conversations, with random faults, cancellations and closes."""
+
+    def __init__(self, *, blocks: bool) -> None:
+        self.chance = random.Random(7)
+        self.store = FaultyStore(self.chance, blocks=blocks)
+        self.memory = ChatMemory(MessageWindow(6), store=self.store, namespace="a")
+        model, interceptors = FaultyModel(self.chance), [self.memory]
+        self.blocking = create(Chat, model, interceptors=interceptors)
+        self.awaited = create(AsyncChat, model, interceptors=interceptors)
+        self.streams = create(Streams, model, interceptors=interceptors)
+        self.pool = ThreadPoolExecutor(4)
+        self.confirmed: list[str] = []
+        self.failed: set[str] = set()
+        self.unknown: set[str] = set()  # a cancelled call may have been stored
+
+    async def read(self, id: str, text: str, pieces: int | None) -> None:
+        async with aclosing(cast(AsyncGenerator[str, None], self.streams.chat(id, text))) as stream:
+            async for _ in stream:
+                if pieces is not None and (pieces := pieces - 1) < 0:
+                    raise asyncio.CancelledError
+
+    async def make_call(self, number: int) -> None:
+        text, id = f"call {number}", str(self.chance.randrange(CONVERSATIONS))
+        kind, cancels = self.chance.randrange(4), self.chance.random() < 0.2
+        if kind == 0:
+            work: Any = asyncio.get_running_loop().run_in_executor(self.pool, self.blocking.chat, id, text)
+            cancels = False  # a thread cannot be cancelled
+        elif kind == 1:
+            work = self.read(id, text, self.chance.randrange(3) if cancels else None)
+        else:
+            work = self.awaited.chat(id, text)
+        task = asyncio.ensure_future(work)
+        if cancels and kind != 1:
+            for _ in range(self.chance.randrange(8)):
+                await asyncio.sleep(0)
+            task.cancel()
+        try:
+            await task
+            self.confirmed.append(text)
+        except AiServiceError:
+            self.failed.add(text)
+        except asyncio.CancelledError:
+            self.unknown.add(text)
+
+    async def make_calls(self, calls: int) -> None:
+        numbers = iter(range(calls))
+
+        async def work() -> None:
+            for number in numbers:
+                await self.make_call(number)
+
+        with self.pool:
+            await asyncio.gather(*(work() for _ in range(32)))
+            await asyncio.get_running_loop().shutdown_default_executor()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize(
+    "calls", [2000, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+)
+@pytest.mark.parametrize("blocks", [False, True])
+def test_faults_cancellations_and_closes_lose_hang_and_leak_nothing(blocks: bool, calls: int) -> None:
+    threads = threading.active_count()
+    run = FaultyCalls(blocks=blocks)
+    asyncio.run(run.make_calls(calls))
+    load = InMemoryChatMemoryStore.load  # without faults
+    stored: list[str] = []
+    for number in range(CONVERSATIONS):
+        messages = load(run.store, f"a/{number}").messages
+        exchanges = split_exchanges(messages)
+        assert join_exchanges(exchanges) == messages
+        assert all(answer.text == f"re {question.text}" for question, answer in exchanges)
+        stored += [exchange[0].text for exchange in exchanges]
+    assert len(stored) == len(set(stored))
+    assert set(run.confirmed) <= set(stored) <= set(run.confirmed) | run.unknown
+    assert len(run.confirmed) + len(run.failed) + len(run.unknown) == calls
+    assert min(len(run.confirmed), len(run.failed), len(run.unknown)) > calls / 50
+    assert run.memory._locks.queues == {}
+    assert threading.active_count() <= threads
