@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
 
 from output_parsers.result.errors import shorten
 
@@ -67,7 +68,7 @@ class SuspendedCall(NamedTuple):
     signed_text: str = ""
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
-        """Return the suspended call as JSON text.
+        """Return the suspended call as JSON text. A memory id that is a UUID becomes its text.
 
         Args:
             key: A secret of the program with which the text is signed (HMAC with SHA-256). ``from_json`` then
@@ -94,7 +95,7 @@ class SuspendedCall(NamedTuple):
             "messages": [message_to_dict(message) for message in self.messages],
             "exchanged": [message_to_dict(message) for message in self.tool_messages],
             "pending": list(self.pending),
-            "memory_id": self.memory_id,
+            "memory_id": str(self.memory_id) if isinstance(self.memory_id, UUID) else self.memory_id,
             "rounds": self.rounds,
             "options": {name: value for name, value in asdict(self.options).items() if value is not None},
             "kept": dict(self.interceptor_data),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Protocol
+from uuid import UUID
 
 import pytest
 
@@ -241,3 +242,17 @@ def test_damaged_data_of_the_memory_in_a_state_is_an_error() -> None:
         """$.kept["memory.asked"] is not what was stored there: ValueError('it is not a user message')"""
     )
     assert str(caught.value) == f"Chat.chat: the suspended call is damaged: {expected}"
+
+
+def test_a_state_with_a_uuid_as_memory_id_is_resumed_in_the_same_conversation() -> None:
+    class Chats(Protocol):
+        def chat(self, id: Annotated[UUID, MemoryId], text: str) -> str: ...
+
+    memory, id = ChatMemory(), UUID(int=7)
+    model = ScriptedChatModel([calling(ToolCall("c1", "refund", '{"euros": 5}')), "done"])
+    chat = create(Chats, model, tools=[refund], interceptors=[memory])
+    with pytest.raises(ApprovalRequiredError) as caught:
+        chat.chat(id, "x")
+    state = SuspendedCall.from_json(caught.value.state.to_json())
+    assert resume(chat.chat, state, {"c1": True}) == "done"
+    assert [one.text for one in memory.messages(str(id))] == ["x", "", "paid 5", "done"]
