@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
 import pytest
+from browser import in_browser
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient
@@ -26,9 +25,6 @@ from aiservices.integrations.fastapi import app
 from aiservices.page import mount
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NO_CHROMIUM = "the page is tried in a browser, and there is no Chromium: apt-get install chromium"
-
 # A service whose model writes each prompt to a file, so that the test sees each call of the other process.
 SHOP = """
 from pathlib import Path
@@ -154,26 +150,6 @@ def page_of_another_origin(html: str) -> Iterator[int]:
     server.shutdown()
     server.server_close()
     thread.join(60)
-
-
-def in_browser(work: Callable[[Any], Any], *arguments: str) -> Any:
-    """Run a function with a new page of Chromium, in a thread without an event loop, as Playwright needs."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    if CHROMIUM is None:
-        pytest.skip(NO_CHROMIUM)
-
-    def run() -> Any:
-        flags = ["--no-sandbox", "--disable-gpu", "--no-proxy-server", *arguments]
-        with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-            page = browser.new_page()
-            page.set_default_timeout(30_000)
-            outcome = work(page)
-            browser.close()
-            return outcome
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(run).result()
 
 
 @pytest.mark.parametrize("site", ["127.0.0.1", "localhost", "evil.example"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 import pytest
+from browser import in_browser
 from fastapi.responses import HTMLResponse
 
 from aiservices import ScriptedChatModel, create, user_message
@@ -69,10 +68,6 @@ function explainWithoutEnd(text, element) {
 def test_a_web_page_shows_a_stream_and_calls_the_model_once(
     function: str, shown: str, milliseconds: int, serve: Callable[[Any], str]
 ) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("the page is tried in a browser, and there is no Chromium: apt-get install chromium")
     script = "".join(re.findall(r"```js\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)) + NEVER_CLOSED
     model = ScriptedChatModel(["It is great."] * 3)
     web = app(create(Explainer, model), allow_get=True)
@@ -82,19 +77,14 @@ def test_a_web_page_shows_a_stream_and_calls_the_model_once(
         call = f'{function}("a & b", document.querySelector("p"))'
         return f"<!doctype html><p></p><script>{script}{call}</script>"
 
-    def work(url: str) -> str:
-        with sync_api.sync_playwright() as playwright:
-            arguments = ["--no-sandbox", "--disable-gpu", "--no-proxy-server"]
-            browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-            opened = browser.new_page()
-            opened.goto(f"{url}/page")
-            sync_api.expect(opened.locator("p")).to_have_text(shown, timeout=20_000)
-            opened.wait_for_timeout(milliseconds)  # a browser connects again after 3 seconds
-            text: str = opened.locator("p").inner_text()
-            browser.close()
-            return text
+    url = serve(web)
 
-    # Playwright needs a thread without an event loop.
-    with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(work, serve(web)).result() == shown
+    def work(opened: Any) -> str:
+        opened.goto(f"{url}/page")
+        opened.get_by_text(shown, exact=True).wait_for()
+        opened.wait_for_timeout(milliseconds)  # a browser connects again after 3 seconds
+        text: str = opened.locator("p").inner_text()
+        return text
+
+    assert in_browser(work) == shown
     assert [request.messages[-1].text for request in model.requests] == ["Explain the sentiment of a & b"]
