@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 from pydantic import TypeAdapter
+from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, shorten
 from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFailure, describe_value
@@ -110,6 +111,7 @@ class SchemaCheck:
     """
 
     def __init__(self, schema: JsonSchema, name: str) -> None:
+        from jsonschema import FormatChecker
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import Draft202012Validator, extend, validator_for
         from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # has no types
@@ -118,24 +120,33 @@ class SchemaCheck:
         self.name = name
         self.references: list[str] = []
         self.has_ids = False
+        self._patterns: dict[str, SchemaValidator] = {}
         draft = validator_for(schema, default=Draft202012Validator)
+        # Python's re refuses patterns that JSON Schema allows; _compile_pattern checks them
+        formats = FormatChecker(set(draft.FORMAT_CHECKER.checkers) - {"regex"})
         try:
-            draft.check_schema(schema)
+            cast(Any, draft).check_schema(schema, format_checker=formats)
         except SchemaError as error:
             reason = shorten(error.message, _MAX_MESSAGE)
             raise InvalidSchemaError(name, _pointer(error.absolute_path), reason) from error
         dialect = str(draft.META_SCHEMA.get("$schema") or "")
         self._specification: Any = specification_with(dialect, default=DRAFT202012)
-        resource = self._specification.create_resource(schema)
+        # with "$schema", jsonschema would choose its own class again, whose patterns can be slow
+        bare = {key: value for key, value in schema.items() if key != "$schema"}
+        resource = self._specification.create_resource(bare)
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
-        self._resolve_references(schema, "#", registry.resolver(resource.id() or ""))
+        self._walked: set[int] = set()
+        self._conflicting: set[str] = set()
+        self._resolve_references(bare, "#", registry.resolver(resource.id() or ""))
+        keywords = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
+        keywords["additionalProperties"] = self._additional_properties
+        known: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
+        linear: Any = extend(draft, validators=known)  # type: ignore[no-untyped-call]  # has no types
         # jsonschema accepts 3.0 as an integer; the exact validator does not
         whole: Any = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-        strict: Any = extend(draft, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types
-        # with "$schema", jsonschema would choose its own class again
-        bare = {key: value for key, value in schema.items() if key != "$schema"}
+        strict: Any = extend(linear, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types
         self._exact: Any = strict(bare, registry=registry)
-        self._validator: Any = draft(schema, registry=registry)
+        self._validator: Any = linear(bare, registry=registry)
 
     def _resolve_references(self, part: object, pointer: str, resolver: Any) -> None:
         """Check that each ``$ref`` in a part of the JSON Schema leads to an existing definition.
@@ -145,8 +156,12 @@ class SchemaCheck:
         if isinstance(part, list):
             for index, item in enumerate(part):
                 self._resolve_references(item, f"{pointer}/{index}", resolver)
-        if not isinstance(part, dict):
+        if not isinstance(part, dict) or id(part) in self._walked:
             return
+        self._walked.add(id(part))
+        if "$schema" in part and isinstance(part["$schema"], str):
+            raise InvalidSchemaError(self.name, pointer, "'$schema' is supported at the root only")
+        self._compile_patterns(part, pointer)
         subresource = self._specification.create_resource(part)
         if pointer != "#" and subresource.id():
             self.has_ids = True
@@ -174,6 +189,68 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, reason) from error
         if not isinstance(data, (dict, bool)):
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
+        if "://json-schema.org/" not in reference:  # a part that is not at the place of a schema
+            self._resolve_references(data, pointer, resolver)
+
+    # --- patterns, which may come from elsewhere and must not take exponential time ---
+
+    def _compile_patterns(self, part: JsonSchema, pointer: str) -> None:
+        """Compile the patterns of a part of the JSON Schema. Raises InvalidSchemaError."""
+        by_pattern = part.get("patternProperties")
+        # jsonschema applies its own patterns to find unevaluated properties, also those of other parts
+        self._conflicting |= {"patternProperties", "unevaluatedProperties"} & part.keys()
+        if len(self._conflicting) > 1:
+            reason = "'unevaluatedProperties' in a schema with 'patternProperties' is not supported"
+            raise InvalidSchemaError(self.name, pointer, f"{reason}; use 'additionalProperties'")
+        patterns = [(pattern, "patternProperties") for pattern in by_pattern or ()]
+        if isinstance(part.get("pattern"), str):
+            patterns.append((part["pattern"], "pattern"))
+        for pattern, key in patterns:
+            try:
+                self._patterns[pattern] = _compile_pattern(pattern)
+            except ValueError as error:
+                reason = f"the pattern {shorten(pattern)!r} cannot be used: {error}"
+                raise InvalidSchemaError(self.name, f"{pointer}/{key}", reason) from error
+
+    def _matches(self, pattern: str, text: str) -> bool:
+        try:
+            self._patterns[pattern].validate_python(text)
+        except ValidationError:
+            return False
+        return True
+
+    def _pattern(self, validator: Any, pattern: str, value: object, schema: object) -> Iterator[Any]:
+        from jsonschema.exceptions import ValidationError
+
+        if isinstance(value, str) and not self._matches(pattern, value):
+            yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+    def _pattern_properties(
+        self, validator: Any, patterns: Mapping[str, object], value: object, schema: object
+    ) -> Iterator[Any]:
+        for pattern, part in patterns.items():
+            for key, item in value.items() if isinstance(value, dict) else ():
+                if self._matches(pattern, key):
+                    yield from validator.descend(item, part, path=key, schema_path=pattern)
+
+    def _additional_properties(
+        self, validator: Any, others: object, value: object, schema: JsonSchema
+    ) -> Iterator[Any]:
+        from jsonschema.exceptions import ValidationError
+
+        if not isinstance(value, dict):
+            return
+        extra_keys = [key for key in value if self.is_extra(key, schema)]
+        if isinstance(others, dict):
+            for key in extra_keys:
+                yield from validator.descend(value[key], others, path=key)
+        elif others is False and extra_keys:
+            yield ValidationError(f"{extra_keys!r} are not allowed")
+
+    def is_extra(self, key: str, schema: JsonSchema) -> bool:
+        """Return True if an object schema neither declares a key nor has a pattern that it matches."""
+        patterns = schema.get("patternProperties", {})
+        return key not in schema.get("properties", {}) and not any(self._matches(p, key) for p in patterns)
 
     def of(self, part: JsonSchema) -> SchemaCheck:
         """Return a validator for a nested part of the JSON Schema.
@@ -209,7 +286,7 @@ class SchemaCheck:
         problems: dict[tuple[str, str], Problem] = {}
         try:
             for error in self._validator.iter_errors(value):
-                for problem in _problems_of(error, cursor):
+                for problem in _problems_of(error, cursor, self):
                     problems.setdefault((problem.path, problem.message), problem)
                 if len(problems) >= MAX_FAILURES:
                     break
@@ -217,6 +294,51 @@ class SchemaCheck:
             reason = shorten(str(error), _MAX_MESSAGE)
             return [Problem(cursor.path, f"the schema cannot be checked here: {reason}")]
         return list(problems.values())
+
+
+# The tokens of a pattern that JSON Schema and the regular expressions of pydantic-core may write differently.
+_PATTERN_TOKEN = re.compile(r"\\[pPux]\{[^{}]*\}|\\c[A-Za-z]|\\[\s\S]|\{\d+(?:,\d*)?\}|[\s\S]")
+_PATTERN_ESCAPES = {r"\0": r"\x00", r"\<": "<", r"\>": ">", r"\Z": r"\z"}
+
+
+def _compile_pattern(pattern: str) -> SchemaValidator:
+    """Return a validator for texts with a match of a pattern of JSON Schema, which takes linear time.
+
+    Raises ValueError for look-around, back references and invalid patterns.
+    """
+    tokens = _PATTERN_TOKEN.findall(pattern)
+    parts: list[str] = []
+    class_start: int | None = None  # the number of parts before the innards of the character class
+    for index, token in enumerate(tokens):
+        previous, following = "".join(tokens[index - 1 : index]), "".join(tokens[index + 1 : index + 2])
+        part = _PATTERN_ESCAPES.get(token, token)
+        if token.startswith(r"\c") and len(token) == 3:
+            part = f"\\x{ord(token[2]) % 32:02x}"
+        elif class_start is None:
+            if token == "[":
+                class_start = index + (2 if following == "^" else 1)
+            elif token == "{" and following != ",":
+                part = r"\{"
+        elif token == "]" and index > class_start:  # it is a member where it is the first one
+            class_start = None
+        elif token == r"\b":
+            part = r"\x08"
+        elif token == "-" == following:
+            raise ValueError("it has '--' between brackets; write '\\-' for a minus sign")
+        elif token == "-" and (_is_class_escape(previous) or _is_class_escape(following)):
+            part = r"\-"
+        elif token in ("[", "&", "~"):  # nested and combined sets exist in one of the languages only
+            part = f"\\{token}"
+        parts.append(part)
+    try:
+        return SchemaValidator({"type": "str", "pattern": "".join(parts), "regex_engine": "rust-regex"})
+    except SchemaError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise ValueError(reason.removeprefix("error: ").removeprefix("SchemaError: ")) from error
+
+
+def _is_class_escape(token: str) -> bool:
+    return re.match(r"\\[dDwWsSpP]", token) is not None
 
 
 def check_keywords(schema: Mapping[str, object], name: str) -> None:
@@ -293,7 +415,7 @@ def _pointer(steps: Iterable[str | int]) -> str:
     return "/".join(["#", *(_escape_pointer(str(step)) for step in steps)])
 
 
-def _problems_of(error: Any, root: Cursor) -> Iterator[Problem]:
+def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Problem]:
     """Convert a validation error of the package jsonschema to Problem objects, which have path and message.
 
     Their paths begin at ``root``.
@@ -308,22 +430,17 @@ def _problems_of(error: Any, root: Cursor) -> Iterator[Problem]:
                 yield Problem(cursor.child(key).path, f"the required field {key!r} is missing")
     elif keyword == "additionalProperties" and expected is False:
         for key in value:
-            if _is_extra(key, error.schema):
+            if check.is_extra(key, error.schema):
                 yield Problem(
                     cursor.child(key).path, "the schema has no field of this name", describe_value(value[key])
                 )
     elif keyword in ("anyOf", "oneOf"):
-        yield from _alternatives_problems(error, root, cursor)
+        yield from _alternatives_problems(error, root, cursor, check)
     else:
         yield Problem(cursor.path, _message(keyword, expected, error), describe_value(value))
 
 
-def _is_extra(key: str, schema: JsonSchema) -> bool:
-    patterns = schema.get("patternProperties", {})
-    return key not in schema.get("properties", {}) and not any(re.search(p, key) for p in patterns)
-
-
-def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
+def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor, check: SchemaCheck) -> Iterator[Problem]:
     """For a value that fits no alternative of anyOf or oneOf, yield the problems with the closest one.
 
     If this cannot be decided, yield one problem about all alternatives.
@@ -341,7 +458,7 @@ def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator
         yield Problem(cursor.path, _expected_kinds(error.validator_value), describe_value(error.instance))
         return
     for suberror in nearest:
-        yield from _problems_of(suberror, root)
+        yield from _problems_of(suberror, root, check)
 
 
 def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
