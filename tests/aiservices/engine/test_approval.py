@@ -19,6 +19,7 @@ from aiservices import (
     AiMessage,
     AsyncStream,
     Budget,
+    BudgetExceededError,
     Capabilities,
     ChatOptions,
     ChatReply,
@@ -908,6 +909,41 @@ def test_a_state_expires() -> None:
     with pytest.raises(ValueError, match="expired") as caught:
         resume(service.ask, lasting._replace(expires_at=1.0), {"c1": True})
     assert str(caught.value) == expected
+
+
+# the budget
+
+
+def test_the_time_of_the_budget_starts_over_and_ends_an_async_tool() -> None:
+    ended: list[str] = []
+
+    @tool(needs_approval=True)
+    async def send(amount: int) -> str:
+        """Sends money."""
+        try:
+            await asyncio.sleep(30 if amount > 5 else 0)
+        finally:
+            ended.append(f"sent {amount}")
+        return "sent"
+
+    class Awaits(Protocol):
+        async def aask(self, text: str) -> str: ...
+
+    async def ask(amount: int) -> str:
+        call = ("send", json.dumps({"amount": amount}))
+        model = scripted(tool_calls_reply(call), "Paid.")
+        service = create(Awaits, model, tools=[send], budget=Budget(seconds=0.5))
+        with pytest.raises(ApprovalRequiredError) as caught:
+            await service.aask("pay")
+        await asyncio.sleep(0.6)  # the time in which somebody decides does not count
+        return await resume(service.aask, caught.value.state, True)
+
+    assert asyncio.run(ask(5)) == "Paid."
+    started_at = time.monotonic()
+    with pytest.raises(BudgetExceededError) as caught:
+        asyncio.run(ask(6))
+    assert (caught.value.limit, ended) == ("seconds", ["sent 5", "sent 6"])
+    assert time.monotonic() - started_at < 10
 
 
 def test_an_expiry_in_the_past_cannot_be_set() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
+import httpx2
 import pytest
 from fastapi import Header
 from fastapi.testclient import TestClient
@@ -18,6 +21,7 @@ from aiservices import (
     ApprovalRequiredError,
     AsyncStream,
     ChatReply,
+    ChatRequest,
     DefinitionError,
     Denied,
     MemoryId,
@@ -300,6 +304,49 @@ def test_settings_that_are_not_safe_are_refused(settings: ApprovalSettings, mess
     with pytest.raises(DefinitionError) as caught:
         served(Till(), approvals=settings)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["/ask", "/aask", "/texts"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_of_many_clicks_at_the_same_time_one_resumes_the_call(
+    path: str, stored: bool, serve: Callable[[Any], str], tmp_path: Path
+) -> None:
+    with SqliteChatMemoryStore(tmp_path / "states.db") as store:
+        settings = ApprovalSettings("secret", store) if stored else SETTINGS
+        till, model = Till(), ScriptedChatModel([pays(5), *["Done."] * 16])
+        url = serve(app(create(Desk, model, tools=[till]), approvals=settings))
+        with httpx2.Client(base_url=url) as http:
+            body = {"state": http.post(path, json={"text": "Pay."}).json()["state"], "approvals": True}
+            with ThreadPoolExecutor(16) as threads:
+                answers = threads.map(lambda _: http.post(f"{path}/resume", json=body), range(16))
+                statuses = sorted(answer.status_code for answer in answers)
+    assert (statuses, till.paid, len(model.requests)) == ([200, *[409] * 15], [5], 2)
+
+
+def test_a_state_is_not_used_up_while_too_many_calls_wait(serve: Callable[[Any], str]) -> None:
+    till, may_end, has_started = Till(), threading.Event(), threading.Event()
+
+    def reply(request: ChatRequest) -> ChatReply | str:
+        if request.messages[0].text == "Wait.":
+            has_started.set()
+            may_end.wait(20)
+        return pays(5) if len(request.messages) == 1 else "Done."
+
+    web = app(
+        create(Desk, ScriptedChatModel(reply), tools=[till]),
+        approvals=SETTINGS,
+        threads=1,
+        max_waiting_calls=0,
+    )
+    with httpx2.Client(base_url=serve(web)) as http, ThreadPoolExecutor(1) as thread:
+        body = {"state": http.post("/ask", json={"text": "Pay."}).json()["state"], "approvals": True}
+        busy = thread.submit(http.post, "/ask", json={"text": "Wait."})
+        assert has_started.wait(20)
+        refused = http.post("/ask/resume", json=body)
+        may_end.set()
+        busy.result()
+        assert (refused.status_code, till.paid) == (503, [])
+        assert (http.post("/ask/resume", json=body).json(), till.paid) == ("Done.", [5])
 
 
 # who resumes
