@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from output_parsers import OutputParsingError
-from output_parsers.json_schema.parser import InvalidSchemaError, schema_parser
+from output_parsers.json_schema.nodes import InvalidSchemaError
+from output_parsers.json_schema.parser import schema_parser
 
 
 def _with_pattern(pattern: str) -> dict[str, Any]:

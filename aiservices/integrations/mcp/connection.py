@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # A server that sends a cursor with every page of its list of tools must not block a call forever.
 _MAX_PAGES = 100
+_MAX_TOOLS = 1_000
 _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
 
 
@@ -123,9 +124,13 @@ class Connection:
             page = await self._list(partial(_tools_page, cursor))
             tools += page.tools
             cursor = page.next_cursor
+            if len(tools) > _MAX_TOOLS:
+                raise McpServerError(f"{self.name} lists more than {_MAX_TOOLS:,} tools, which is the limit")
             if cursor is None:
-                break
-        return tools
+                return tools
+        raise McpServerError(
+            f"{self.name} sends its list of tools in more than {_MAX_PAGES} pages, the limit"
+        )
 
     async def resources(self) -> list[Resource]:
         """Return the first page of the MCP server's resources, or an empty list if it has none.

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _DEFAULT_TIMEOUT = 60.0  # seconds
+# The C0 and C1 control characters and DEL, except newline and tab. They can change what a terminal shows.
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _URI_SCHEMA = {"type": "string", "description": "the URI of the resource"}
 
 
@@ -234,18 +236,21 @@ class McpTools:
             arguments = schema_parser(close_objects(server_tool.input_schema), name=f"{name}_arguments")
         except InvalidSchemaError as error:
             message = f"{self._name}: the tool {name} cannot be used: {error}; exclude it with only=…"
-            raise McpServerError(message) from error
+            raise McpServerError(_without_control_characters(message)) from error
 
         async def call(**arguments: object) -> str:
             return await self._await(self._call_tool(name, arguments))
 
-        description = server_tool.description or server_tool.title or name
+        description = _without_control_characters(server_tool.description or server_tool.title or name)
         tool = Tool(self._tool_name(name), description, call, arguments, asynchronous=True)
         self._tool_cache[name] = server_tool, tool
         return tool
 
     async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str:
-        return text_of_result(await self._open_connection().call(name, arguments))
+        try:
+            return text_of_result(await self._open_connection().call(name, arguments))
+        except ToolException as error:
+            raise ToolException(_without_control_characters(str(error))) from error
 
     def _read_resource_tool(self, resources: Sequence[Resource]) -> Tool:
         async def read(uri: str) -> str:
@@ -256,7 +261,7 @@ class McpTools:
             f"- {resource.uri}: {resource.description or resource.title or resource.name}"
             for resource in resources
         ]
-        description = "\n".join(["Reads one of these resources:", *lines])
+        description = _without_control_characters("\n".join(["Reads one of these resources:", *lines]))
         return Tool(
             self._tool_name("read_resource"), description, read, schema_parser(schema), asynchronous=True
         )
@@ -322,12 +327,17 @@ def text_of_result(result: CallToolResult) -> str:
     if result.structured_content is not None:
         # The texts repeat the structured content for clients that do not support it.
         texts = [to_json(result.structured_content).decode()]
-    return "\n".join(texts + notes) or "Done."
+    return _without_control_characters("\n".join(texts + notes)) or "Done."
 
 
 def text_of_resource(result: ReadResourceResult) -> str:
     """Return the contents of an MCP resource as text."""
-    return "\n".join(map(_resource_text, result.contents)) or "It is empty."
+    return _without_control_characters("\n".join(map(_resource_text, result.contents))) or "It is empty."
+
+
+def _without_control_characters(text: str) -> str:
+    """Remove control characters except newline and tab from a text of an MCP server."""
+    return _CONTROL_CHARACTERS.sub("", text)
 
 
 def _note(block: ContentBlock) -> str:

@@ -1,0 +1,85 @@
+"""MCP servers that send endless lists, control characters or patterns that backtrack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import Client
+from mcp.server import Server
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool as ServerTool
+
+from aiservices.integrations.mcp import McpServerError, McpTools
+from aiservices.tools.tool import Tool, ToolException
+
+SCHEMA: dict[str, Any] = {"type": "object"}
+
+
+def _tools_of(page: ListToolsResult, result: CallToolResult | None = None) -> McpTools:
+    async def list_tools(*_: object) -> ListToolsResult:
+        return page
+
+    async def call_tool(*_: object) -> CallToolResult:
+        assert result is not None
+        return result
+
+    server: Any = Server("attacker", on_list_tools=list_tools, on_call_tool=call_tool)
+    return McpTools(lambda: Client(server), "the MCP server attacker")
+
+
+def _first_tool(tools: McpTools) -> Tool:
+    listed = tools.tools()
+    assert isinstance(listed, list)
+    return listed[0]
+
+
+@pytest.mark.parametrize(
+    ("count", "cursor", "message"),
+    [
+        (1, "more", "the MCP server attacker sends its list of tools in more than 100 pages, the limit"),
+        (1_001, None, "the MCP server attacker lists more than 1,000 tools, which is the limit"),
+        (500, "more", "the MCP server attacker lists more than 1,000 tools, which is the limit"),
+    ],
+)
+def test_an_endless_list_of_tools_is_an_error(count: int, cursor: str | None, message: str) -> None:
+    server_tools = [ServerTool(name=f"t{index}", input_schema=SCHEMA) for index in range(count)]
+    with (
+        pytest.raises(McpServerError) as caught,
+        _tools_of(ListToolsResult(tools=server_tools, next_cursor=cursor)),
+    ):
+        pass
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_control_characters_of_a_server_are_removed(is_error: bool) -> None:
+    tool = ServerTool(name="say", description="Says\x1b[2J\x00 it.", input_schema=SCHEMA)
+    content: Any = [TextContent(type="text", text="a\x1b[2Jb\x00\n\tc\x9b")]
+    result = CallToolResult(content=content, is_error=is_error)
+    with _tools_of(ListToolsResult(tools=[tool]), result) as tools:
+        say = _first_tool(tools)
+        assert say.description == "Says[2J it."
+        try:
+            text = say.function()
+        except ToolException as error:
+            assert is_error
+            text = str(error)
+    assert text == "a[2Jb\n\tc"
+
+
+def test_a_tool_whose_pattern_is_refused_is_named_and_can_be_excluded() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"^(a*)*\1b$"}}}
+    page = ListToolsResult(
+        tools=[ServerTool(name="bad", input_schema=schema), ServerTool(name="good", input_schema=SCHEMA)]
+    )
+    with _tools_of(page) as tools, pytest.raises(McpServerError) as caught:
+        tools.tools()
+    assert str(caught.value) == (
+        "the MCP server attacker: the tool bad cannot be used: the JSON Schema 'bad_arguments' is invalid at "
+        r"#/properties/a/pattern: the pattern '^(a*)*\\1b$' cannot be used: "
+        "backreferences are not supported; "
+        "exclude it with only=…"
+    )
