@@ -17,6 +17,7 @@ from aiohttp import (
     ClientTimeout,
     DummyCookieJar,
     TCPConnector,
+    hdrs,
 )
 from yarl import URL
 
@@ -116,7 +117,7 @@ class AsyncHttpClient:
         self._session = ClientSession(
             connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
             cookie_jar=DummyCookieJar(),  # a cookie of one conversation must not be sent with another
-            timeout=_DEFAULT_STREAM_TIMEOUT,
+            timeout=_DEFAULT_TIMEOUT,
             max_line_size=_MAX_HEADER_LINE,
             max_field_size=_MAX_HEADER_LINE,
         )
@@ -151,7 +152,7 @@ class AsyncHttpClient:
             headers: Mapping[str, str] = self._base.headers
             if request.headers:
                 headers = {**headers, **validate_headers(request.headers)}
-            timeouts = _DEFAULT_STREAM_TIMEOUT if unread else _DEFAULT_TIMEOUT
+            timeouts = _DEFAULT_TIMEOUT
             if not (timeout is None and deadline is None):
                 timeouts = _timeout(timeout, deadline, unread=unread)
             redirects = 0
@@ -225,6 +226,9 @@ class AsyncHttpClient:
 
 async def _body(response: ClientResponse) -> bytes:
     """Read the body of a response; that of an error is cut off at a length that no message needs."""
+    length = response.content_length
+    if length is not None and length <= MAX_ERROR_BYTES and hdrs.CONTENT_ENCODING not in response.headers:
+        return await response.read()  # which is faster
     pieces, size = [], 0
     async for piece in response.content.iter_any():
         pieces.append(piece)
@@ -256,7 +260,7 @@ async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncI
 def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> ClientTimeout:
     """Return the limits of aiohttp for a request; the body of a stream has a limit for each wait only."""
     wait = READ_SECONDS if seconds is None else seconds
-    total = None if unread else wait
+    total = None if unread else seconds
     if deadline is not None:
         remaining = max(deadline - time.monotonic(), 0.001)
         total = remaining if total is None else min(total, remaining)
@@ -264,5 +268,4 @@ def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> 
     return ClientTimeout(total, connect=wait, sock_connect=connect, sock_read=wait)
 
 
-_DEFAULT_TIMEOUT: Final = _timeout(None, None, unread=False)
-_DEFAULT_STREAM_TIMEOUT: Final = _timeout(None, None, unread=True)
+_DEFAULT_TIMEOUT: Final = _timeout(None, None, unread=True)
