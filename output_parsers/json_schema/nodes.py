@@ -140,6 +140,8 @@ class SchemaCheck:
         self._resolve_references(bare, "#", registry.resolver(resource.id() or ""))
         keywords = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
         keywords["additionalProperties"] = self._additional_properties
+        keywords["anyOf"] = self._any_of
+        self._distinct: dict[int, dict[int, object]] = {}
         known: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
         linear: Any = extend(draft, validators=known)  # type: ignore[no-untyped-call]  # has no types
         # jsonschema accepts 3.0 as an integer; the exact validator does not
@@ -247,6 +249,21 @@ class SchemaCheck:
         elif others is False and extra_keys:
             yield ValidationError(f"{extra_keys!r} are not allowed")
 
+    def _any_of(self, validator: Any, options: list[object], value: object, schema: object) -> Iterator[Any]:
+        from jsonschema.exceptions import ValidationError
+
+        # equal alternatives at each level of a schema would take exponential time
+        distinct = self._distinct.get(id(options))
+        if distinct is None:
+            distinct = self._distinct[id(options)] = dict(_distinct_options(options))
+        errors: list[Any] = []
+        for index, option in distinct.items():
+            problems = list(validator.descend(value, option, schema_path=index))
+            if not problems:
+                return
+            errors += problems
+        yield ValidationError(f"{value!r} is not valid under any of the given schemas", context=errors)
+
     def is_extra(self, key: str, schema: JsonSchema) -> bool:
         """Return True if an object schema neither declares a key nor has a pattern that it matches."""
         patterns = schema.get("patternProperties", {})
@@ -335,6 +352,12 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
     except SchemaError as error:
         reason = str(error).splitlines()[-1].strip()
         raise ValueError(reason.removeprefix("error: ").removeprefix("SchemaError: ")) from error
+
+
+def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
+    """Return the alternatives of anyOf that do not equal an earlier one, with their indexes."""
+    first = {repr(option): index for index, option in reversed(list(enumerate(options)))}
+    return ((index, options[index]) for index in sorted(first.values()))
 
 
 def _is_class_escape(token: str) -> bool:
@@ -761,6 +784,8 @@ class SchemaTree:
     def _combined(self, schema: JsonSchema, followed: frozenset[str], name: str) -> Node[object]:
         alternatives = schema.get("anyOf") or schema.get("oneOf")
         all_of = schema.get("allOf", ())
+        if schema.get("anyOf"):
+            alternatives = [option for _, option in _distinct_options(schema["anyOf"])]
         if alternatives and not all_of:
             options = tuple(self._node(option, followed, name) for option in alternatives)
             if len(options) == 1:

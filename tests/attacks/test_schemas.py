@@ -83,3 +83,14 @@ def test_a_pattern_without_linear_time_is_refused(pattern: str, reason: str) -> 
 def test_patterns_as_people_write_them_are_searched_for(pattern: str, fitting: str, other: str) -> None:
     assert _accepts(pattern, fitting)
     assert not _accepts(pattern, other)
+
+
+def test_equal_alternatives_at_each_level_are_read_once() -> None:
+    definitions: dict[str, Any] = {
+        f"d{index}": {"anyOf": [{"$ref": f"#/$defs/d{index + 1}"}] * 2} for index in range(40)
+    }
+    schema = {"$defs": definitions | {"d40": {"type": "integer"}}, "$ref": "#/$defs/d0"}
+    with pytest.raises(OutputParsingError) as caught:
+        schema_parser(schema).parse('"x"')
+    assert len(str(caught.value)) < 1_000
+    assert schema_parser(schema).parse("3") == 3
