@@ -16,6 +16,7 @@ from aiservices import (
     SuspendedCall,
     SuspendedCallError,
     ToolCall,
+    ToolLimitError,
     create,
     resume,
     tool,
@@ -121,7 +122,7 @@ def test_an_unsigned_state_with_any_value_in_it_is_read_or_refused(name: str, va
     desk = create(Desk, ScriptedChatModel(["Done."]), tools=[Till()])
     try:
         assert resume(desk.ask, state, True) == "Done."
-    except SuspendedCallError:
+    except (SuspendedCallError, ToolLimitError):  # the latter for a large number of rounds
         pass
 
 

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -158,7 +159,11 @@ class ApprovalStates:
     def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
         """Return a problem with the tool calls that wait and the signed state of the call."""
         calls = tuple(PendingCall(id=one.id, name=one.name, arguments=one.arguments) for one in error.calls)
-        state = error.state.to_json(key=self._key, expires_after=self._expires_after)
+        try:
+            state = error.state.to_json(key=self._key, expires_after=self._expires_after)
+        except TypeError as wrong:  # the memory id or user name that the server set
+            _LOGGER.error("%s: its state cannot be sent to the caller: %s", error.state.qualname, wrong)
+            return problem
         return problem.model_copy(update={"calls": calls, "state": state})
 
     def read(self, text: str) -> SuspendedCall:
@@ -316,16 +321,20 @@ class ResumedCall(MethodCall):
             raise TypeError(f"{function!r} is not a method of a service made by create")
         self._state, self._states, self._is_claimed = state, states, False
         prompt = self._service_method.plan.prompt
+        callers: dict[str, object] = {}
         for role, of_state in ((Role.MEMORY_ID, state.memory_id), (Role.USER_NAME, state.user_name)):
             name = prompt.role_names.get(role)
-            # The state has the value as JSON, where a tuple is a list.
-            if name is not None and name in arguments and json.loads(json.dumps(arguments[name])) != of_state:
-                raise SuspendedCallError("the suspended call belongs to another caller")
+            if name is not None and name in arguments:
+                callers[name] = arguments[name]
+                # The state has the value as JSON, where a UUID is a text.
+                if json.loads(json.dumps(arguments[name], default=str)) != of_state:
+                    raise SuspendedCallError("the suspended call belongs to another caller")
         tool_context = {
             name: arguments.get(name, prompt.signature.parameters[name].default)
             for name in prompt.context_names
         }
-        self.invocation = invocation_to_resume(self._service_method, state, approvals, tool_context)
+        invocation = invocation_to_resume(self._service_method, state, approvals, tool_context)
+        self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
 
     def prepare(self) -> None:
         """Record that the state is resumed. Raises AlreadyResumedError if it was resumed before."""

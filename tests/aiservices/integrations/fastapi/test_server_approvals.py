@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Protocol
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -32,6 +33,7 @@ from aiservices import (
     SuspendedCallError,
     ToolCall,
     ToolContext,
+    UserName,
     create,
     resume,
     tool,
@@ -385,6 +387,35 @@ def test_a_state_of_another_caller_is_refused_and_tools_get_the_values_of_the_se
         [],
     )
     assert (resumed(http, state, True, user="ann").json(), paid) == ("Done.", [("ann", 100)])
+
+
+def test_tools_get_the_memory_id_of_the_server() -> None:
+    class Chat(Protocol):
+        def ask(self, text: str, user: Annotated[UUID, MemoryId]) -> str: ...
+
+    paid: list[object] = []
+
+    @tool(needs_approval=True)
+    def pay(amount: int, user: Annotated[UUID, MemoryId]) -> str:
+        """Pay money."""
+        paid.append(user)
+        return "paid"
+
+    service = create(Chat, ScriptedChatModel([pays(5), "Done."]), tools=[pay])
+    http = TestClient(app(service, server_arguments={"user": lambda: UUID(int=1)}, approvals=SETTINGS))
+    assert (resumed(http, waiting(http)["state"], True).json(), paid) == ("Done.", [UUID(int=1)])
+
+
+def test_a_state_that_json_cannot_express_is_logged_and_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    class Chat(Protocol):
+        def ask(self, text: str, user: Annotated[UUID, UserName]) -> str: ...
+
+    service = create(Chat, ScriptedChatModel([pays(5)]), tools=[Till()])
+    web = app(service, server_arguments={"user": lambda: UUID(int=1)}, approvals=SETTINGS)
+    assert {"calls", "state"}.isdisjoint(waiting(TestClient(web)))
+    assert (
+        "Chat.ask: its state cannot be sent to the caller: UUID cannot be written as JSON" in caplog.messages
+    )
 
 
 # remote clients
