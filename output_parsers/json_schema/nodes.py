@@ -323,7 +323,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
 
     Raises ValueError for look-around, back references and invalid patterns.
     """
-    tokens = _PATTERN_TOKEN.findall(pattern)
+    tokens: list[str] = _PATTERN_TOKEN.findall(pattern)
     parts: list[str] = []
     class_start: int | None = None  # the number of parts before the innards of the character class
     for index, token in enumerate(tokens):
