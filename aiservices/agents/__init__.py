@@ -1,4 +1,4 @@
-"""Agents that reason and call tools until they have an answer, modelled on AgentScope."""
+"""AI agents that reason and call tools until they have an answer, modelled on the library AgentScope."""
 
 from __future__ import annotations
 

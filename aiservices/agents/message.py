@@ -1,4 +1,4 @@
-"""Messages between agents and users, and the rounds (model call, then tools) before a reply.
+"""Messages between agents and users, and the record of an agent's model requests and tool calls.
 
 When a reply waits for approval, its rounds are stored with the suspended call.
 """
@@ -48,7 +48,7 @@ MsgRole: TypeAlias = Literal["user", "assistant", "system"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent: a message of the model, with its tool calls and their results.
+    """One round of an agent's work: a message of the model, and the results of the tools that it called.
 
     ``str(round)`` is readable text. If the reply waited for approval, arguments and results of earlier rounds
     are plain JSON values, because they were stored as JSON.
@@ -75,7 +75,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Msg(Generic[T_co]):
-    """A message from an agent or a user, modelled on AgentScope's Msg.
+    """A message from an agent or a user, modelled on the class Msg of AgentScope.
 
     Raises ValueError for an unknown role, and TypeError for content that is not text.
 
@@ -107,7 +107,7 @@ class Msg(Generic[T_co]):
 
     @staticmethod
     def of_user(content: str, name: str = "user") -> Msg[None]:
-        """Create a message with the role of the user."""
+        """Create a message with the role "user" from a text."""
         return Msg(name, content, "user")
 
 
@@ -119,7 +119,7 @@ AgentInput: TypeAlias = (
 
 
 def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
-    """Convert the message or messages that an agent receives to messages for its model.
+    """Convert the input of an agent (a text, a message or a list) to messages for its language model.
 
     The agent's own messages become AI messages, those with the role "system" system messages, and all others
     user messages. Raises TypeError for other objects, and for dicts of tool calls and their results.
@@ -163,7 +163,7 @@ def _dict_to_chat_message(agent: str, fields: Mapping[str, Any]) -> Message:
 
 
 def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge all system messages into the first one, because many providers accept only one.
+    """Return the messages of a chat request with all system messages merged into one at the start.
 
     Many providers accept only one system message, and only as the first message.
     """
@@ -175,7 +175,7 @@ def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge several messages into one user message that shows the name of each speaker before the text.
+    """Merge messages of several speakers into one user message, with the speaker's name before each text.
 
     A memory stores one user message per answer.
     """
@@ -194,7 +194,7 @@ _STATE_KEY = "agent"
 
 
 def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that saves the finished rounds of an agent when it must wait for an approval.
+    """An interceptor that saves an agent's work so far when a tool call must wait for a person's approval.
 
     It also stores the output type, because the reply can only be resumed with the same one.
     """
@@ -211,7 +211,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 
 
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """Return the call that continues an agent's reply after a person approved or rejected tool calls.
+    """Return the Invocation that continues an agent's reply after a person approved or rejected tool calls.
 
     Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
     and the errors of ``resumed_invocation``.
@@ -237,7 +237,10 @@ def _output_type_name(plan: CallPlan) -> str:
 
 
 def trace_of(state: CallState) -> tuple[Round, ...]:
-    """Return all rounds of an agent's reply, including those before it waited for approval."""
+    """Return the full history of an agent's reply: model messages with the results of their tool calls.
+
+    It includes the rounds before the reply waited for approval.
+    """
     saved = state.interceptor_data.get(_STATE_KEY, {}).get("trace", ())
     earlier = [_round_from_dict(one) for one in saved]
     runs = deque(state.tool_runs)
@@ -247,7 +250,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
 
 
 def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """Return the rounds of a call: each message of the model with the results of its tool calls."""
+    """Pair each message of the model with the results of the tools that it called (one Round each)."""
     return tuple(
         Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
         for attempt in attempts
@@ -256,7 +259,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Take the results of the tool calls in one model message from the start of a queue of all results."""
+    """Remove and return the results of one model message's tool calls from a queue of all tool results."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 
@@ -296,7 +299,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
 
 
 def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """Read the saved state of an agent that waits for approval: its output type and its finished rounds."""
+    """Read a suspended agent's output type and earlier rounds of tool calls from the dict saved for it."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 

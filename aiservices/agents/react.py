@@ -1,4 +1,4 @@
-"""An agent that reasons, calls tools, and ends with a text and optionally a typed value.
+"""An AI agent that reasons and calls tools until it answers with a text and optionally a typed value.
 
 From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response`` by
 which a model returns the text and the value.
@@ -128,7 +128,7 @@ class ReActAgent:
     @overload
     def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Reply to a text, a message with media, or the messages of other agents.
+        """Return the agent's reply to a text, a message with images or files, or messages of other agents.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
         the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
@@ -149,7 +149,7 @@ class ReActAgent:
     @overload
     async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Reply like the method ``reply``, but asynchronously. Tools and hooks may be async functions."""
+        """Return the agent's reply asynchronously; tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type))
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -158,7 +158,7 @@ class ReActAgent:
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: object = None) -> Msg[Any]:
-        """Continue a reply of the agent that waited for approval, also in another process.
+        """Continue an agent's reply that waited until a person approved tool calls, also in another process.
 
         The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
         Hooks also see the calls that are refused.
@@ -188,7 +188,7 @@ class ReActAgent:
     async def aresume(
         self, state: SuspendedCall, approvals: Approvals, output_type: object = None
     ) -> Msg[Any]:
-        """Continue a reply that waited for approval, like the method ``resume``, but asynchronously."""
+        """Continue asynchronously an agent's reply that waited until a person approved tool calls."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -215,7 +215,7 @@ class ReActAgent:
         hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
     ) -> HookHandle: ...
     def on(self, step: Any, hook: Hook) -> HookHandle:
-        """Add a hook: a function that is called before or after each step of the agent.
+        """Register a function to call before or after each model request or tool call of the agent.
 
         Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
         tool call or the tool run. It may return a replacement, or None to change nothing; a "pre_acting" hook
@@ -231,7 +231,7 @@ class ReActAgent:
         limits: ToolLimits,
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        """Return the models and the tools of the agent, and check its other settings.
+        """Check the settings of the agent, and return its language models and its tools.
 
         Raises DefinitionError with all problems of the settings.
         """
@@ -263,7 +263,7 @@ class ReActAgent:
         return plan.invocation(request, CallState(self._budget))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
-        """Return the models and tools for a blocking reply. Raises TypeError if a tool or a hook is async."""
+        """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         names += [f"the hook {name}" for name in self._hooks.async_names]
@@ -274,7 +274,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the models and tools for replies with this output type, cached for each type."""
+        """Return the models and tools for an agent's replies of one output type, from a cache if possible."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -310,7 +310,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """An interceptor that adds ``max_rounds`` to the error message when an agent uses too many rounds."""
+        """An interceptor that improves the error message when an agent reached its limit ``max_rounds``."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -326,7 +326,9 @@ def _order_interceptors(
     interceptors: Sequence[Interceptor],
     problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """Return the interceptors of an agent, outermost first, and report those in a wrong order.
+    """Put the interceptors of an agent in the order in which they wrap its calls, outermost first.
+
+    Adds a problem for each interceptor that the user put in a wrong order.
 
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
@@ -345,7 +347,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that replaces the final tool call of an agent with a text message, for the memory."""
+    """An interceptor that turns an answer given by a tool call into a text message for the chat memory."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -353,7 +355,7 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor for models that give a text answer by calling the tool ``generate_response``.
+    """An interceptor that accepts a call of the tool ``generate_response`` as an agent's text answer.
 
     AgentScope offers the tool in each reply, so a model may know it from there, or from an earlier reply with
     an output type.
@@ -369,7 +371,7 @@ def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Fl
 
 
 def _with_response_as_text(reply: ChatReply) -> ChatReply:
-    """Turn a reply that calls ``generate_response`` with only a text into a normal text reply."""
+    """Convert a model reply that calls the tool ``generate_response`` with only a text to a text reply."""
     calls = reply.message.tool_calls
     if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
         return reply
@@ -397,25 +399,28 @@ _REPLACEMENT_TYPES: dict[Step, type | None] = {
 
 
 class HookHandle:
-    """A registered hook of an agent. Its method ``remove`` removes the hook."""
+    """A handle for a hook (callback) of an agent, with a method ``remove`` that unregisters the hook."""
 
     def __init__(self, hooks: list[Hook], hook: Hook) -> None:
         self._hooks = hooks
         self._hook = hook
 
     def remove(self) -> None:
-        """Remove the hook. Does nothing if it was removed before."""
+        """Unregister the hook function from the agent; a second call does nothing."""
         self._hooks[:] = [hook for hook in self._hooks if hook is not self._hook]
 
 
 class Hooks:
-    """An interceptor that calls the hooks of an agent before and after model requests and tool calls."""
+    """An interceptor that calls the user's hook functions before and after model requests and tool calls."""
 
     def __init__(self) -> None:
         self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
 
     def add(self, step: str, hook: Hook) -> HookHandle:
-        """Register a hook to call before or after a step. Raises DefinitionError for an unknown step."""
+        """Register a hook function for a step such as "pre_acting", which comes before each tool call.
+
+        Raises DefinitionError for an unknown step.
+        """
         if step not in self._by_step:
             message = f"the step {step!r} is unknown; the steps are: {', '.join(self._by_step)}"
             raise DefinitionError([DefinitionProblem("ReActAgent.on", message)])
@@ -425,7 +430,7 @@ class Hooks:
 
     @property
     def async_names(self) -> list[str]:
-        """The names of the async hooks."""
+        """The names of the agent's hook functions that are async, for error messages."""
         hooks = (hook for hooks in self._by_step.values() for hook in hooks)
         return [function_name(unwrapped(hook)) for hook in hooks if is_async(hook)]
 
@@ -433,7 +438,7 @@ class Hooks:
         return map_effects(proceed(invocation), self._perform)
 
     def _perform(self, effect: Effect) -> Flow[Any]:
-        """Execute an effect; if it is a model request or a tool call, run the hooks before and after it."""
+        """Execute one operation of the agent, with the user's hooks around model requests and tool calls."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
             reply = yield effect._replace(request=request)
@@ -450,7 +455,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call the hooks of a step in order. Each hook may replace the value for the next hook."""
+        """Call an agent's hooks in turn; each may replace the request, reply or tool result for the next."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
@@ -464,7 +469,7 @@ def _call_of(hook: Hook, value: object) -> Callable[[], Any]:
 
 
 def _check_replacement(step: Step, hook: Hook, replacement: object) -> None:
-    """Raise TypeError if a hook returned a replacement of the wrong type."""
+    """Raise TypeError if a hook function of an agent returned a value of the wrong type."""
     expected = _REPLACEMENT_TYPES[step]
     if expected is None or not isinstance(replacement, expected):
         allowed = "None" if expected is None else f"{expected.__name__} or None"
@@ -483,14 +488,14 @@ _DESCRIPTION = "Gives the final answer and ends the task. Call it once, when not
 
 
 class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when the output type of an agent has a field called ``response``.
+    """Raised when the output type of an agent has a field ``response``, which is a reserved name.
 
     That is the name of the parameter for the text of the answer.
     """
 
 
 class GeneratedResponse(NamedTuple):
-    """The arguments of the tool ``generate_response``, by which an agent gives its answer.
+    """The arguments of ``generate_response``, a tool that the model calls to give the agent's final answer.
 
     Attributes:
         response: The text of the answer.
@@ -502,7 +507,7 @@ class GeneratedResponse(NamedTuple):
 
 
 def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
-    """Return the parser for the arguments of the tool ``generate_response``.
+    """Return the parser for the arguments of ``generate_response``, the tool that gives an agent's answer.
 
     The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
     has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
@@ -520,7 +525,10 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
 
 
 def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
-    """Return the ways to request an agent's answer; for a typed value, a tool call comes first."""
+    """Return the ways to request an agent's answer (tool call, JSON Schema, …) in order of preference.
+
+    For a typed value, a tool call comes first.
+    """
     strategies = select_strategies(parser, model.capabilities, None, model.name)
     if parser.schema is not None and model.capabilities.tools:
         by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
@@ -538,7 +546,7 @@ def _make_format(
 
 
 class _GenerateResponseParser(TypeParser[GeneratedResponse]):
-    """A parser for the arguments of the tool ``generate_response``, which gives an agent's final answer."""
+    """A parser for the arguments of ``generate_response``, the tool that gives an agent's final answer."""
 
     def __init__(self, node: _GenerateResponseNode) -> None:
         super().__init__(Target(Any, alias=GENERATE_RESPONSE), node)
@@ -549,7 +557,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
 
 
 class _GenerateResponseNode(Node[GeneratedResponse]):
-    """Reads an agent's answer from ``{"response": "text", …}`` with the fields of the output type."""
+    """Reads an agent's answer from a JSON object with the text ``response`` and the output type's fields."""
 
     kind = f"an object with {_RESPONSE!r}"
 
@@ -612,7 +620,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
 
 class _MetadataNode(Node[Any]):
-    """Parses ``{"metadata": 5}`` to the value 5, for output types without fields, such as int."""
+    """Reads the JSON ``{"metadata": 5}`` as 5, for an agent's output types without fields, such as int."""
 
     def __init__(self, record: Node[Any]) -> None:
         self._record = record
@@ -636,7 +644,7 @@ class _MetadataNode(Node[Any]):
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:
-    """Return the key of a JSON object that means "response", such as "Response"; None if there is none."""
+    """Return the key "response" of a JSON object, also in another spelling such as "Response", or None."""
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)

@@ -1,4 +1,4 @@
-"""Guards, which are functions that check user messages and answers: their verdicts, errors and events."""
+"""Guard functions, which check user messages and model answers, with their verdicts, errors and events."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Stage: TypeAlias = Literal["input", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A guard's verdict: accept the text or value unchanged."""
+    """The verdict of a guard function that accepts the checked text or value unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A guard's verdict: replace the checked text or value with another one.
+    """The verdict of a guard function that replaces the checked text or value with another one.
 
     Attributes:
         new: The replacement, which the next guards check.
@@ -37,7 +37,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Reprompt:
-    """The verdict of a guard that rejects an answer, so the model must answer again.
+    """The verdict of a guard function that rejects an answer, so that the model must answer again.
 
     Attributes:
         reason: Why the answer was rejected, for errors and logs.
@@ -51,7 +51,7 @@ class Reprompt:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The verdict of a guard that ends the call with a GuardrailError.
+    """The verdict of a guard function that ends the call of the service method with a GuardrailError.
 
     Attributes:
         message: Why the text or value was refused.
@@ -65,22 +65,22 @@ _PASSED = Passed()
 
 
 def passed() -> Verdict:
-    """Return the verdict of a guard that accepts a text or value unchanged."""
+    """Return the verdict with which a guard function accepts the checked text or value unchanged."""
     return _PASSED
 
 
 def rewritten(new: Any) -> Verdict:
-    """Return the verdict of a guard that replaces the checked text or value with the passed one."""
+    """Return the verdict with which a guard function replaces the checked text or value with ``new``."""
     return Rewritten(new)
 
 
 def retry(reason: str) -> Verdict:
-    """Return the verdict of an output guard that sends the same request to the model again."""
+    """Return the verdict with which a guard function rejects an answer and repeats the model request."""
     return Reprompt(reason)
 
 
 def reprompt(message: str) -> Verdict:
-    """Return the verdict of an output guard that sends the model its rejected answer and a message.
+    """Return the verdict with which a guard function rejects an answer and tells the model what is wrong.
 
     The model then answers again.
     """
@@ -88,12 +88,12 @@ def reprompt(message: str) -> Verdict:
 
 
 def refused(message: str) -> Verdict:
-    """Return the verdict of a guard that ends the call with a GuardrailError."""
+    """Return the verdict with which a guard function ends the call with a GuardrailError."""
     return Refused(message)
 
 
 class GuardrailRan(NamedTuple):
-    """An event for listeners: a guardrail function returned its verdict.
+    """Event for listeners: a guard function checked a user message or an answer and returned a verdict.
 
     Attributes:
         name: The name of the guard.
@@ -107,7 +107,7 @@ class GuardrailRan(NamedTuple):
 
 
 class GuardrailError(AiServiceError):
-    """The error of a call that a guard ended.
+    """Raised when a guard function refuses a user message or an answer, or fails itself.
 
     The guard refused a user message or an answer, rejected every answer, or raised an exception, which is
     the ``__cause__``.
@@ -134,7 +134,7 @@ GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdi
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard function with a name, and the setting that it checks either the answer's text or its value.
+    """A guard function with its name, and the choice to check an answer's text or its typed value.
 
     Attributes:
         function: Gets the text or the value, and the invocation; returns a verdict.
@@ -151,14 +151,14 @@ class Guard:
 
 
 def guard_name(guard: GuardFunction) -> str:
-    """Return the name of a guard for errors and events."""
+    """Return the name of a guard function for error messages and events."""
     if isinstance(guard, Guard):
         return guard.name or guard_name(guard.function)
     return getattr(guard, "__name__", None) or type(guard).__name__
 
 
 def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:
-    """Return a problem for each invalid guard that was passed to InputGuardrails or OutputGuardrails."""
+    """List what is wrong with the guard functions passed to InputGuardrails or OutputGuardrails."""
     if not guards:
         message = "no guard was passed; pass functions of (subject, invocation) that return a verdict"
         return [DefinitionProblem(owner, message)]
@@ -174,12 +174,12 @@ def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[Definiti
 
 
 def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
-    """Return a description of each async guard, for an error message: blocking methods cannot await them."""
+    """Name the async guard functions for an error message, because blocking methods cannot await them."""
     return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
 def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invocation) -> Flow[Verdict]:
-    """Run a guard, report its verdict to listeners, and return the verdict.
+    """Call a guard function, report its verdict to event listeners, and return the verdict.
 
     Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict.
     """
@@ -199,7 +199,7 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
 
 
 def guard_failure(name: str, stage: Stage, invocation: Invocation, error: Exception) -> GuardrailError:
-    """Return a GuardrailError that reports an exception raised by a guard."""
+    """Return the GuardrailError for an exception that a guard function raised."""
     reason = f"{type(error).__name__}: {error}"
     message = f"{invocation.plan.qualname}: the {stage} guard {name} failed: {reason}"
     return GuardrailError(message, guard=name, stage=stage, reason=reason)
@@ -222,7 +222,7 @@ VerdictFactory = Callable[[str], Verdict]
 
 
 def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: VerdictFactory = reprompt) -> Guard:
-    """Return a guard that rejects an answer if a predicate is false for its value.
+    """Return a guard function that rejects an answer if a predicate is false for the typed value.
 
     Args:
         predicate: A function of the typed value. It must not be async.
@@ -240,7 +240,10 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
 
 
 def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
-    """Return a guard that limits the length of the text, or with ``on="value"`` of each text in the value."""
+    """Return a guard function that rejects texts with more than ``max_characters`` characters.
+
+    With ``on="value"`` it checks each text in the value.
+    """
     if max_characters < 1:
         problem = f"max_characters is {max_characters}; it must be at least 1"
         raise DefinitionError([DefinitionProblem("max_length", problem)])
@@ -257,7 +260,7 @@ def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictF
 def forbidden(
     *words: str | re.Pattern[str], on: Subject = "text", otherwise: VerdictFactory = refused
 ) -> Guard:
-    """Return a guard that rejects texts with one of the words, or with a match of one of the patterns.
+    """Return a guard function that rejects texts with a forbidden word or a match of a forbidden pattern.
 
     Words match as whole words in upper or lower case. JSON may escape the characters of a word, so use
     ``on="value"`` if the method does not return str: then the guard checks the texts in the value.
@@ -277,7 +280,7 @@ def forbidden(
 
 
 def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
-    """Return a guard that replaces words and matches of patterns in the text.
+    """Return a guard function that masks words and matches of patterns in a text, for example with ``***``.
 
     Words match as whole words in upper or lower case. ``by`` is the replacement.
     """
@@ -293,7 +296,7 @@ def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
 
 
 def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
-    """Return a guard that rejects texts with phrases that are typical of prompt injection.
+    """Return a guard function that rejects texts with phrases that are typical of prompt injection.
 
     The guard is a heuristic. It knows some English phrases, such as "ignore all previous instructions", and
     the given ones, and ignores case, extra spaces and invisible characters. It misses other wordings and also
@@ -330,7 +333,7 @@ _INJECTIONS = [
 
 
 def _normalize(text: str) -> str:
-    """Return the text in lower case, with single spaces and without invisible format characters."""
+    """Return a text in lower case, without extra spaces and invisible characters, to search for phrases."""
     # NFKC replaces look-alike letters, such as full-width ones, which would otherwise hide a phrase
     folded = unicodedata.normalize("NFKC", text).casefold()
     visible = (char for char in folded if unicodedata.category(char) != "Cf")
@@ -338,7 +341,7 @@ def _normalize(text: str) -> str:
 
 
 def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Return a dict from each pattern to search for to a description of its matches for error messages.
+    """Compile words and patterns to a dict that maps each regex to a description for error messages.
 
     The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
     such as a card number, so messages name the pattern instead.
@@ -354,7 +357,7 @@ def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> di
 
 
 def _texts_in(subject: Any) -> Iterator[str]:
-    """Yield a text itself, or all texts in a value, including the keys of its mappings."""
+    """Yield the text itself, or each str inside a nested value, also the keys of dicts."""
     if isinstance(subject, str):
         yield str(subject)
         return

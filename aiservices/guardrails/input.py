@@ -1,4 +1,4 @@
-"""InputGuardrails: guards that check the user message before the model gets it."""
+"""InputGuardrails: guard functions that check the user message before the model gets it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .guard import (
 
 
 class InputGuardrails:
-    """An interceptor that checks the text of the user message with guards, one after the other.
+    """An interceptor that checks the user message with guard functions, one after the other.
 
     A guard is a function of the text and the invocation. It returns ``passed()``, ``rewritten(text)`` or
     ``refused(message)``; a refusal raises a GuardrailError. Each guard gets the text that the guard before it
@@ -69,13 +69,16 @@ _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of 
 
 
 class GuardMessage(str):
-    """The text of a message in which an output guard asks for a new answer. Input guards do not check it."""
+    """The text of a user message by which an output guard asks the model for a new answer.
+
+    Input guards do not check it.
+    """
 
     __slots__ = ()
 
 
 class UserText(NamedTuple):
-    """The text of the user message in a request, as input guards see it.
+    """The text of the user message in a chat request, in the form that guard functions get.
 
     Attributes:
         text: The text, in which one private-use character stands for the mark of the format instructions, so
@@ -89,7 +92,7 @@ class UserText(NamedTuple):
     placeholder: str
 
     def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return a copy of the call with another text in its user message. Images and files are kept."""
+        """Return a copy of the call with a new text in the user message, but the same images and files."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)
@@ -101,7 +104,7 @@ class UserText(NamedTuple):
 
 
 def find_user_text(invocation: Invocation) -> UserText | None:
-    """Return the text of the last user message in a request, or None if it has no user message."""
+    """Return the text of the last user message in a chat request, or None if there is none."""
     messages = invocation.request.messages
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]

@@ -1,4 +1,4 @@
-"""Moderation: an interceptor that has user messages, and optionally answers, checked by a moderator."""
+"""Moderation: an interceptor that lets a moderation service check user messages, optionally answers too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModerationResult:
-    """The verdict of a moderator on one text.
+    """The verdict of a moderation service on one text.
 
     Attributes:
         flagged: True if the text must not pass.
@@ -46,7 +46,7 @@ class ModerationResult:
 
 
 class Moderator(Protocol):
-    """A service that checks texts and returns one moderation result per text, in the same order.
+    """The interface of a moderation service, which returns one result per text, in the same order.
 
     ``moderate`` may be async if all methods of the service are async.
     """
@@ -57,7 +57,7 @@ class Moderator(Protocol):
 
 
 class ModerationRan(NamedTuple):
-    """An event for listeners: a moderator checked texts.
+    """Event for listeners: a moderation service checked user messages or an answer.
 
     Attributes:
         stage: "input" for user messages, "output" for an answer.
@@ -69,7 +69,7 @@ class ModerationRan(NamedTuple):
 
 
 class ModerationError(AiServiceError):
-    """A user message or an answer is flagged by moderation, or the moderator failed.
+    """Raised when moderation flags a user message or an answer, or when the moderation service fails.
 
     The exception of a failed moderator is the ``__cause__``.
 
@@ -85,7 +85,7 @@ class ModerationError(AiServiceError):
 
 
 class Moderation:
-    """An interceptor that has a moderator check the user messages while the model answers.
+    """An interceptor that lets a moderation service check the user messages while the model answers.
 
     A flagged text raises a ModerationError before any part of the answer is handed out and before a tool
     runs. If the moderator fails, nothing passes either: its ModelErrors are raised as they are, other
@@ -130,7 +130,7 @@ _PENDING: Any = object()
 
 
 class ModerationCheck:
-    """One request to a moderator to check texts.
+    """One check of user messages or of an answer by a moderation service.
 
     ``is_open`` is True until the verdict was read.
     """
@@ -146,7 +146,7 @@ class ModerationCheck:
         self.is_open = bool(texts)
 
     def effect(self) -> Run:
-        """Return the step that calls the moderator. Its result is True if no text is flagged.
+        """Return the operation that calls the moderation service and results in True if no text is flagged.
 
         It never raises, because it runs beside a request to the model: ``verdict`` reports why texts may not
         pass.
@@ -174,14 +174,14 @@ class ModerationCheck:
         return Run(function, in_thread=not asynchronous)
 
     def run(self) -> Flow[None]:
-        """Call the moderator, and raise an error if a text is flagged or the moderator failed."""
+        """Call the moderation service, and raise an error if it flags a text or fails."""
         yield self.effect()
         error = yield from self.verdict()
         if error is not None:
             raise error
 
     def verdict(self) -> Flow[AiServiceError | None]:
-        """Return the error to raise if a text is flagged or the moderator failed, or None.
+        """Return the error if the moderation service flagged a text or failed, and None otherwise.
 
         None is also returned while the moderator has not answered yet.
 
@@ -235,14 +235,14 @@ class ModerationCheck:
 
 
 class _FlowClosed(GeneratorExit):
-    """Raised inside a call to end it after moderation has blocked its request to the model.
+    """Raised in the generator of a service call to end it after moderation blocked a model request.
 
     It is a GeneratorExit so that no interceptor in the flow catches it or asks the model again.
     """
 
 
 def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: Invocation) -> Flow[Answer]:
-    """Run a moderation check at the same time as the first model request of a call; raise its error.
+    """Run a moderation check in parallel with a call's first model request, and raise the check's error.
 
     If the check blocks the reply, the flow still emits the event that records the request in the call state.
     Then it is closed before it goes on.
@@ -286,7 +286,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Add a moderation check to a step of a call; return None if the step does not call a model."""
+    """Return a model request with a parallel moderation check, or None for other operations of a call."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
@@ -297,7 +297,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Report to listeners that moderation blocked a request to the model, and end the call."""
+    """Report to event listeners that moderation blocked a model request, and end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = event._replace(error=blocked_by)
@@ -313,10 +313,10 @@ def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
 
 
 class OpenAiModerator:
-    """A moderator that uses the moderations API of OpenAI, or of a compatible server, through the openai SDK.
+    """A moderation service that uses the moderations API of OpenAI or of a compatible server.
 
-    Nothing is imported and no connection is opened before the first text. ``moderate`` blocks; async calls
-    run it in a thread. It raises ModelErrors and does not retry.
+    It uses the openai SDK. Nothing is imported and no connection is opened before the first text.
+    ``moderate`` blocks; async calls run it in a thread. It raises ModelErrors and does not retry.
 
     Args:
         model: The name of the moderation model.
@@ -360,12 +360,12 @@ class OpenAiModerator:
             raise InvalidReplyError(f"{source}: the response is not a moderation: {error}") from error
 
     def close(self) -> None:
-        """Close the connections of the client, unless the client was passed in."""
+        """Close the HTTP connections of the openai client, unless the user passed that client."""
         self._clients.close()
 
 
 def _moderation_result(result: Any) -> ModerationResult:
-    """Convert a moderation of the OpenAI SDK to a ModerationResult. Raises ValueError if it is invalid."""
+    """Convert a moderation object of the openai SDK to a ModerationResult, or raise ValueError if invalid."""
     # the SDK does not validate the responses of compatible servers
     flags = result.categories.model_dump(by_alias=True)
     flagged = result.flagged

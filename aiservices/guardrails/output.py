@@ -1,4 +1,4 @@
-"""OutputGuardrails: guards that check the answer of the model before the caller gets it."""
+"""OutputGuardrails: guard functions that check the answer of the model before the caller gets it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from .input import GuardMessage
 
 
 class _Rejection(NamedTuple):
-    """The rejection of an answer by an output guard, with the name of the guard."""
+    """The rejection of a model's answer by a guard function, with the name of that function."""
 
     guard: str
     verdict: Reprompt
 
 
 class OutputGuardrails:
-    """An interceptor that checks each answer with guards, one after the other.
+    """An interceptor that checks each answer of the model with guard functions, one after the other.
 
     A guard is a function of the text or the value, and of the invocation. It returns one of these verdicts:
 
@@ -97,7 +97,7 @@ class OutputGuardrails:
             already_sent = len(tool_messages)
 
     def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
-        """Run all guards on an answer. Returns the answer, maybe rewritten, or the first rejection."""
+        """Run all guard functions on an answer; return the (perhaps rewritten) answer or a rejection."""
         text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
             on = guard.on if isinstance(guard, Guard) else self._on
@@ -112,7 +112,7 @@ class OutputGuardrails:
         return answer
 
     def _check_limits(self, rejection: _Rejection, rejected: int, invocation: Invocation) -> None:
-        """Raise GuardrailError if a limit forbids another request for an answer."""
+        """After a rejected answer, raise GuardrailError if a limit forbids another request to the model."""
         state = invocation.state
         may_ask_again = state.may_retry()
         if rejected < self._max_attempts and may_ask_again:
@@ -130,7 +130,7 @@ class OutputGuardrails:
 def _request_again(
     invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
 ) -> Invocation:
-    """Return a copy of the call whose request asks the model for another answer after a rejected one.
+    """Return a copy of the call that asks the model for a new answer after a guard rejected the last one.
 
     Its request contains the tool rounds so far, so the tools do not run again. With a message it also
     contains the rejected answer, whose text is ``text``, and the message. ``already_sent`` is the number of
@@ -142,7 +142,7 @@ def _request_again(
 
 
 def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages with tool calls and tool results that came before an answer.
+    """Return the messages of a call before its final answer: tool calls and their results.
 
     A round whose tool result is the answer itself is part of the answer, and is left out.
     """
@@ -166,7 +166,7 @@ def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
 
 
 def answer_text(answer: Answer, invocation: Invocation) -> str:
-    """Return the answer as text: the text of the reply, or the arguments of its tool call.
+    """Return a model's answer as text: the text of the reply, or the JSON arguments of a tool call.
 
     The value may differ from the reply: a tool returned it, fields were repaired, or another interceptor
     replaced it. In that case the text is the value, a str as it is and other values as a model would write
@@ -182,7 +182,7 @@ def answer_text(answer: Answer, invocation: Invocation) -> str:
 def _rewritten_answer(
     answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
 ) -> Answer:
-    """Replace the text or value of an answer as a guardrail requested, or raise GuardrailError."""
+    """Replace the text or value of an answer as a guard function requested, or raise GuardrailError."""
     try:
         if on == "value":
             return _with_value(answer, verdict.new, invocation)
@@ -194,7 +194,7 @@ def _rewritten_answer(
 
 
 def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
-    """Return a copy of the answer with a new text and the value parsed from it."""
+    """Return a copy of an answer with a new text and with the value that is parsed from the new text."""
     output_format = _format_of(answer, invocation)
     reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
     parser = invocation.plan.output_format.parser
@@ -208,7 +208,7 @@ def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
 
 
 def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
-    """Return a copy of the answer with another value. Raises ValueError if its type is wrong."""
+    """Return a copy of an answer with another value, or raise ValueError if the value has a wrong type."""
     if not _has_type_of_method(value, answer.value, invocation):
         raise ValueError(f"{value!r} is not a value of the method's type")
     text = _write(value, invocation)
@@ -217,7 +217,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return how the reply encodes the answer, such as JSON; None if the answer is not from a reply."""
+    """Return the format, such as JSON, of an answer in the model's reply; None if it has another source."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None
@@ -233,7 +233,7 @@ def _is_tool_call(reply: ChatReply, output_format: OutputFormat | None) -> bool:
 
 
 def _write(value: Any, invocation: Invocation) -> str:
-    """Convert a value to the text with which a model would answer, for example as JSON."""
+    """Convert a return value to text as the model would write it, for example as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, (AiMessage, ChatReply)):
@@ -246,7 +246,7 @@ def _write(value: Any, invocation: Invocation) -> str:
 
 
 def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bool:
-    """Return True if a value belongs to the return type of the method.
+    """Return True if the replacement value of a guard function fits the service method's return type.
 
     A parser that cannot even write the original value cannot tell; then both values must have the same class.
     """
@@ -265,14 +265,14 @@ def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bo
 
 
 def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
-    """Return a copy of the reply with another text, or with other arguments in its tool call."""
+    """Return a copy of a model's reply with another text, or with other arguments in its tool call."""
     calls = reply.message.tool_calls if keep_call else ()
     message = AiMessage("", (replace(calls[0], arguments=text),)) if calls else AiMessage(text)
     return replace(reply, message=message, raw=None)
 
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
-    """Return a copy of the answer with a new value, and with the reply or tool result that gives it."""
+    """Return a copy of an answer with a new value, and with a model reply or tool result to match."""
     messages = answer.messages
     if answer.tool_run is not None:
         call_id = answer.tool_run.call.id

@@ -1,4 +1,4 @@
-"""Conversation memory: ChatMemory, the windows that limit what a model sees, and the stores."""
+"""Conversation memory for chat models: ChatMemory, limits on the messages sent, and message stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ChatMemory: an interceptor that adds earlier messages to a request and stores the new ones."""
+"""ChatMemory: an interceptor that adds earlier messages to a chat request and stores the new ones."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ WhenBusy = Literal["wait", "refuse"]
 
 
 class _Recalled(NamedTuple):
-    """A call to which the earlier messages were added, and the function that stores its new messages."""
+    """A call with the earlier messages in its chat request, and a function that stores the new messages."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
 
 
 class ChatMemory:
-    """An interceptor that gives a service a memory: ``create(…, interceptors=[ChatMemory()])``.
+    """An interceptor that lets a service remember conversations: ``create(…, interceptors=[ChatMemory()])``.
 
     The parameter ``Annotated[str, MemoryId]`` of a method names the conversation; int and UUID are accepted
     too. Without such a parameter, a service has one conversation, and an agent always has one. Services over
@@ -128,7 +128,9 @@ class ChatMemory:
         self._owners: dict[str, str] = {}  # by the names of the services and agents that use this memory
 
     def messages(self, memory_id: str | None = None, *, service: str | None = None) -> tuple[Message, ...]:
-        """Return all stored messages of a conversation. Blocks if reading from the store blocks.
+        """Return all stored messages of a conversation.
+
+        Blocks if reading from the store blocks.
 
         Args:
             memory_id: The memory id; None for the conversation of methods without one.
@@ -139,16 +141,16 @@ class ChatMemory:
             return self.store.load(conversation).messages
 
     def forget(self, memory_id: str | None = None, *, service: str | None = None) -> None:
-        """Delete a conversation from the store. Blocks if writing to the store blocks.
+        """Delete all stored messages of a conversation.
 
-        The arguments are those of ``messages``.
+        Blocks if writing to the store blocks. The arguments are those of ``messages``.
         """
         conversation = self._stored_id(memory_id, service)
         with self._store_errors("delete", conversation):
             self.store.delete(conversation)
 
     def add_service(self, name: str, owner: str, *, has_default_conversation: bool) -> None:
-        """Register a service or an agent that uses this memory.
+        """Register a service or agent that uses this memory, and check that its name is not in use already.
 
         Args:
             name: The name of the service or agent.
@@ -170,7 +172,10 @@ class ChatMemory:
         self._owners[name] = owner
 
     def _stored_id(self, memory_id: str | None, service: str | None) -> str:
-        """Return the id of a conversation in the store. Raises ValueError if its service is unclear."""
+        """Return the id under which the store keeps a conversation of a service or agent.
+
+        Raises ValueError if several services use this memory and none is named.
+        """
         if service is None and self._namespace is None:
             if len(self._owners) != 1:
                 names = ", ".join(self._owners) or "none yet"
@@ -218,7 +223,10 @@ class ChatMemory:
 
     @contextmanager
     def _store_errors(self, action: str, conversation: str) -> Iterator[None]:
-        """Raise what a store raises as MemoryStoreError, unless it is an error of this package."""
+        """Context manager that converts the exceptions of a conversation store to MemoryStoreError.
+
+        Errors of this package are raised unchanged.
+        """
         try:
             yield
         except AiServiceError:
@@ -227,7 +235,7 @@ class ChatMemory:
             raise store_error(self.store, action, conversation, error) from error
 
     def _wait(self, ticket: Ticket, invocation: Invocation) -> Flow[None]:
-        """Wait until no other call uses the conversation.
+        """Wait until all earlier calls that use the same conversation have ended.
 
         Raises MemoryBusyError or BudgetExceededError if that takes too long.
         """
@@ -251,7 +259,7 @@ class ChatMemory:
     def _loaded(
         self, conversation: str, last: int | None, invocation: Invocation
     ) -> Flow[StoredConversation]:
-        """Load the newest messages of a conversation, or all if ``last`` is None.
+        """Load the ``last`` newest messages of a conversation from the store, or all if ``last`` is None.
 
         Raises BudgetExceededError if the store answered after the end of the budget.
         """
@@ -266,9 +274,10 @@ class ChatMemory:
         return stored
 
     def _claim_state(self, invocation: Invocation) -> None:
-        """Mark a suspended call as resumed in the store. Raises AlreadyResumedError if it already was.
+        """Record in the store that a call continues after an approval, so that it cannot continue twice.
 
-        It is recorded before the tools run, so a resumed call that fails cannot run them again either.
+        Raises AlreadyResumedError if the call was continued before. The record is written before the tools run,
+        so a resumed call that fails cannot run them again either.
         """
         state_id = invocation.state.suspended_id
         record = SystemMessage(f"resumed: {invocation.plan.qualname}")
@@ -279,7 +288,7 @@ class ChatMemory:
             raise AlreadyResumedError(invocation.plan.qualname, state_id) from error
 
     def _recall(self, conversation: str, invocation: Invocation) -> Flow[_Recalled]:
-        """Load the conversation, and add the messages that the window selects to the request of a call."""
+        """Load a conversation, and add as many of its messages to the chat request as the limits allow."""
         if invocation.is_resumed:  # the past was added before the call waited for approval
             stored = yield from self._loaded(conversation, 1, invocation)
             return _Recalled(invocation, partial(self.store.append, conversation, expected=stored.version))
@@ -315,9 +324,10 @@ class ChatMemory:
 
 
 def _loader(store: ChatMemoryStore) -> Callable[[str, int | None], StoredConversation]:
-    """Return a function that loads the newest messages of a conversation, or all if the number is None.
+    """Return a function that loads the newest messages of a conversation from a store.
 
-    If ``load`` of the store has no parameter ``last``, it loads all of them in any case.
+    The second argument of the function is the number of messages; None loads all. If ``load`` of the store
+    has no parameter ``last``, it loads all of them in any case.
     """
     try:
         has_last = "last" in inspect.signature(store.load).parameters
@@ -333,7 +343,10 @@ class _LoadsLast(Protocol):
 
 
 def _memory_id_of(invocation: Invocation) -> str | None:
-    """Return the memory id of a call; None if the method has none. Raises MemoryIdError for an invalid id."""
+    """Return the conversation id (memory id) that was passed to a service method, or None.
+
+    Returns None if the method has no parameter for it. Raises MemoryIdError for an invalid id.
+    """
     memory_id: object = invocation.memory_id
     qualname = invocation.plan.qualname
     if memory_id is None and not invocation.plan.has_memory_id:
@@ -352,7 +365,7 @@ def _memory_id_of(invocation: Invocation) -> str | None:
 
 
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
-    """Return the user message of a call, and save it so that the call can resume after an approval.
+    """Return the user message of a call, and save it in case the call must wait for a person's approval.
 
     A resumed call gets the recorded message: interceptors may have added text to the one in its request.
     """

@@ -1,4 +1,4 @@
-"""A fair lock for each conversation of a store, shared by threads and event loops of this process.
+"""Locks that let calls use a chat conversation one after the other, across threads and event loops.
 
 ``ChatMemory`` takes a ticket, polls until it is the first in the queue, and releases it when the exchange
 is written. Nothing in this module blocks, so the same code serves blocking and async calls.
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class ConversationLocks:
-    """The queues of calls that wait for a conversation, for all conversations of one store."""
+    """The locks of all conversations in one store: for each, a queue of the calls that want to use it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.queues: dict[str, deque[Ticket]] = {}
 
     def enqueue(self, conversation: str) -> Ticket:
-        """Add a call to the end of the queue for a conversation, and return its place (a ticket).
+        """Add a call to the queue of calls that want to use a conversation, and return its place as a Ticket.
 
         Raises:
             MemoryBusyError: if this call runs inside another call of the same conversation, which would
@@ -44,7 +44,10 @@ class ConversationLocks:
 
 
 class Ticket:
-    """The place of one call in the queue for a conversation. The call at the front holds the lock."""
+    """The place of a call in the queue of calls that want to use the same conversation.
+
+    The call at the front holds the lock.
+    """
 
     def __init__(self, locks: ConversationLocks, conversation: str) -> None:
         self._locks = locks
@@ -54,21 +57,21 @@ class Ticket:
 
     @property
     def is_first(self) -> bool:
-        """True if this call is at the front of the queue, so it may use the conversation."""
+        """True if it is this call's turn to use the conversation."""
         with self._locks.lock:
             queue = self._locks.queues.get(self.conversation)
             return queue is not None and queue[0] is self
 
     def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
-        """Return True if this ticket is in the queue for this conversation of these ConversationLocks."""
+        """Return True if this queue ticket is for the given conversation in the given store's locks."""
         return self._locks is locks and self.conversation == conversation
 
     def mark_held(self) -> None:
-        """Record in a context variable that this call holds the conversation lock, to detect nested calls."""
+        """Record in a context variable that this call holds a conversation's lock, to detect deadlocks."""
         _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
     def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
-        """Wrap the last function of a call so that it releases the conversation's lock at its end.
+        """Return a function that does the last work of a call and then releases the conversation's lock.
 
         The function may run in a thread, and cancelling a call does not stop its thread. So the work does
         not start if the ticket was released before, and once it runs, only its end releases the ticket.
@@ -88,7 +91,7 @@ class Ticket:
         return finish
 
     def release(self) -> None:
-        """Leave the queue, so that the next call can use the conversation.
+        """Release the conversation's lock, so that the next call in the queue can use the conversation.
 
         Does nothing if the ticket is released already, or while the function of ``release_after`` runs.
         """
@@ -114,7 +117,7 @@ _REGISTRY_LOCK = threading.Lock()
 
 
 def locks_of(store: object) -> ConversationLocks:
-    """Return the conversation locks for a store. All ChatMemory objects with this store share them."""
+    """Return the conversation locks that all ChatMemory objects with the same store share."""
     try:
         with _REGISTRY_LOCK:
             return _LOCKS_OF_STORES.setdefault(store, ConversationLocks())

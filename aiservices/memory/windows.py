@@ -1,4 +1,4 @@
-"""Windows: limits for the part of a conversation that a model sees, by messages, tokens or a summary."""
+"""Limits on how much of a conversation is sent to the model: by messages, by tokens, or by a summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .history import Exchange, join_exchanges
 
 
 class WindowView(NamedTuple):
-    """The part of a conversation that a model sees.
+    """The part of a stored conversation that is sent to the model, as selected by a window.
 
     Attributes:
         exchanges: Complete exchanges, oldest first.
@@ -38,7 +38,7 @@ class WindowView(NamedTuple):
 
 
 class Window(Protocol):
-    """A rule that selects the part of a conversation that a model sees.
+    """The interface of rules that select which part of a stored conversation is sent to the model.
 
     ``past`` are the stored exchanges, oldest first. ``current`` are the messages that the call sends in any
     case: the system message and the new user message. ``view`` is a generator like an interceptor, so a
@@ -57,7 +57,7 @@ class Window(Protocol):
 
 @runtime_checkable
 class WindowPolicy(Protocol):
-    """A window that needs only the messages: it selects the newest exchanges that fit a limit."""
+    """The interface of rules that select the newest messages up to a limit, without asking a model."""
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]: ...
 
@@ -68,7 +68,7 @@ _TOKENS_PER_SHORT_MESSAGE = 32
 
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
-    """A window of the newest exchanges, up to a number of messages.
+    """A limit on the number of earlier messages that are sent to the model; the newest ones are kept.
 
     The system message and the new user message are counted, and sent in any case. Messages of tool rounds
     during the call are not counted.
@@ -84,11 +84,11 @@ class MessageWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages that are usually enough to fill the window."""
+        """The number of newest messages to load from the store, usually enough to reach the limit."""
         return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Return the newest exchanges that, with the current messages, stay within ``max_messages``."""
+        """Return the newest earlier exchanges that fit ``max_messages`` together with the new messages."""
         return _newest(past, self.max_messages - len(current), len)
 
     def view(
@@ -105,7 +105,7 @@ _TOKENS_PER_MEDIUM = 1000
 
 
 def estimate_tokens(message: Message) -> int:
-    """Return an estimate of the number of tokens in a message, rather too high than too low.
+    """Estimate the number of tokens in a message, rather too high than too low.
 
     Four ASCII characters count as one token, every other character as one token, and each message as four
     more. An image, sound or file counts as 1000 tokens, although providers count them very differently: pass
@@ -128,7 +128,7 @@ def estimate_tokens(message: Message) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """A window of the newest exchanges, up to a number of tokens.
+    """A limit on the tokens of the earlier messages that are sent to the model; the newest are kept.
 
     The system message and the new user message are counted, and sent in any case. Few-shot examples, tools,
     schemas and the answer are not counted: leave room for them.
@@ -146,11 +146,11 @@ class TokenWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages that are usually enough to fill the window."""
+        """The number of newest messages to load from the store, usually enough to reach the limit."""
         return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Return the newest exchanges that, with the current messages, stay within ``max_tokens``."""
+        """Return the newest earlier exchanges that fit ``max_tokens`` together with the new messages."""
         return _newest(past, self.max_tokens - self._tokens(current), self._tokens)
 
     def view(
@@ -166,7 +166,7 @@ class TokenWindow:
 def _newest(
     past: tuple[Exchange, ...], available_size: int, size: Callable[[Exchange], int]
 ) -> tuple[Exchange, ...]:
-    """Return the newest exchanges whose total size is at most ``available_size``.
+    """Return the newest exchanges (user messages with their answers) that fit into a total size.
 
     The first exchange that does not fit ends the selection, because a gap would confuse the model.
     """
@@ -196,7 +196,7 @@ _DEFAULT_KEEP = MessageWindow(12)
 
 
 class SummarizingWindow:
-    """A window that replaces old exchanges with a summary when the conversation gets too long.
+    """A rule that replaces the oldest messages with a summary when a conversation gets too long.
 
     When the conversation does not fit ``window`` any more, a model summarizes all exchanges except the newest
     ones that fit ``keep``. The summary takes their place in the request, and in the store when the call
@@ -244,7 +244,7 @@ class SummarizingWindow:
         return WindowView((summary_exchange, *newest), replaces_past=True)
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
-        """Return a summary of old exchanges that a model wrote, or None if the request fails.
+        """Return a model's summary of the oldest messages of a conversation, or None if the request fails.
 
         Raises BudgetExceededError if the budget of the call is used up.
         """
@@ -272,7 +272,7 @@ class SummarizingWindow:
 
 
 def _transcript(messages: Iterable[Message]) -> str:
-    """Return messages as plain text, one line each, for the model that summarizes them."""
+    """Convert messages to plain text, one line each, for the model that summarizes a conversation."""
     lines = []
     for message in messages:
         if isinstance(message, ToolMessage):

@@ -1,4 +1,4 @@
-"""Conversation stores: their protocol, a store that keeps conversations in memory, and shared functions."""
+"""Stores for chat conversations: their interface, a store in process memory, and shared functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESUMED_PREFIX = "aiservices:resumed:"
 
 
 class StoredConversation(NamedTuple):
-    """The messages of a conversation in a store, and their version.
+    """The messages of a conversation as loaded from a store, with a version number to detect conflicts.
 
     Attributes:
         messages: The messages, oldest first.
@@ -40,11 +40,12 @@ class StoredConversation(NamedTuple):
 
 @runtime_checkable
 class ChatMemoryStore(Protocol):
-    """A store of conversations by their ids. Its methods must be safe to call from several threads.
+    """The interface of a store that keeps chat conversations under their ids.
 
-    ``append`` and ``replace`` write all of the messages or none of them and return the new version. They
-    write nothing and raise MemoryConflictError if the version of the conversation is not ``expected``, the
-    version that ``load`` returned. It is passed by name.
+    The methods must be safe to call from several threads. ``append`` and ``replace`` write all of the
+    messages or none of them and return the new version. They write nothing and raise MemoryConflictError if
+    the version of the conversation is not ``expected``, the version that ``load`` returned. It is passed by
+    name.
 
     ``load`` may have a parameter ``last: int | None = None``: the number of newest messages to load. Then
     ChatMemory does not read long conversations as a whole. If the newest system message is older than these,
@@ -64,7 +65,7 @@ class ChatMemoryStore(Protocol):
 
 
 def new_version() -> int:
-    """Return a random version number for a conversation.
+    """Return a random version number for a stored conversation, which changes with each write.
 
     A random number differs from the one of a conversation that was deleted and created again.
     """
@@ -72,14 +73,14 @@ def new_version() -> int:
 
 
 def check_version(expected: object) -> None:
-    """Raise TypeError if the expected version of a conversation is not an int."""
+    """Raise TypeError if the version number passed for a write to a conversation is not an int."""
     # without this, another object would look like a conflict with another writer
     if not isinstance(expected, int) or isinstance(expected, bool):
         raise TypeError(f"expected is {expected!r}; it must be the version of the conversation, an int")
 
 
 def read_messages(store: object, conversation: str, rows: Iterable[str | bytes]) -> tuple[Message, ...]:
-    """Convert stored JSON texts to messages. Raises MemoryStoreError if one of them is damaged."""
+    """Convert stored JSON texts to chat messages, or raise MemoryStoreError if one is damaged."""
     try:
         messages = []
         for row in rows:
@@ -101,7 +102,7 @@ def read_messages(store: object, conversation: str, rows: Iterable[str | bytes])
 def newest_messages(
     older: Sequence[Message], newest: tuple[Message, ...], version: int, *, is_complete: bool
 ) -> StoredConversation:
-    """Return the newest messages, after the newest system message if it is one of the older ones."""
+    """Return a conversation's newest messages, preceded by its system message if that one is older."""
     system_messages = [one for one in older if isinstance(one, SystemMessage)]
     if not system_messages or any(isinstance(one, SystemMessage) for one in newest):
         return StoredConversation(newest, version, is_complete)
@@ -111,7 +112,7 @@ def newest_messages(
 def store_error(
     store: object, action: str, conversation: str, error: Exception, *, retryable: bool | None = None
 ) -> MemoryStoreError:
-    """Return a MemoryStoreError for an exception that a store raised.
+    """Convert an exception of a conversation store to a MemoryStoreError.
 
     Args:
         store: The store.
@@ -141,7 +142,7 @@ def store_errors(
     kind: type[Exception],
     is_temporary: Callable[[Exception], bool],
 ) -> Iterator[None]:
-    """Raise the errors of a database library as MemoryStoreError.
+    """Context manager that converts the errors of a database library to MemoryStoreError.
 
     Args:
         store: The store.
@@ -160,7 +161,7 @@ _EMPTY = StoredConversation()
 
 
 class _Conversation:
-    """The messages of one conversation in memory; appending does not copy them."""
+    """The list of messages of one conversation in the in-memory store."""
 
     __slots__ = ("messages", "system", "version")
 
@@ -177,7 +178,7 @@ class _Conversation:
 
 
 class InMemoryChatMemoryStore:
-    """A store that keeps conversations in a dict until they are deleted or the process ends.
+    """A store that keeps chat conversations in a dict until they are deleted or the process ends.
 
     A server should set a limit: otherwise the conversations of all users stay in memory.
 

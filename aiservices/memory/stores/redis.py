@@ -1,4 +1,4 @@
-"""A conversation store in Redis: one list per conversation, one Lua script per write."""
+"""A store that keeps chat conversations in Redis: one list per conversation, one Lua script per write."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ return {header, 0, older, redis.call('LRANGE', KEYS[1], -last, -1)}
 
 
 class RedisChatMemoryStore:
-    """A store that keeps conversations in Redis. Needs the extra ``redis``.
+    """A store that keeps chat conversations in Redis; it needs the extra ``redis`` of this package.
 
     Args:
         url: The URL of the server, such as "redis://localhost:6379/0", or a ``redis.Redis`` client.
@@ -104,7 +104,7 @@ class RedisChatMemoryStore:
             self._client.delete(self._key(conversation))
 
     def close(self) -> None:
-        """Close the connections to Redis. The next call of the store opens new ones."""
+        """Close the connections to Redis; the next read or write opens new ones."""
         self._client.close()
 
     def _write(self, operation: str, conversation: str, expected: int, messages: Sequence[Message]) -> int:
@@ -125,7 +125,7 @@ class RedisChatMemoryStore:
         return store_errors(self, action, conversation, self._exceptions.RedisError, self._is_temporary)
 
     def _is_temporary(self, error: Exception) -> bool:
-        """Return True if the server could not be reached, which may be different soon."""
+        """Return True if an exception means that Redis cannot be reached, so a retry may succeed."""
         package = self._exceptions
         refused = (package.AuthenticationError, package.AuthorizationError)
         return isinstance(error, (package.ConnectionError, package.TimeoutError)) and not isinstance(

@@ -1,4 +1,4 @@
-"""A conversation store in any database that SQLAlchemy supports."""
+"""A store that keeps chat conversations in any database that SQLAlchemy supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SqlAlchemyChatMemoryStore:
-    """A store that keeps conversations in a database that SQLAlchemy supports.
+    """A store that keeps chat conversations in a database that SQLAlchemy supports.
 
     Needs the extra ``sqlalchemy`` and a driver for the database.
 
@@ -85,14 +85,14 @@ class SqlAlchemyChatMemoryStore:
                 connection.execute(_in_conversation(table.delete(), table, conversation))
 
     def close(self) -> None:
-        """Close the database connections. The next call of the store opens new ones."""
+        """Close the database connections; the next read or write opens new ones."""
         self._engine.dispose()
 
     def _errors(self, action: str, conversation: str) -> AbstractContextManager[None]:
         return store_errors(self, action, conversation, self._sql.exc.SQLAlchemyError, self._is_temporary)
 
     def _is_temporary(self, error: Exception) -> bool:
-        """Return True for a lost connection, a lock, and other conditions that may be different soon."""
+        """Return True if a retry may succeed after a database error, such as a lock or a lost connection."""
         errors = self._sql.exc
         if isinstance(error, errors.TimeoutError) or getattr(error, "connection_invalidated", False):
             return True
@@ -108,7 +108,7 @@ class SqlAlchemyChatMemoryStore:
         return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
-        """Set a new version number in a conversation's database row, which locks the row until the commit.
+        """Write a new version number to a conversation's database row, to lock the row until the commit.
 
         Raises MemoryConflictError if its version is not ``expected``.
         """

@@ -1,4 +1,4 @@
-"""A conversation store in an SQLite file: one row per message, one transaction per exchange."""
+"""A store that keeps chat conversations in an SQLite file, with one row per message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DELETE = "DELETE FROM chat_memory WHERE conversation = ?"
 
 
 class SqliteChatMemoryStore:
-    """A store that keeps conversations in an SQLite file, which is created if it does not exist.
+    """A store that keeps chat conversations in an SQLite file, which is created if it does not exist.
 
     Threads and processes can share the file. If a process dies during a write, nothing of that write is
     stored. The file is created with permissions for its owner only. Call ``close`` when the store is not
@@ -107,7 +107,7 @@ class SqliteChatMemoryStore:
         return tuple(one for one in ids if not one.startswith(RESUMED_PREFIX))
 
     def close(self) -> None:
-        """Close the SQLite file. The next call of the store opens it again."""
+        """Close the SQLite file; the next read or write opens it again."""
         with self._own_lock():
             if self._connection is not None:
                 self._connection.close()
@@ -134,7 +134,7 @@ class SqliteChatMemoryStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open an SQLite transaction that takes the write lock immediately.
+        """Context manager for an SQLite transaction that takes the write lock at its start.
 
         SQLite may refuse to turn a reading transaction into a writing one.
         """
@@ -150,7 +150,7 @@ class SqliteChatMemoryStore:
                 raise
 
     def _own_lock(self) -> threading.Lock:
-        """Return the lock that all threads of this process share. A forked process creates a new one.
+        """Return the lock that protects the SQLite connection from concurrent use by several threads.
 
         After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
         connection of its parent, so that connection stays referenced and is never finalized.
@@ -176,7 +176,7 @@ class SqliteChatMemoryStore:
 
 
 def _is_locked(error: Exception) -> bool:
-    """Return True if another writer kept the database locked for too long."""
+    """Return True if an SQLite error means that another writer kept the database locked for too long."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # the other bits are details
 
