@@ -276,8 +276,8 @@ class ChatMemory:
     def _claim_state(self, invocation: Invocation) -> None:
         """Record in the store that a call continues after an approval, so that it cannot continue twice.
 
-        Raises AlreadyResumedError if the call was continued before. The record is written before the tools run,
-        so a resumed call that fails cannot run them again either.
+        Raises AlreadyResumedError if the call was continued before. The record is written before the tools
+        run, so a resumed call that fails cannot run them again either.
         """
         state_id = invocation.state.suspended_id
         record = SystemMessage(f"resumed: {invocation.plan.qualname}")

@@ -1,3 +1,3 @@
-"""Chat models: their interface, messages, requests and errors, and the implementations."""
+"""Chat models of several providers: their interface, messages, requests, errors and implementations."""
 
 from __future__ import annotations

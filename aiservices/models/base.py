@@ -1,4 +1,4 @@
-"""The interface of chat models, and the function that finds a model by its name."""
+"""The interface of chat models, and the lookup of a model by a name such as "openai:gpt-5-mini"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """The features that a model supports, such as tools and JSON Schema.
+    """The features that a chat model supports, such as tool calls and JSON Schema output.
 
     Attributes:
         json_schema: The model accepts a JSON Schema for its answer.
@@ -40,7 +40,7 @@ class Capabilities:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A chat model: it sends one request and returns the reply.
+    """The interface of a chat model, which sends a request to a language model and returns the reply.
 
     Methods raise ModelError or a subclass. They do not retry: the service does.
     """
@@ -56,30 +56,30 @@ class ChatModel(Protocol):
         ...
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request."""
+        """Send a chat request and return the complete reply."""
         ...
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request without blocking the event loop.
+        """Send a chat request and return the complete reply, without blocking the event loop.
 
         A model without an asynchronous client may use a worker thread.
         """
         ...
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Yield the pieces of the reply to a request; the last piece contains the complete reply.
+        """Send a chat request and yield the pieces of the reply; the last piece has the complete reply.
 
         Closing the iterator ends the request.
         """
         ...
 
     def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Yield the pieces of the reply to a request in an event loop, like ``stream``."""
+        """Send a chat request and yield the pieces of the reply in an event loop."""
         ...
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """Return the member models of a FallbackChatModel, or just the model itself for any other model."""
+    """Return all models that a FallbackChatModel tries in turn; for another model, return just that model."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 
@@ -96,7 +96,7 @@ _BUILT_IN = {
 
 
 def find_model(model: ChatModel | str | None, location: str = "model") -> ChatModel:
-    """Return the model for a name such as ``"openai:NAME"``; a model object is returned unchanged.
+    """Return the chat model for a name such as ``"openai:gpt-5"``, or a passed model object unchanged.
 
     For None, it returns the model that the environment variable ``AISERVICES_MODEL`` names. If that is not
     set, it returns the embedded model if its runtime is installed. Raises DefinitionError if there is no such
@@ -128,7 +128,7 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
 
 
 def _embedded_model() -> str:
-    """Return the name of the embedded model. Raises LookupError if its runtime is not installed."""
+    """Return the name of the model that runs in this process, or raise LookupError if it is not installed."""
     # find_spec does not import the runtime, which takes long and must wait for the first request.
     if find_spec("xllamacpp") is None:
         raise LookupError(
@@ -139,7 +139,7 @@ def _embedded_model() -> str:
 
 
 def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
-    """Return the function that creates a model of a provider. Raises LookupError for an unknown provider."""
+    """Return the function that creates models of a provider, or raise LookupError if it is unknown."""
     targets = _BUILT_IN
     if provider not in targets:
         from importlib.metadata import entry_points  # It is slow to import and rarely needed.

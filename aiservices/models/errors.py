@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class AiServiceError(Exception):
-    """Base class of the errors that a service raises.
+    """Base class of the exceptions that a service method raises.
 
     Attributes:
         attempts: The requests to models that were made before the error, oldest first.
@@ -60,12 +60,12 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The total token counts of all attempts; None if no reply contained token counts."""
+        """The total token counts of all model requests of the call; None if no reply contained any."""
         return usage_of(self.attempts)
 
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
-    """Return the total token counts of all attempts, or None if no reply contained token counts."""
+    """Return the total token counts of several model requests, or None if no reply contained any."""
     # None and not Usage(): an unknown number of tokens must not look like zero tokens.
     total: Usage | None = None
     for attempt in attempts:
@@ -76,12 +76,12 @@ def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
 
 
 def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceError:
-    """Recreate a pickled error without calling ``__init__``."""
+    """Recreate a pickled exception without calling ``__init__``."""
     return cls.__new__(cls, *args)
 
 
 class AttemptPurpose(Enum):
-    """The reason why a request was sent to a model.
+    """The reason why a service method sent a request to a model, such as for the answer or a summary.
 
     Only requests for the answer count against ``Budget.max_attempts``.
 
@@ -97,7 +97,7 @@ class AttemptPurpose(Enum):
 
 
 class Attempt(NamedTuple):
-    """One request to a model, and its reply or its error.
+    """The record of one request to a model, with the reply or the error.
 
     Attributes:
         model: The name of the model.
@@ -117,12 +117,12 @@ class Attempt(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text of the reply; "" if no reply arrived."""
+        """The text of the model's reply; "" if no reply arrived."""
         return self.reply.text if self.reply is not None else ""
 
 
 class DefinitionProblem(NamedTuple):
-    """One problem in the declaration of a service, a model or a setting.
+    """One mistake in the declaration of a service, a model or a setting, with its location.
 
     Attributes:
         location: Where it is, for example ``"SupportDesk.answer"``.
@@ -137,7 +137,7 @@ class DefinitionProblem(NamedTuple):
 
 
 class DefinitionError(AiServiceError, ValueError, TypeError):
-    """The declaration of a service, a model or a setting is wrong. Lists all problems.
+    """Raised with a list of all mistakes in the declaration of a service, a model or a setting.
 
     It is also a ValueError and a TypeError, so code that catches one of those for wrong arguments works.
 
@@ -157,7 +157,7 @@ class DefinitionError(AiServiceError, ValueError, TypeError):
 
 
 class ServiceOutputError(AiServiceError, OutputParsingError):
-    """The reply of the model cannot be converted to the return type of the service method.
+    """Raised when the model's reply cannot be converted to the return type of the service method.
 
     Attributes:
         qualname: The method, as ``"Service.method"``.
@@ -177,7 +177,7 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
 
 
 class BudgetExceededError(AiServiceError):
-    """A call of a service method reached a limit of its ``Budget``.
+    """Raised when a call of a service method reaches a limit of its ``Budget`` (time, tokens, money, …).
 
     ``attempts`` and ``usage`` show what was spent. If the call was about to repeat a failed attempt, the
     error of that attempt is the ``__cause__``.
@@ -192,7 +192,7 @@ class BudgetExceededError(AiServiceError):
 
 
 class ToolError(AiServiceError):
-    """A tool call of the model is invalid or failed, and this ends the call of the service method.
+    """Raised when a call of a service method ends because a tool call of the model is invalid or failed.
 
     Attributes:
         call: The tool call as the model wrote it, with its arguments.
@@ -204,11 +204,11 @@ class ToolError(AiServiceError):
 
 
 class ToolLimitError(ToolError):
-    """The model called tools more often than ``ToolLimits`` allows."""
+    """Raised when the model calls tools more often than the setting ``ToolLimits`` allows."""
 
 
 class SuspendedCallError(AiServiceError, ValueError):
-    """Raised when the state of a call that waits for approval cannot be resumed.
+    """Raised when a call that waited for a person's approval cannot be continued.
 
     It is damaged, was changed or has expired, it is that of another method, or the service does not use the
     model that wrote the pending tool calls.
@@ -216,11 +216,11 @@ class SuspendedCallError(AiServiceError, ValueError):
 
 
 class StreamConsumedError(AiServiceError, RuntimeError):
-    """Raised when a Stream is read again after its end, or after it was closed."""
+    """Raised when a streamed answer is read again after its end or after it was closed."""
 
 
 class MemoryBusyError(AiServiceError):
-    """Another call uses the conversation, and this call cannot wait for it any longer.
+    """Raised when a call cannot wait any longer for another call that uses the same conversation.
 
     Attributes:
         conversation: The id of the conversation.
@@ -232,7 +232,7 @@ class MemoryBusyError(AiServiceError):
 
 
 class MemoryConflictError(AiServiceError):
-    """Another process wrote to the conversation during this call, so this call is not stored in it.
+    """Raised when another process wrote to a conversation during a call, which then stores nothing in it.
 
     Attributes:
         conversation: The id of the conversation.
@@ -252,7 +252,7 @@ class MemoryConflictError(AiServiceError):
 
 
 class MemoryStoreError(AiServiceError):
-    """A conversation store failed to read or write a conversation. The original error is the ``__cause__``.
+    """Raised when a store fails to read or write a conversation; ``__cause__`` is the original error.
 
     If the store failed to save an answer, ``reply``, ``value``, ``attempts`` and ``usage`` have what the
     model returned.
@@ -276,11 +276,11 @@ class MemoryStoreError(AiServiceError):
 
 
 class MemoryIdError(AiServiceError, ValueError, TypeError):
-    """The memory id of a call is not a valid conversation id: it is empty or of the wrong type."""
+    """Raised when the conversation id (memory id) of a call is empty, too long or of the wrong type."""
 
 
 class FinishError(AiServiceError):
-    """The model stopped before its answer was complete.
+    """Raised when the model stopped before its answer was complete.
 
     Attributes:
         text: The text that the model had written.
@@ -294,19 +294,24 @@ class FinishError(AiServiceError):
 
 
 class RefusalError(FinishError):
-    """The model refused to answer; ``reason`` is the text of its refusal."""
+    """Raised when the model refuses to answer; ``reason`` is the text of its refusal."""
 
 
 class TruncatedError(FinishError):
-    """The answer reached a length limit. Truncated text is never accepted as a value."""
+    """Raised when a length limit cut off the model's answer.
+
+    Truncated text is never accepted as a value.
+    """
 
 
 class ContentFilterError(FinishError):
-    """The content filter of the provider stopped the answer."""
+    """Raised when the provider's content filter stopped the model's answer."""
 
 
 class ModelError(AiServiceError):
-    """The provider failed or could not be reached. The error of the HTTP client is the ``__cause__``.
+    """Raised when the provider of a model fails or cannot be reached.
+
+    The error of the HTTP client is the ``__cause__``.
 
     Attributes:
         status: The HTTP status; None if there was no response.
@@ -336,32 +341,32 @@ class ModelError(AiServiceError):
 
 
 class ModelConnectionError(ModelError):
-    """The provider cannot be reached, or the connection broke before the reply was complete."""
+    """Raised when the provider cannot be reached, or the connection breaks before the reply is complete."""
 
 
 class ModelTimeoutError(ModelError):
-    """The provider did not answer within the timeout."""
+    """Raised when the provider does not answer within the timeout."""
 
 
 class AuthenticationError(ModelError):
-    """The provider rejected the API key (401), or the key lacks a permission (403)."""
+    """Raised when the provider rejects the API key (401), or the key lacks a permission (403)."""
 
 
 class ModelNotFoundError(ModelError):
-    """The provider does not have this model, or the URL is wrong (404)."""
+    """Raised when the provider does not have this model, or the URL is wrong (404)."""
 
 
 class RateLimitError(ModelError):
-    """There were too many requests, or the quota is used up (429)."""
+    """Raised when there were too many requests to the provider, or the quota is used up (429)."""
 
 
 class BadRequestError(ModelError):
-    """The provider rejected the request (400, 422 and other 4xx)."""
+    """Raised when the provider rejects the request as invalid (400, 422 and other 4xx)."""
 
 
 class ModelServerError(ModelError):
-    """The provider failed with a server error (5xx)."""
+    """Raised when the provider fails with a server error (5xx)."""
 
 
 class InvalidReplyError(ModelError):
-    """The response of the provider is not a valid reply of its API."""
+    """Raised when the HTTP response of the provider is not a valid reply of its API."""

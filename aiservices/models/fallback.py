@@ -12,7 +12,7 @@ from .requests import ChatRequest
 
 
 class FallbackChatModel:
-    """A chat model that sends each request to the first of several models, and to the next if it fails.
+    """A chat model that sends each request to several models in turn until one of them answers.
 
     ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.
 
@@ -34,17 +34,17 @@ class FallbackChatModel:
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
-        """The models in the order in which they are tried."""
+        """All models, in the order in which they are tried."""
         return self._members
 
     @property
     def name(self) -> str:
-        """The names of all member models, separated by vertical bars."""
+        """The names of all models that are tried in turn, separated by vertical bars."""
         return " | ".join(member.name for member in self._members)
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that all member models support."""
+        """The features that every one of the models tried in turn supports, such as tool calls."""
         capabilities = [member.capabilities for member in self._members]
         return Capabilities(
             json_schema=all(one.json_schema for one in capabilities),
@@ -67,7 +67,7 @@ class FallbackChatModel:
         return self._members[-1].complete(request)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first model that does not fail; if all fail, raise the last error."""
+        """Return the reply of the first model that does not fail, in an event loop; else raise an error."""
         for member in self._members[:-1]:
             try:
                 return await member.acomplete(request)
@@ -76,7 +76,7 @@ class FallbackChatModel:
         return await self._members[-1].acomplete(request)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Yield the reply of the first model that starts to answer.
+        """Yield the pieces of the reply from the first model that starts to answer.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
@@ -94,7 +94,7 @@ class FallbackChatModel:
                     raise
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Yield the reply of the first model that starts to answer.
+        """Yield the pieces of the reply from the first model that starts to answer, in an event loop.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
@@ -114,7 +114,7 @@ class FallbackChatModel:
 # Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
 @contextmanager
 def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
-    """Close the stream of a model, and with it the request, when the ``with`` block ends."""
+    """Context manager that closes the stream of a model's reply and so ends the request."""
     try:
         yield deltas
     finally:
@@ -125,7 +125,7 @@ def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
 
 @asynccontextmanager
 async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIterator[ReplyDelta]]:
-    """Close the asynchronous stream of a model, and with it the request, when the ``with`` block ends."""
+    """Async context manager that closes the stream of a model's reply and so ends the request."""
     try:
         yield deltas
     finally:

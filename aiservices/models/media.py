@@ -63,10 +63,11 @@ _SYNONYMS = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"} | dict.fromke
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _MediaBase:
-    """Base class of Image, Audio and File. Create them with ``from_path``, ``from_bytes`` or ``from_url``.
+    """Base class of Image, Audio and File, the parts of a user message that are not text.
 
-    An object has either ``data`` or ``url``. Raises ValueError if it has both or neither, and if the media
-    type is unknown or does not match the class. Raises TypeError if the data is not bytes.
+    Create them with ``from_path``, ``from_bytes`` or ``from_url``. An object has either ``data`` or ``url``.
+    Raises ValueError if it has both or neither, and if the media type is unknown or does not match the class.
+    Raises TypeError if the data is not bytes.
 
     Attributes:
         data: The content; None if only the URL is known.
@@ -155,16 +156,16 @@ class _MediaBase:
 
     @property
     def base64(self) -> str:
-        """The content encoded in base64; "" if there is only a URL."""
+        """The data of the image, audio or file in base64; "" if there is only a URL."""
         return b64encode(self.data or b"").decode()
 
     @property
     def address(self) -> str:
-        """The URL of the content; if there is none, a data URL that contains the data."""
+        """The URL of the image, audio or file; if there is none, a data URL that contains the data."""
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
     def __str__(self) -> str:
-        """Return a short text without the data, for previews and errors, such as ``[image/png, 12 KB]``."""
+        """Describe the image, audio or file without its data, as in ``[image/png, 12 KB]``, for messages."""
         if self.data is not None:
             return f"[{self.media_type}, {_format_size(len(self.data))}]"
         parts = urlsplit(self.url or "")  # Credentials and the query are left out: they may be secret.
@@ -236,7 +237,7 @@ Media: TypeAlias = Image | Audio | File
 
 
 def _detect_media_type(data: bytes) -> str | None:
-    """Return the media type that the first bytes of a file indicate, or None if it is unknown."""
+    """Return the media type (MIME type) that the first bytes of a file indicate, or None if unknown."""
     if data[:4] == b"RIFF":
         return _RIFF_TYPES.get(data[8:12])
     if data[4:8] == b"ftyp":
@@ -245,7 +246,10 @@ def _detect_media_type(data: bytes) -> str | None:
 
 
 def _check_size(size: int, max_bytes: int | None, name: str) -> None:
-    """Raise ValueError if a file is larger than ``max_bytes``. ``name`` is its name in the message."""
+    """Raise ValueError if an image, audio or other file for a message is larger than ``max_bytes``.
+
+    ``name`` is the name of the file in the error message.
+    """
     if max_bytes is not None and size > max_bytes:
         raise ValueError(f"{name} has {size} bytes; the limit is {max_bytes}")
 
@@ -257,7 +261,7 @@ def _format_size(size: int) -> str:
 
 
 def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
-    """Yield the parts of a message in order: pieces of text, with the images and other media between them.
+    """Yield the parts of a user message in order: pieces of text with images and other files between them.
 
     The strings in ``contents`` together are the original text, and show where the media belong in it. Without
     strings, all media follow the text. ``text`` may differ from the original, because interceptors can change
@@ -277,7 +281,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
 
 def _position_mapping(original: str, text: str) -> Callable[[int], int]:
-    """Return a function that finds a position of the original text in the edited text.
+    """Return a function that converts an index in the original text to an index in the edited text.
 
     Three kinds of change are recognized: text was added around the original, the original was cut at its
     ends, or one passage in it was replaced.

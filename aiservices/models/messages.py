@@ -42,7 +42,10 @@ class UserMessage:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """The pieces of text and the media in the order in which they are sent, without blank text."""
+        """The texts, images and files of the user message in the order in which they are sent.
+
+        Blank text is left out.
+        """
         # The line breaks around an image in a template are layout, and some providers reject blank pieces of
         # text.
         pieces = interleave(self.text, self.contents)
@@ -67,7 +70,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class AiMessage:
-    """A message that the model wrote.
+    """A message that the model wrote, with text, tool calls or both.
 
     Attributes:
         text: The text; "" if the model only calls tools.
@@ -100,7 +103,7 @@ Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The number of tokens of a request, or of several requests together.
+    """The number of tokens that one or several requests to a model used.
 
     Attributes:
         input_tokens: The tokens of the messages and of everything else that was sent.
@@ -116,7 +119,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """The sum of the input tokens and the output tokens."""
+        """The sum of the input tokens and the output tokens of a model request."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -167,7 +170,7 @@ class ChatReply:
 
     @property
     def text(self) -> str:
-        """The text of the model's message."""
+        """The text of the model's message in this reply."""
         return self.message.text
 
 
@@ -217,13 +220,16 @@ _MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": 
 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
-    """Convert messages to the text of a JSON array."""
+    """Convert chat messages to a text with a JSON array."""
     # Stored conversations stay readable in any script, and shorter, without escapes.
     return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
 
 
 def messages_from_json(text: str) -> list[Message]:
-    """Parse messages from the JSON text that ``messages_to_json`` returned. Raises ValueError."""
+    """Parse chat messages from a JSON text, or raise ValueError if it is invalid.
+
+    The text is one that ``messages_to_json`` returned.
+    """
     data = json.loads(text)
     if not isinstance(data, list):
         raise ValueError(f"messages must be a JSON array, not {type(data).__name__}")
@@ -231,7 +237,7 @@ def messages_from_json(text: str) -> list[Message]:
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """Convert a message to a dict with its ``type`` and all fields that are not empty."""
+    """Convert a chat message to a dict with its ``type`` and all fields that are not empty."""
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
     data = {name: getattr(message, name) for name in message.__dataclass_fields__}
     data = {name: value for name, value in data.items() if value not in (None, ())}
@@ -245,7 +251,10 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Convert a JSON object from ``message_to_dict`` back to a message. Raises ValueError."""
+    """Convert a dict with a ``type``, as stored in JSON, to a chat message, or raise ValueError.
+
+    ``message_to_dict`` returns such a dict.
+    """
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
@@ -268,7 +277,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def _checked_texts(value: _TextFields) -> _TextFields:
-    """Check that the text fields of a message are strings, and return it. Raises TypeError."""
+    """Return a message unchanged if its text fields are strings, or raise TypeError."""
     # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
     for field in dataclass_fields(value):
         content = getattr(value, field.name)
@@ -279,7 +288,7 @@ def _checked_texts(value: _TextFields) -> _TextFields:
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:
-    """Convert an image, audio or file object to a dict for JSON, with its data in base64."""
+    """Convert an image, audio or file of a message to a dict for JSON, with the data in base64."""
     fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
     if media.data is not None:
         fields["data"] = media.base64
@@ -290,7 +299,7 @@ def _media_to_dict(media: Media) -> dict[str, Any]:
 
 
 def _media_from_dict(data: object) -> Media:
-    """Convert a dict from JSON back to an image, audio or file object. Raises ValueError."""
+    """Convert a dict from JSON back to an image, audio or file of a message, or raise ValueError."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MEDIA_TYPES.get(name) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Requests to models: messages, options, answer format and tools.
+"""Requests to chat models: messages, options, answer format and tools.
 
 What users pass as messages is converted here: texts, pairs, and the message dicts of OpenAI and LangChain.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """The options of a request to a model, such as its temperature and timeout.
+    """The options of a request to a chat model, such as its temperature and timeout.
 
     Options can be set on the model, the service, the method and the call. None means that an option is not
     set at this level. For each field, the value nearest to the call is used.
@@ -53,7 +53,7 @@ class ChatOptions:
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
-        """Return these options. For those that are not set, use the values of ``defaults``."""
+        """Return these request options, with values of ``defaults`` for the options that are not set."""
         # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
@@ -67,7 +67,7 @@ class ChatOptions:
         return ChatOptions(**merged)
 
     def problems(self, location: str) -> list[DefinitionProblem]:
-        """Return a problem for each invalid option, such as a temperature of 3.
+        """List the mistakes in the request options, such as a temperature of 3.
 
         ``location`` says where the options are set.
         """
@@ -95,7 +95,7 @@ class ChatOptions:
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat:
-    """The response format for answers in JSON that match a JSON Schema.
+    """The response format of a chat request for an answer in JSON that matches a JSON Schema.
 
     Attributes:
         name: A name for the schema; providers require one.
@@ -111,7 +111,7 @@ class JsonSchemaFormat:
 
 @dataclass(frozen=True, eq=False)
 class JsonObjectFormat:
-    """The response format for answers that can be any JSON object ("JSON mode")."""
+    """The response format of a chat request for an answer that can be any JSON object ("JSON mode")."""
 
 
 ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
@@ -119,7 +119,7 @@ ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
 
 @dataclass(frozen=True, eq=False)
 class ToolSpecification:
-    """The description of a tool for the model.
+    """The name, description and parameters of a tool, as they are sent to the model.
 
     Attributes:
         name: The name by which the model calls the tool.
@@ -162,7 +162,9 @@ class Tooling:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request to a model. ``ChatRequest.of`` creates it from texts and dicts.
+    """A request to a chat model: messages, options, answer format and tools.
+
+    ``ChatRequest.of`` creates it from texts and dicts.
 
     Attributes:
         messages: The conversation; the model answers its last message.
@@ -184,7 +186,7 @@ class ChatRequest:
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
-        """Return a copy of the request with messages added at the end."""
+        """Return a copy of the chat request with messages added at the end."""
         return replace(self, messages=self.messages + messages)
 
     def __post_init__(self) -> None:
@@ -208,7 +210,7 @@ class ChatRequest:
         deadline: float | None = None,
         parser: TypeParser[Any] | None = None,
     ) -> ChatRequest:
-        """Create a request from a text, message objects, or dicts in the format of OpenAI's API.
+        """Create a chat request from a text, message objects, or dicts in the format of OpenAI's API.
 
         Args:
             messages: The text of a user message, or a list of messages, of pairs of role and text, and of the
@@ -242,7 +244,7 @@ _FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
 def _to_tooling(tooling: object) -> Tooling:
-    """Convert a list of tool descriptions to a Tooling object. Raises ValueError if an item is not a tool."""
+    """Convert a list of tool descriptions to a Tooling object, or raise ValueError for another item."""
     if isinstance(tooling, Tooling):
         return tooling
     if not isinstance(tooling, (list, tuple)):
@@ -268,7 +270,7 @@ def _to_tool(tool: object, number: int) -> ToolSpecification:
 
 
 def _to_response_format(response_format: object) -> ResponseFormat | None:
-    """Convert a response format, such as the dict of OpenAI's API. Raises ValueError if it is invalid."""
+    """Convert a response format, such as the dict of OpenAI's API, or raise ValueError if it is invalid."""
     if isinstance(response_format, JsonObjectFormat):
         return response_format
     from output_parsers.json_schema.parser import check_schema, named_schema
@@ -297,7 +299,7 @@ _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
 def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """Convert a text or a list of messages to message objects, and add a problem for each invalid one."""
+    """Convert a text or a list of messages to message objects, and collect errors for invalid messages."""
     if isinstance(value, str):
         return (UserMessage(value),)
     if isinstance(value, Message):
@@ -311,7 +313,7 @@ def to_messages(value: MessageInput, location: str, problems: list[DefinitionPro
 def list_to_messages(
     value: Iterable[object], location: str, problems: list[DefinitionProblem]
 ) -> tuple[Message, ...]:
-    """Convert a list of messages, ``(role, text)`` pairs or dicts; add a problem for each invalid item."""
+    """Convert a list of messages, ``(role, text)`` pairs or dicts to messages, and collect errors."""
     # Strings, bytes and mappings can be iterated over, but their items are not messages.
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         expected = f"pass a text, a message, or a list in which each item is {_FORMS}"
@@ -332,7 +334,7 @@ def list_to_messages(
 
 
 def _to_message(item: object, tool_names: Mapping[str, str]) -> Message:
-    """Convert one item of a list to a message. Raises ValueError if it is not a message."""
+    """Convert a dict or a ``(role, text)`` pair to a chat message, or raise ValueError."""
     if isinstance(item, Message):
         return item
     fields: Mapping[str, Any]
@@ -402,7 +404,7 @@ def _tool_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 
 def _text(content: object) -> str:
-    """Return the content of a message that must be only text. Raises ValueError for other content."""
+    """Return the text of a message that must be only text, or raise ValueError for other content."""
     parts = _parts(content)
     media = [part for part in parts if not isinstance(part, str)]
     if media:
@@ -437,7 +439,7 @@ _MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
 def _part(part: Any) -> str | Media:
-    """Convert one part of a message's content, such as ``{"type": "text", "text": "Hi"}``."""
+    """Convert one part of a chat message's content, such as ``{"type": "text", "text": "Hi"}``."""
     if isinstance(part, (str, Image, Audio, File)):
         return part
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
@@ -471,7 +473,7 @@ def _part(part: Any) -> str | Media:
 
 
 def _file(fields: Mapping[str, Any]) -> File:
-    """Convert a file part of OpenAI's API, whose content is a data URL."""
+    """Convert a file in a message dict of OpenAI's API, with a data URL as content, to a File."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")
     data, name = fields["file_data"], fields.get("filename")

@@ -1,4 +1,4 @@
-"""A chat model that returns prepared replies, for tests and experiments."""
+"""A fake chat model for tests and experiments, which returns replies from a script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 
 class ScriptedChatModel:
-    """A chat model that returns one prepared reply for each request, and records the requests.
+    """A fake chat model for tests, which returns the next reply of a script and records each request.
 
     Args:
         script: The replies in their order, or a function from a request to a reply. A reply is a text, a
@@ -56,16 +56,16 @@ class ScriptedChatModel:
 
     @property
     def name(self) -> str:
-        """The name of the model."""
+        """The name of this fake model, as in errors and logs."""
         return self._name
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that the model claims to support."""
+        """The features that this fake model claims to support, such as tool calls."""
         return self._capabilities
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Record a request, and return the next prepared reply or raise it if it is an exception."""
+        """Record a chat request, and return the next reply of the script; an exception in it is raised."""
         with self._lock:
             self.requests.append(request)
             request_count = len(self.requests)
@@ -84,11 +84,11 @@ class ScriptedChatModel:
         return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the next of the prepared replies without blocking the event loop."""
+        """Record a chat request, and return the next reply of the script, for async callers."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Yield the next prepared reply word by word, first its text and then its tool calls."""
+        """Yield the next reply of the script word by word: first its text, then its tool calls."""
         reply = self.complete(request)
         for word in _WORD.findall(reply.text):
             yield ReplyDelta(word)
@@ -98,6 +98,6 @@ class ScriptedChatModel:
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Yield the next prepared reply word by word, like ``stream``."""
+        """Yield the next reply of the script word by word, for async callers."""
         for delta in self.stream(request):
             yield delta

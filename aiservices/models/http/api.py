@@ -1,4 +1,4 @@
-"""The interface for the HTTP API of a provider, which writes requests and reads replies.
+"""The interface of classes that write requests and read replies in the format of a provider's HTTP API.
 
 A provider implements ``ApiDialect``: it writes the HTTP request of a call, and reads the reply or the
 stream. Everything else is the same for all providers and is done by
@@ -28,7 +28,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSettings:
-    """The settings of a request to a model, such as options and tools, but without the messages.
+    """The settings of a request to a chat model, such as options and tools, but without the messages.
 
     It has no messages, so that the request writer for it can be used for calls with other messages.
 
@@ -51,7 +51,7 @@ RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
 
 
 class ApiDialect(ABC):
-    """The format of the requests and replies of one provider's API.
+    """Base class for writing requests and parsing replies in the format of one provider's HTTP API.
 
     Attributes:
         reply_name: The name of a valid reply in error messages, as in "the reply is not a chat completion".
@@ -61,7 +61,7 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        """Return a function that writes the HTTP request for a list of messages.
+        """Return a function that converts chat messages to the HTTP request of this provider's API.
 
         The model calls this once for each combination of settings and keeps the writer. So work that depends
         on the settings alone, such as the JSON of the tools, is done here, and work that depends on the
@@ -72,20 +72,21 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        """Parse the body of a response. Raises UnreadableReplyError, or ReportedError for an error.
+        """Parse the body of an HTTP response to the reply of the model.
 
-        An AttributeError, LookupError, TypeError or ValueError means that the reply has an unexpected shape.
+        Raises UnreadableReplyError, or ReportedError if the body reports an error. An AttributeError,
+        LookupError, TypeError or ValueError means that the reply has an unexpected shape.
         """
 
     @abstractmethod
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        """Return a parser for the streamed response that has these headers."""
+        """Return a parser that converts the bytes of a streamed HTTP response to pieces of the reply."""
 
     def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
-        """Raise UnsupportedRequestError if an option is set that the API does not support."""
+        """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
-        """Return the details of an error response, such as its message and HTTP status.
+        """Return the details of a provider's HTTP error response, such as its message and status.
 
         ``headers`` is empty for an error within a stream.
         """
@@ -100,7 +101,7 @@ def json_request_writer(
     *,
     merged: Sequence[str] = (),
 ) -> RequestWriter:
-    """Return a function that writes HTTP requests with a JSON object as body.
+    """Return a function that converts chat messages to an HTTP request with a JSON object as body.
 
     Args:
         path: The path of every request.
@@ -141,5 +142,5 @@ def _as_json_value(value: object) -> object:
 
 
 def safe_name(name: str) -> str:
-    """Replace the characters in a schema or tool name that providers reject, and shorten the name."""
+    """Replace characters that providers reject in the name of a tool or JSON Schema, and shorten it."""
     return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"

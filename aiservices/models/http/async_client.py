@@ -1,4 +1,4 @@
-"""The asynchronous HTTP client, which uses aiohttp."""
+"""The asynchronous HTTP client for model requests, which uses aiohttp."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FAILURES: Final = (StatusError, ReplyTooLargeError, ClientError, OSError, EOFEr
 
 
 class AiohttpResponse:
-    """An aiohttp response whose body may not have been read yet.
+    """An HTTP response of aiohttp with a body that is either complete or still arriving.
 
     ``aiter_bytes`` reads an unread body in pieces.
 
@@ -72,15 +72,15 @@ class AiohttpResponse:
 
     @property
     def text(self) -> str:
-        """The whole body of the response as text; bytes that are not UTF-8 are replaced."""
+        """The whole body of the HTTP response as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode(errors="replace")
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the response body as they arrive."""
+        """Yield the pieces of the HTTP response body as they arrive."""
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Make the connection reusable if the whole response was read; otherwise close the connection."""
+        """Release the connection for other requests if the response was read completely, else close it."""
         rest = self._raw.content
         try:
             if not rest.at_eof():
@@ -128,7 +128,7 @@ class AsyncHttpClient:
     async def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> AiohttpResponse:
-        """Send a POST request and return the response if its status is a success.
+        """Send an HTTP POST request; return the response, or raise an error for an error status.
 
         The body is read completely unless ``unread`` is set. Redirects of 307 and 308 to the same server are
         followed. Raises one of ``failures``.
@@ -177,7 +177,7 @@ class AsyncHttpClient:
         return response
 
     async def close(self) -> None:
-        """Close all connections, when the requests that are being sent have ended."""
+        """Close all HTTP connections as soon as the running requests have ended."""
         self._closing = True
         if not self._active:
             await self._session.close()
@@ -188,7 +188,7 @@ class AsyncHttpClient:
             await self._session.close()
 
     def abandon(self) -> None:
-        """Release the connections without awaiting, because their event loop is already closed."""
+        """Release the HTTP connections after their event loop was closed, when nothing can be awaited."""
         try:
             self._session.close().send(None)
         except StopIteration:
@@ -225,7 +225,7 @@ class AsyncHttpClient:
 
 
 async def _body(response: ClientResponse) -> bytes:
-    """Read the body of a response; that of an error is cut off at a length that no message needs."""
+    """Read the body of an HTTP response, but only the beginning of a long error response."""
     length = response.content_length
     if length is not None and length <= MAX_ERROR_BYTES and hdrs.CONTENT_ENCODING not in response.headers:
         return await response.read()  # which is faster
@@ -241,7 +241,7 @@ async def _body(response: ClientResponse) -> bytes:
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
-    """Yield a request body in pieces, and restart the timeout before each piece.
+    """Yield the body of a large HTTP request in pieces, and restart the timeout before each piece.
 
     The timeout after the last piece limits the wait for the headers of the response.
 
@@ -258,7 +258,10 @@ async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncI
 
 
 def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> ClientTimeout:
-    """Return the limits of aiohttp for a request; the body of a stream has a limit for each wait only."""
+    """Return the timeouts of aiohttp for an HTTP request with a timeout in seconds and a deadline.
+
+    The body of a stream has a limit for each wait only.
+    """
     wait = READ_SECONDS if seconds is None else seconds
     total = None if unread else seconds
     if deadline is not None:

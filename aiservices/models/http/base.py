@@ -1,4 +1,4 @@
-"""The common part of both HTTP clients: requests, credentials, URLs, redirects, proxies and TLS.
+"""Shared code of the blocking and the async HTTP client: requests, credentials, URLs, proxies and TLS.
 
 Also ``PerLoop``, which keeps one client for each event loop.
 """
@@ -52,7 +52,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class HttpRequest(NamedTuple):
-    """One POST request to a provider.
+    """One HTTP POST request to a provider's API.
 
     Attributes:
         path: The path below the base URL, percent-encoded, with a query if the API needs one.
@@ -71,7 +71,7 @@ Signer: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The headers that authorize requests to one server.
+    """The HTTP headers that authorize requests to one server.
 
     Attributes:
         headers: Sent with every request, for example an API key.
@@ -90,7 +90,7 @@ class Credentials:
 
 
 class Headers(Mapping[str, str]):
-    """The headers of a response; their names are case-insensitive.
+    """The headers of an HTTP response, as a mapping with case-insensitive names.
 
     Args:
         lines: The lines of the response. The values of repeated headers are joined by commas.
@@ -114,7 +114,7 @@ class Headers(Mapping[str, str]):
 
 
 class HttpResponse(Protocol):
-    """An HTTP response whose status and headers have arrived; its body may follow."""
+    """The interface of an HTTP response with status and headers; the body may still be arriving."""
 
     @property
     def status_code(self) -> int: ...
@@ -124,7 +124,7 @@ class HttpResponse(Protocol):
 
 
 class SyncResponse(HttpResponse, Protocol):
-    """An HTTP response whose body is read by blocking calls."""
+    """The interface of an HTTP response with a body that is read by blocking calls."""
 
     @property
     def content(self) -> bytes: ...
@@ -133,7 +133,7 @@ class SyncResponse(HttpResponse, Protocol):
 
 
 class AsyncResponse(HttpResponse, Protocol):
-    """An HTTP response whose body is read in an event loop."""
+    """The interface of an HTTP response with a body that is read in an event loop."""
 
     @property
     def content(self) -> bytes: ...
@@ -142,11 +142,11 @@ class AsyncResponse(HttpResponse, Protocol):
 
 
 class TransportError(OSError):
-    """A request cannot be sent: a header is invalid, or a proxy or certificates cannot be used."""
+    """Raised when a request cannot be sent because of an invalid header, a proxy or TLS certificates."""
 
 
 class StatusError(Exception):
-    """The server replied with an error status; ``response`` is the complete response."""
+    """Raised when the server replied with an error status; ``response`` is the complete HTTP response."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__(f"status {response.status_code}")
@@ -154,20 +154,23 @@ class StatusError(Exception):
 
 
 class DeadlineError(TimeoutError):
-    """The deadline of a call passed before the response was complete."""
+    """Raised when the deadline of a call passed before the HTTP response was complete."""
 
 
 class ReplyTooLargeError(Exception):
-    """The body of a response, or one event of a stream, is larger than any reply of a model."""
+    """Raised when an HTTP response, or one event of a stream, is larger than any reply of a model."""
 
 
 class ProxyError(OSError):
-    """The proxy cannot be reached or refuses the connection. The message contains no credentials."""
+    """Raised when an HTTP proxy cannot be reached or refuses the connection.
+
+    The message contains no credentials.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
-    """The base URL of a server and the headers of every request to it.
+    """The base URL of a server, and the HTTP headers of every request to that server.
 
     A user name and a password in the URL become basic authorization. A query in the URL is appended
     to the URL of every request.
@@ -182,7 +185,7 @@ class BaseUrl:
 
     @classmethod
     def parse(cls, url: str, headers: Mapping[str, str]) -> BaseUrl:
-        """Parse a base URL, and move its user name and password to the headers.
+        """Parse a base URL, and move a user name and password from the URL to an Authorization header.
 
         Raises TransportError if HTTP does not allow a header, or if the host is not a valid name.
         """
@@ -198,11 +201,11 @@ class BaseUrl:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values in the query of the base URL that may be secret, such as an API key for a gateway."""
+        """The values in the query of a base URL, which may be secret, such as an API key for a gateway."""
         return tuple(value for _, value in parse_qsl(self.parts.query))
 
     def url(self, path: str) -> str:
-        """Return the full URL for the path of a request; ``path`` may end with a query."""
+        """Return the full URL of an HTTP request: the base URL with a path, which may end with a query."""
         path, _, query = path.partition("?")
         path = "/".join(part for part in (self.parts.path, path.strip("/")) if part)
         query = "&".join(part for part in (query, self.parts.query) if part)
@@ -210,13 +213,13 @@ class BaseUrl:
 
 
 def display_url(url: str) -> str:
-    """Return a URL without its credentials and its query, for messages and logs."""
+    """Return a URL without its credentials and its query, for error messages and logs."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
 
 
 def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the headers with lower-case names. Raises TransportError for an invalid header.
+    """Return HTTP headers with lower-case names, or raise TransportError for an invalid header.
 
     The error does not quote the header, because it may contain a key.
     """
@@ -227,7 +230,7 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def redirect_url(url: str, response: HttpResponse) -> str:
-    """Return the new URL of a POST request that the server redirects to another path.
+    """Return the URL to which the server redirects an HTTP POST request.
 
     A redirect to another server is not followed, because the prompt and the key would be sent there. Raises
     StatusError if the response is not a redirect, has no valid new URL, or requires a GET request.
@@ -243,7 +246,7 @@ def redirect_url(url: str, response: HttpResponse) -> str:
 
 
 def _to_ascii(url: str) -> SplitResult:
-    """Split a URL and encode its non-ASCII characters. Raises ValueError for an invalid URL."""
+    """Split a URL with its non-ASCII characters encoded, or raise ValueError if it is invalid."""
     parts = urlsplit(url)
     host, number = parts.netloc, parts.port
     if not host.isascii() and parts.hostname:  # an international name, such as bücher.example
@@ -260,7 +263,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the URL of the proxy that the environment sets for a URL, or None.
+    """Return the URL of the HTTP proxy that environment variables set for a URL, or None.
 
     HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY are read, else the settings of the operating system.
     Raises TransportError if the proxy is not an HTTP proxy.
@@ -284,7 +287,7 @@ def find_proxy(url: str) -> str | None:
 
 
 class Certificates(NamedTuple):
-    """The certificate authorities that the HTTP clients trust.
+    """The TLS certificate authorities that the HTTP clients trust.
 
     Attributes:
         file: A file of certificates, or None.
@@ -299,7 +302,7 @@ class Certificates(NamedTuple):
 
 @cache
 def certificates() -> Certificates:
-    """Return the certificate authorities that the HTTP clients of this process trust.
+    """Return the TLS certificate authorities that the HTTP clients of this process trust.
 
     SSL_CERT_FILE and SSL_CERT_DIR are read at the first call. Without them, macOS and Windows use the
     certificate store of the system; other systems use the certificates of OpenSSL, or those of certifi if
@@ -327,7 +330,7 @@ def certificates() -> Certificates:
 
 @cache
 def ssl_context() -> ssl.SSLContext:
-    """Return the TLS context that the clients of all event loops share.
+    """Return the TLS context that the HTTP clients of all event loops share.
 
     Making one reads hundreds of certificates, so there is only one. Raises TransportError.
     """
@@ -344,7 +347,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """A cached object, such as an HTTP client, with the generator that closes it.
+    """A cached object, such as an HTTP client, with the async generator that closes the object.
 
     Attributes:
         value: The object.
@@ -434,7 +437,7 @@ def _schedule_close(loop: asyncio.AbstractEventLoop, closer: AsyncGenerator[None
 async def _close_with_loop(
     value: T, close: Callable[[T], Awaitable[None]], owner: ref[PerLoop[T]]
 ) -> AsyncGenerator[None]:
-    """Close an object when the event loop shuts down and closes this generator."""
+    """Async generator that closes an object, such as an HTTP client, when the event loop shuts down."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The errors of provider APIs, and their conversion to ModelErrors."""
+"""The errors of providers' HTTP APIs, and their conversion to the ModelError classes of this package."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ _STATUS_OF_CODE = {
 
 
 class UnsupportedRequestError(ValueError):
-    """The API of the provider does not support something that a request contains."""
+    """Raised when a chat request contains something that the provider's API does not support."""
 
 
 class UnreadableReplyError(ValueError):
-    """The body of a response is not a valid reply of the API; the message says what is wrong with it."""
+    """Raised when the body of an HTTP response is not a valid reply of the API; the message says why."""
 
 
 class BrokenStreamError(Exception):
-    """A streamed reply ended before it was complete."""
+    """Raised when a streamed reply ends before it is complete."""
 
 
 class ReportedError(Exception):
-    """The provider sent an error object instead of a reply. ``payload`` is that JSON object."""
+    """Raised when the provider sent an error object instead of a reply; ``payload`` is that JSON object."""
 
     def __init__(self, payload: object) -> None:
         super().__init__("the provider reported an error")
@@ -89,7 +89,7 @@ REPLY_ERRORS = (ReportedError, AttributeError, LookupError, TypeError, ValueErro
 
 
 class ErrorDetails(NamedTuple):
-    """The content of an error response, with the same fields for all providers.
+    """The parsed content of an HTTP error response, with the same fields for all providers.
 
     Attributes:
         message: The provider's text; "" if there is none.
@@ -115,7 +115,7 @@ DetailsReader: TypeAlias = Callable[[Mapping[str, str], str], ErrorDetails]
 
 
 def read_error_details(headers: Mapping[str, str], body: str) -> ErrorDetails:
-    """Parse an error of OpenAI's APIs or of a compatible server with a similar error format."""
+    """Parse an HTTP error response in the format of OpenAI's APIs, which many servers use."""
     message, codes = _message_and_codes(body)
     return ErrorDetails(
         message,
@@ -142,7 +142,7 @@ def _message_and_codes(body: str) -> tuple[str, list[str]]:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait before a retry according to the response headers, or None.
+    """Return the seconds to wait before a retry according to the HTTP response headers, or None.
 
     The headers have milliseconds, seconds or a date.
     """
@@ -162,7 +162,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMapper:
-    """Converts exceptions of a request to ModelErrors, and removes secrets such as API keys from messages.
+    """Converts exceptions of HTTP requests to ModelErrors, without secrets such as API keys in messages.
 
     Attributes:
         label: The model and its address; every message starts with it.
@@ -203,13 +203,13 @@ class ErrorMapper:
         return ModelConnectionError(self._message(_connection_problem(chain)), retryable=True)
 
     def reply_too_late(self) -> ModelTimeoutError:
-        """Return the error for a reply that was not complete before the deadline of the call."""
+        """Return the error for a model reply that was not complete before the deadline of the call."""
         return ModelTimeoutError(
             self._message("the reply was not complete when its time was over; ask for less"), retryable=True
         )
 
     def broken_stream(self, text: str) -> ModelConnectionError:
-        """Return the error for a stream that ended too early; ``text`` is the part that arrived."""
+        """Return the error for a streamed reply that ended too early; ``text`` is the part that arrived."""
         return ModelConnectionError(
             self._message(
                 f"the stream ended after {len(text)} characters, before the reply was complete; try again"
@@ -219,7 +219,7 @@ class ErrorMapper:
         )
 
     def unusable_reply(self, error: Exception, body: bytes) -> ModelError:
-        """Return the error for a response with a success status that is not a valid reply."""
+        """Return the error for an HTTP response with a success status that is not a valid model reply."""
         if isinstance(error, ReportedError):
             return self._from_payload(error.payload)
         reason = str(error)
@@ -236,7 +236,7 @@ class ErrorMapper:
         )
 
     def invalid_request(self, error: Exception) -> BadRequestError:
-        """Return the error for a request that is unsupported or has no JSON form, so it was not sent."""
+        """Return the error for an unsupported or invalid chat request, which was not sent to the provider."""
         if isinstance(error, UnsupportedRequestError):
             return BadRequestError(self._message(str(error)))
         return BadRequestError(
@@ -286,7 +286,7 @@ class ErrorMapper:
         return f"{self.label}: {self.redacted(text)}"
 
     def redacted(self, text: str) -> str:
-        """Return a text without the secrets, which a server may have repeated."""
+        """Return a text of a server with secrets, such as the API key, replaced by a placeholder."""
         for secret in self.secrets:
             if len(secret) >= _MIN_SECRET_LENGTH:
                 text = text.replace(secret, "[redacted]")
@@ -294,7 +294,7 @@ class ErrorMapper:
 
 
 def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[ModelError], str, str, bool]:
-    """Return the error class, an explanation and advice for an HTTP status, and True if a retry may help."""
+    """Map an HTTP error status to an exception class, a reason, advice, and True if a retry may help."""
     if status == 401:
         return AuthenticationError, "the key is not accepted", key_advice, False
     if status == 403:
@@ -315,7 +315,7 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
 
 
 def _location(headers: Mapping[str, str]) -> str:
-    """Return the URL of a redirect without its query, which may contain a key; "" if it is not a URL."""
+    """Return the URL to which an HTTP response redirects, without its query; "" if the URL is invalid."""
     try:
         return display_url(headers.get("location", ""))
     except ValueError:
@@ -323,7 +323,7 @@ def _location(headers: Mapping[str, str]) -> str:
 
 
 def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its cause, the cause of its cause, and so on.
+    """Yield an exception, its cause, the cause of its cause, and so on.
 
     In an exception group, the first member counts as the cause. The context of an error is left out: it may
     be an error that the caller was handling. The HTTP libraries drop the cause in one case, but keep it as an
@@ -337,7 +337,7 @@ def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _connection_problem(chain: list[BaseException]) -> str:
-    """Describe why a connection failed, and what to do about it."""
+    """Describe for an error message why an HTTP connection failed, and what to do about it."""
     for link in chain:
         if isinstance(link, ProxyError):
             return f"the proxy failed ({link}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"

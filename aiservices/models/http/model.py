@@ -41,7 +41,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HttpClient(Protocol[R_co]):
-    """An HTTP client for one server.
+    """The interface of an HTTP client for one server.
 
     The ``post`` method of an asynchronous client returns an awaitable of the response.
 
@@ -60,7 +60,7 @@ class HttpClient(Protocol[R_co]):
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> R_co:
-        """Send a POST request and return the response. Raises one of ``failures``.
+        """Send an HTTP POST request and return the response, or raise one of ``failures``.
 
         Args:
             request: The request.
@@ -72,7 +72,7 @@ class HttpClient(Protocol[R_co]):
 
 
 class ClientSource(Protocol):
-    """Creates the HTTP clients of one model when they are first needed, and closes them."""
+    """The interface of objects that create the HTTP clients of a chat model when needed, and close them."""
 
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls."""
@@ -87,7 +87,7 @@ class ClientSource(Protocol):
 
 
 class HttpClients:
-    """The HTTP clients of one model: one for all blocking calls, and one for each event loop.
+    """The HTTP clients of one chat model: one for all blocking calls, and one for each event loop.
 
     They use libcurl and aiohttp and not the SDK of a provider.
 
@@ -114,7 +114,7 @@ class HttpClients:
         self._lock = Lock()
 
     def sync_client(self) -> HttpClient[SyncResponse]:
-        """Return the HTTP client for blocking calls. Raises ModelConnectionError if it cannot be created."""
+        """Return the HTTP client for blocking calls, or raise ModelConnectionError if creating it fails."""
         client = self._sync_client
         if client is None:
             # without the lock, because a process that is forked meanwhile would wait for it forever
@@ -124,7 +124,7 @@ class HttpClients:
         return client
 
     async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
-        """Return the HTTP client for the running event loop. Raises ModelConnectionError."""
+        """Return the HTTP client for the running event loop, or raise ModelConnectionError."""
         return await self._async_clients.get()
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class HttpClients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PreparedCall:
-    """The part of a request that stays the same for all calls with the same options, format and tools.
+    """The cached part of chat requests: all but the messages, which differ from call to call.
 
     Attributes:
         settings: All parts of the requests except the messages.
@@ -173,7 +173,7 @@ class _PreparedCall:
 
 
 class HttpChatModel:
-    """A chat model that is called through an HTTP API.
+    """A chat model that is called through the HTTP API of a provider.
 
     A provider's model class gives it the dialect of the API and a source of HTTP clients. Every call makes
     one HTTP request: retries belong to the budget of the call, which only the caller knows. Creating a model
@@ -230,7 +230,7 @@ class HttpChatModel:
 
     @property
     def endpoint(self) -> str:
-        """The URL of the server, without credentials.
+        """The URL of the model's server, without credentials.
 
         The engine remembers for each URL which features the server rejected.
         """
@@ -240,7 +240,7 @@ class HttpChatModel:
         return f"{type(self).__name__}({self.name!r} at {self.endpoint})"
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send a request and return the reply. Raises ModelError."""
+        """Send a chat request and return the reply, or raise a ModelError."""
         call = self._start(self._clients.sync_client(), request, stream=False)
         try:
             response = call.post(unread=False)
@@ -250,7 +250,7 @@ class HttpChatModel:
         return call.read(response, body)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Send a request and return the reply. Raises ModelError."""
+        """Send a chat request and return the reply without blocking the event loop, or raise a ModelError."""
         call = self._start(await self._clients.async_client(), request, stream=False)
         try:
             response = await call.post(unread=False)
@@ -259,7 +259,7 @@ class HttpChatModel:
         return call.read(response, response.content)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Send a request and yield the reply as it arrives. Raises ModelError."""
+        """Send a chat request and yield the pieces of the reply as they arrive, or raise a ModelError."""
         call = self._start(self._clients.sync_client(), request, stream=True)
         try:
             response = call.post(unread=True)
@@ -282,7 +282,7 @@ class HttpChatModel:
             response.close()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send a request and yield the reply as it arrives. Raises ModelError."""
+        """Send a chat request and yield the pieces of the reply in an event loop, or raise a ModelError."""
         call = self._start(await self._clients.async_client(), request, stream=True)
         try:
             response = await call.post(unread=True)
@@ -304,11 +304,11 @@ class HttpChatModel:
             await response.aclose()
 
     def close(self) -> None:
-        """Close the connections that this model opened. A later request opens new ones."""
+        """Close the HTTP connections that this model opened; a later request opens new ones."""
         self._clients.close()
 
     async def aclose(self) -> None:
-        """Close the connections for blocking calls and for the running event loop.
+        """Close the model's HTTP connections for blocking calls and for the running event loop.
 
         Those of another event loop are closed when that loop ends.
         """
@@ -327,7 +327,7 @@ class HttpChatModel:
         await self.aclose()
 
     def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
-        """Write the HTTP request of a call. Raises BadRequestError if the API does not support it."""
+        """Prepare the HTTP request for a chat request, or raise BadRequestError if it is not supported."""
         # The objects are compared by identity, which is much faster than by value. An entry keeps them alive,
         # so other objects cannot get the same ids.
         key = (id(request.options), id(request.response_format), id(request.tooling), stream)
@@ -367,7 +367,7 @@ class HttpChatModel:
 
 @dataclass(slots=True, eq=False)
 class _Call(Generic[R]):
-    """A prepared request to a model, with the methods that read its response.
+    """One HTTP request to a chat model, with the methods that send it and parse the response.
 
     Attributes:
         model: The model that is called.
@@ -386,12 +386,12 @@ class _Call(Generic[R]):
     logs: bool
 
     def post(self, *, unread: bool) -> R:
-        """Send the request. With ``unread``, return before the body of the response is read."""
+        """Send the HTTP request; with ``unread``, return the response before its body is read."""
         timeout = self.settings.options.timeout
         return self.client.post(self.request, timeout, unread=unread, deadline=self.deadline)
 
     def read(self, response: HttpResponse, body: bytes) -> ChatReply:
-        """Parse the reply of the model in the body of a response."""
+        """Parse the body of an HTTP response to the reply of the model."""
         if self.logs:
             self._log_response(response, body)
         try:
@@ -400,7 +400,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, body) from error
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
-        """Return a parser for the body of a streamed response."""
+        """Return a parser that converts a streamed HTTP response to pieces of the model's reply."""
         if self.logs:
             self._log_response(response, b"")
         try:
@@ -409,7 +409,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, b"") from error
 
     def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of a stream and return the pieces of the reply that it completes."""
+        """Parse a chunk of a streamed HTTP response, and return the pieces of the reply in it."""
         if self.logs:
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
@@ -420,7 +420,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, chunk) from error
 
     def end(self, reader: StreamReader) -> list[ReplyDelta]:
-        """Return the last pieces of the reply when the stream has ended."""
+        """Return the last pieces of the model's reply after the end of the streamed HTTP response."""
         try:
             return reader.end()
         except BrokenStreamError:
@@ -429,20 +429,20 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, reader.body) from error
 
     def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:
-        """Raise the ModelError for a broken connection, unless the reply is already complete."""
+        """Raise a ModelError after a broken connection, unless the streamed reply is already complete."""
         if not reader.finished:
             failure = self.failure(error)
             failure.body = reader.text
             raise failure from error
 
     def failure(self, error: Exception) -> ModelError:
-        """Return the ModelError for an exception of the HTTP client."""
+        """Convert an exception of the HTTP client to a ModelError."""
         if self.logs and (response := getattr(error, "response", None)) is not None:
             self._log_response(response, response.content)
         return self._errors().from_exception(error)
 
     def log(self, message: str, *values: object) -> None:
-        """Write a log message that starts with the name of the model and its URL, without secrets."""
+        """Log a message with secrets removed and with the name and URL of the model at its start."""
         model = self.model
         redacted = self._errors().redacted
         texts = (redacted(str(value)) for value in values)

@@ -1,4 +1,4 @@
-"""Parsers for replies of HTTP APIs: JSON objects and streams of events.
+"""Parsers for the HTTP responses of chat models: JSON objects and streams of events.
 
 ``EventStreamReader`` is the base class for the stream of an API. Its decoder splits the bytes into events:
 ``SseDecoder`` for server-sent events, or a decoder for the frames of another format.
@@ -20,9 +20,10 @@ JsonObject = dict[str, Any]  # the members of a provider's JSON are only known a
 
 
 def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
-    """Parse a JSON object. Raises UnreadableReplyError, or ReportedError if the object is an error.
+    """Parse a provider's JSON object, or raise an exception if it is invalid or reports an error.
 
-    ``source`` is what the bytes are, for error messages.
+    Raises UnreadableReplyError, or ReportedError if the object is an error. ``source`` is what the bytes are,
+    for error messages.
     """
     try:
         data = from_json(raw)
@@ -38,14 +39,14 @@ def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
 
 
 class EventDecoder(Protocol):
-    """A decoder that splits the bytes of a stream into the JSON payloads of its events."""
+    """The interface of a decoder that splits a byte stream into the JSON payloads of its events."""
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
-        """Decode a chunk of bytes and return the payloads of the events that it completes."""
+        """Decode a chunk of a byte stream, and return the payloads of all events that are now complete."""
         ...
 
     def end(self) -> list[bytes]:
-        """Return the payloads of the remaining events when the stream has ended."""
+        """Return the payloads of the events that are left at the end of the byte stream."""
         ...
 
 
@@ -84,7 +85,7 @@ class SseDecoder:
         return self._events(lines)
 
     def end(self) -> list[bytes]:
-        """Return the data of a last event that does not end with a blank line, if there is one."""
+        """Return the data of the last server-sent event if the stream ended without a blank line."""
         line, self._pieces = b"".join(self._pieces), []
         return self._events([line, b""])
 
@@ -110,7 +111,7 @@ class SseDecoder:
 
 
 class StreamReader(ABC):
-    """A parser that converts the bytes of a stream to pieces of the reply.
+    """Base class of parsers that convert the bytes of a streamed HTTP response to pieces of the reply.
 
     The chunks of bytes may be cut anywhere.
 
@@ -124,35 +125,35 @@ class StreamReader(ABC):
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """True if the reply is complete, so that a broken connection does not matter."""
+        """True if the streamed reply is complete, so that a broken connection does no harm."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The text of the reply that has arrived so far, for error messages."""
+        """The text of the streamed reply that has arrived so far, for error messages."""
 
     @property
     def body(self) -> bytes:
-        """The bytes that have arrived, if the reply is one JSON value and not a stream of events."""
+        """The bytes received so far if the server sends a whole JSON reply; empty for a stream of events."""
         return b""
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of the stream and return the pieces of the reply that it completes.
+        """Parse a chunk of the streamed response, and return all pieces of the reply that are now complete.
 
         Raises UnreadableReplyError or ReportedError.
         """
 
     @abstractmethod
     def end(self) -> list[ReplyDelta]:
-        """Return the last pieces of the reply at the end of the stream. The very last has the whole reply.
+        """Return the last pieces of a streamed reply; the very last piece contains the whole reply.
 
         Raises BrokenStreamError if the reply is not complete, else the errors of ``feed``.
         """
 
 
 class EventStreamReader(StreamReader):
-    """Base class of the parsers for streams of JSON events."""
+    """Base class of parsers for streamed replies that consist of JSON events."""
 
     def __init__(self, decoder: EventDecoder | None = None) -> None:
         super().__init__()
@@ -165,14 +166,14 @@ class EventStreamReader(StreamReader):
 
     @abstractmethod
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
-        """Convert an event of the stream to a piece of the reply; None if the event adds nothing.
+        """Convert one JSON event of a streamed reply to a piece of the reply, or to None if it is empty.
 
         It may raise AttributeError, KeyError and TypeError for an event of unknown shape.
         """
 
     @abstractmethod
     def _last_deltas(self) -> list[ReplyDelta]:
-        """Return the last pieces of the reply at the end of the stream."""
+        """Return the pieces that follow the last event of a streamed reply, such as the complete reply."""
 
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
         return self._read_events(self._decoder.feed(chunk))
@@ -236,7 +237,7 @@ class WholeReplyReader(StreamReader):
 
 
 def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
-    """Split a complete reply into the pieces of a stream."""
+    """Convert a complete reply of a model to the pieces that a streamed reply would have."""
     calls = reply.message.tool_calls
     call_deltas = tuple(ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls))
     return [

@@ -54,7 +54,7 @@ _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for this option of libcurl
 
 
 class CurlError(OSError):
-    """A request could not be sent, or its response could not be read; the message is that of libcurl."""
+    """Raised with libcurl's message when an HTTP request cannot be sent or a response cannot be read."""
 
 
 C = TypeVar("C", bound="_Connection")
@@ -62,7 +62,7 @@ _FAILURES: Final = (StatusError, ReplyTooLargeError, OSError)
 
 
 class WholeResponse(NamedTuple):
-    """A response whose body has been read.
+    """An HTTP response of the blocking client with a completely read body.
 
     Attributes:
         status_code: The HTTP status.
@@ -76,11 +76,11 @@ class WholeResponse(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are not UTF-8 are replaced."""
+        """The body of the HTTP response as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode(errors="replace")
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the whole body of this response as one piece."""
+        """Yield the whole body of the HTTP response as one piece."""
         yield self.content
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class WholeResponse(NamedTuple):
 
 
 class StreamedResponse:
-    """A response whose body is read while it arrives.
+    """An HTTP response of the blocking client with a body that is read while it arrives.
 
     Attributes:
         status_code: The HTTP status.
@@ -107,7 +107,7 @@ class StreamedResponse:
 
     @property
     def content(self) -> bytes:
-        """The part of the response body that has not been read yet."""
+        """The part of the HTTP response body that has not been read yet."""
         connection = self._connection
         if connection is None:
             return b""
@@ -118,7 +118,7 @@ class StreamedResponse:
         return content
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the pieces of the response body as they arrive."""
+        """Yield the pieces of the HTTP response body as they arrive."""
         connection = self._connection
         while connection is not None:
             yield from connection.body.take()
@@ -128,7 +128,7 @@ class StreamedResponse:
             connection.wait()
 
     def close(self) -> None:
-        """Make the connection reusable if the whole response was read; otherwise close the connection."""
+        """Release the connection for other requests if the response was read completely, else close it."""
         connection = self._connection
         if connection is None:
             return
@@ -145,7 +145,7 @@ class StreamedResponse:
 
 
 class SyncHttpClient:
-    """A blocking HTTP client for one base URL.
+    """A blocking HTTP client that sends POST requests to one base URL with libcurl.
 
     Threads share its connections; a forked process opens its own. Raises TransportError if the environment
     sets a proxy that cannot be used, or if HTTP does not allow a header.
@@ -174,7 +174,7 @@ class SyncHttpClient:
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> WholeResponse | StreamedResponse:
-        """Send a POST request and return the response if its status is a success.
+        """Send an HTTP POST request; return the response, or raise an error for an error status.
 
         Redirects of 307 and 308 to the same server are followed. Raises one of ``failures``.
 
@@ -210,7 +210,7 @@ class SyncHttpClient:
             url = redirect_url(url, error)
 
     def close(self) -> None:
-        """Close the connections that no request is using; the others are closed when their request ends."""
+        """Close all idle HTTP connections; connections in use are closed when their requests end."""
         self._closed = True
         for idle in (self._idle, self._idle_streams):
             while idle:
@@ -261,7 +261,7 @@ _CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
 
 
 def _forget_connections() -> None:
-    """Give the clients of a forked process no connections, because those belong to the parent."""
+    """Remove all connections from the HTTP clients of a forked process; the parent process owns them."""
     import ctypes  # late, because few processes fork
 
     for client in tuple(_CLIENTS):
@@ -276,7 +276,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Body:
-    """The pieces of a response body that have arrived and are not read yet."""
+    """A buffer for the pieces of an HTTP response body that have arrived but are not read yet."""
 
     __slots__ = ("_head", "_pieces", "_size")
 
@@ -286,7 +286,7 @@ class _Body:
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Store a piece of a response body for libcurl, and return its length, or 0 to stop the download.
+        """Store a piece of the response body; return its length, or 0 to make libcurl stop the download.
 
         The end of a long error is dropped, because no message needs it.
         """
@@ -298,13 +298,13 @@ class _Body:
         return len(piece)
 
     def take(self) -> list[bytes]:
-        """Remove and return the pieces of the response body that have arrived."""
+        """Remove from the buffer and return the pieces of the response body that have arrived."""
         pieces, self._pieces, self._size = self._pieces, [], 0
         return pieces
 
 
 class _Connection:
-    """A connection to a server, and the request that it carries at the moment.
+    """A reusable libcurl connection to a server, with the state of its current HTTP request.
 
     Attributes:
         body: The part of the response body that has arrived and is not read yet.
@@ -328,7 +328,7 @@ class _Connection:
             self._curl.setopt(option, value)
 
     def prepare(self, url: str, lines: list[bytes], body: bytes, timeout: float | None) -> None:
-        """Set the URL, headers and body of the next request, and the time limit for connecting."""
+        """Set the URL, headers, body and connection timeout of the next HTTP request on this connection."""
         curl = self._curl
         if self.done:  # the connection of the last request is still open
             # a server closes a connection silently, or sends something that nobody asked for
@@ -355,7 +355,7 @@ class _Connection:
         curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
 
     def perform(self, timeout: float, deadline: float | None) -> WholeResponse:
-        """Send the request and receive the whole response. Raises one of the failures of the client."""
+        """Send the prepared HTTP request and return the whole response, or raise an error of the client."""
         curl = self._curl
         if deadline is not None:
             timeout = min(timeout, deadline - time.monotonic())
@@ -381,7 +381,7 @@ class _Connection:
         return WholeResponse(*head, b"".join(self.body.take()))
 
     def head(self) -> tuple[int, Headers] | None:
-        """Return the status and the headers of the response, or None if they are not complete."""
+        """Return the status and the headers of the HTTP response, or None if they have not all arrived."""
         head = self._head
         if not head or head[-1] not in _HEAD_ENDS:
             return None
@@ -393,18 +393,18 @@ class _Connection:
         return (status, Headers(head[start + 1 : -1])) if status >= 200 else None
 
     def info(self, key: int) -> int:
-        """Return information of libcurl about the last request, such as the status that a proxy returned."""
+        """Return a number that libcurl knows about the last request, such as the status from a proxy."""
         value: int = self._curl.getinfo(key)
         return value
 
     def close(self) -> None:
-        """Close the connection, also in the middle of a request."""
+        """Close the HTTP connection, also in the middle of a request."""
         self.closed = True
         self._curl.close()
 
 
 class _StreamConnection(_Connection):
-    """A connection whose response is read while it arrives.
+    """A libcurl connection for streams, which lets the caller read the HTTP response while it arrives.
 
     libcurl names the socket and this class waits for it, so that a wait can end at a deadline or at Ctrl-C.
 
@@ -427,7 +427,7 @@ class _StreamConnection(_Connection):
         self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
 
     def start(self, timeout: float, deadline: float | None) -> tuple[int, Headers]:
-        """Send the request, and return the status and the headers of its response.
+        """Send the prepared HTTP request, and return the status and the headers of the response.
 
         Args:
             timeout: The seconds for each wait.
@@ -445,7 +445,7 @@ class _StreamConnection(_Connection):
         return head
 
     def wait(self) -> None:
-        """Wait until the server sends or accepts something, and let libcurl process it.
+        """Wait until the server sends or accepts data, and let libcurl process the data.
 
         Raises one of the failures of the client, such as DeadlineError.
         """
@@ -500,7 +500,7 @@ class _StreamConnection(_Connection):
 
 
 class _Poll:
-    """The sockets that libcurl wants to read from and to write to.
+    """The sockets on which libcurl waits to read or to write.
 
     Attributes:
         descriptor: The descriptor of the last one, which stays open after a response; -1 if there was none.
@@ -512,7 +512,7 @@ class _Poll:
         self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
-        """Register a socket that libcurl wants to wait for, or remove it."""
+        """Callback of libcurl that adds a socket to wait for, or removes it."""
         if action != pycurl.POLL_REMOVE:
             self.descriptor = descriptor
         if self._poll is None:
@@ -525,7 +525,7 @@ class _Poll:
             self._poll.register(descriptor, reading | writing)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Wait for the registered sockets; return those that are ready, with events in libcurl's flags."""
+        """Wait until sockets are ready, and return them with their events as flags of libcurl."""
         seconds = max(seconds, 0.0)
         if self._poll is not None:
             return [
@@ -548,7 +548,7 @@ class _Poll:
 
 
 def _is_readable(descriptor: int) -> bool:
-    """Return True if a socket has something to read, which may be its end, or is closed."""
+    """Return True if a socket has data to read or is closed, so that it cannot be reused for a request."""
     try:
         if sys.platform == "win32":
             return descriptor < 0 or bool(select.select([descriptor], [], [], 0)[0])
@@ -560,11 +560,11 @@ def _is_readable(descriptor: int) -> bool:
 
 
 def _ignore_progress(*_: object) -> None:
-    """Do nothing, but let Python handle Ctrl-C, because libcurl calls this function during a request."""
+    """Do nothing; libcurl calls this function during a request so that Python can handle Ctrl-C."""
 
 
 def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
-    """Return HTTP headers as the list of lines that libcurl expects."""
+    """Convert HTTP headers to the list of lines that libcurl expects."""
     lines = [
         # libcurl removes a header without a value, unless a semicolon stands for the colon
         (f"{name}: {value}" if value else f"{name};").encode("latin-1")
@@ -574,7 +574,7 @@ def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
 
 
 def _connection_options(url: str) -> dict[int, object]:
-    """Return the options of libcurl that are the same for all connections of a client."""
+    """Return the libcurl options that are the same for all connections of an HTTP client."""
     trusted = certificates()
     options: dict[int, object] = {
         pycurl.POST: 1,
@@ -599,7 +599,7 @@ def _connection_options(url: str) -> dict[int, object]:
 
 
 def _error(code: int, message: str, connection: _Connection) -> Exception:
-    """Return the exception for an error of libcurl, if possible one of the socket and ssl modules."""
+    """Convert an error of libcurl to an exception, if possible to one of the modules socket and ssl."""
     if code == pycurl.E_WRITE_ERROR:  # only _Body.add writes
         return ReplyTooLargeError()
     tunnel_status = connection.info(pycurl.HTTP_CONNECTCODE)

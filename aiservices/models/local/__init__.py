@@ -1,4 +1,4 @@
-"""The embedded model, which runs on llama.cpp in this process."""
+"""The embedded model: a chat model that runs inside this process with llama.cpp."""
 
 from __future__ import annotations
 

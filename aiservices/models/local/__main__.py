@@ -1,4 +1,4 @@
-"""Download and list the weights of the embedded model."""
+"""Command-line program that downloads and lists the weights of the model that runs in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .weights import KNOWN_WEIGHTS, is_ready, weights_path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command with command-line arguments and return its exit code.
+    """Run the command-line program that manages model weights, and return its exit code.
 
     The code is 0 on success, 1 if the weights cannot be downloaded, and 130 after Ctrl-C. Wrong arguments end
     the program with 2.

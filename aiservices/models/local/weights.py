@@ -1,4 +1,4 @@
-"""The weights that can be downloaded, their folder, and the lookup of their files by name."""
+"""The model weights that can be downloaded, their folder, and the lookup of weights files by name."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ KNOWN_WEIGHTS: tuple[Weights, ...] = (
 
 
 def models_folder() -> Path:
-    """Return the folder for all downloaded weights.
+    """Return the folder for all downloaded model weights.
 
     It is in the folder ``AISERVICES_CACHE``, or else in the cache folder of the user.
     """
@@ -103,7 +103,7 @@ def models_folder() -> Path:
 
 
 def _user_cache() -> Path:
-    """Return the folder in which the operating system keeps the caches of the user."""
+    """Return the folder in which the operating system keeps the user's cache files."""
     # Each operating system has a folder for files that can be downloaded again.
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
@@ -115,12 +115,12 @@ def _user_cache() -> Path:
 
 
 def weights_path(weights: Weights) -> Path:
-    """Return the path for the weights file, which exists only after the download."""
+    """Return the path of a model's weights file, which exists only after the download."""
     return models_folder() / weights.file_name
 
 
 def is_ready(weights: Weights) -> bool:
-    """Return True if the weights are on this machine and were verified.
+    """Return True if a model's weights are on this machine and their SHA-256 was verified.
 
     The SHA-256 was checked after the download. Reading a gigabyte at every start would take seconds, so only
     the size is compared here.
@@ -135,7 +135,7 @@ def is_ready(weights: Weights) -> bool:
 
 
 def mark_verified(path: Path, sha256: str) -> None:
-    """Record in a small file that the SHA-256 of a downloaded file was checked."""
+    """Record in a small file that the SHA-256 of downloaded model weights was checked."""
     record = json.dumps({"sha256": sha256, "bytes": path.stat().st_size})
     # The record appears only when it is complete: another process may be reading it.
     new = _record_path(path).with_suffix(".new")
@@ -144,12 +144,12 @@ def mark_verified(path: Path, sha256: str) -> None:
 
 
 def unmark_verified(path: Path) -> None:
-    """Delete the record that the SHA-256 of a file was checked."""
+    """Delete the record that the SHA-256 of downloaded model weights was checked."""
     _record_path(path).unlink(missing_ok=True)
 
 
 def _record_path(path: Path) -> Path:
-    """Return the path of the small file that says that the weights were verified."""
+    """Return the path of the small file that records that model weights were verified."""
     return path.with_name(path.name + ".checked")
 
 
@@ -157,7 +157,7 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 
 def weights_named(name: str) -> Weights:
-    """Return the weights with this name or alias. Raises LookupError if the name is unknown."""
+    """Return the known model weights with a name or alias, or raise LookupError if the name is unknown."""
     for weights in KNOWN_WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
@@ -165,7 +165,7 @@ def weights_named(name: str) -> Weights:
 
 
 def resolve_weights(name: str | Path) -> tuple[str, Path]:
-    """Find weights on this machine by name or path, and return their short name and their path.
+    """Find model weights on this machine by name or path, and return their short name and their path.
 
     ``name`` is the name of known weights, the path of any GGUF file, or "" for the default: the weights that
     ``AISERVICES_LOCAL_MODEL`` names, or else the most capable ones that were downloaded. Raises LookupError
@@ -190,12 +190,12 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
 
 
 def pull_command(name: str) -> str:
-    """Return the shell command that downloads the weights with this name."""
+    """Return the shell command that downloads the model weights with this name."""
     return f"python -m aiservices.models.local pull {name}"
 
 
 def _resolve_file(path: Path) -> tuple[str, Path]:
-    """Return the name and the absolute path of a GGUF file. Raises LookupError if there is no file."""
+    """Return the name and absolute path of a GGUF weights file, or raise LookupError if there is none."""
     path = path.expanduser()
     if not path.is_file():
         raise LookupError(
@@ -206,7 +206,7 @@ def _resolve_file(path: Path) -> tuple[str, Path]:
 
 
 def _most_capable() -> tuple[str, Path]:
-    """Return the most capable weights on this machine. Raises LookupError if there are none."""
+    """Return the most capable model weights on this machine, or raise LookupError if there are none."""
     for weights in KNOWN_WEIGHTS:
         if is_ready(weights):
             return weights.name, weights_path(weights)

@@ -1,4 +1,4 @@
-"""The chat completions API (POST /chat/completions): its requests, replies and streams."""
+"""Requests, replies and streams in the format of the chat completions API (POST /chat/completions)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 
 class ChatDialect(ApiDialect):
-    """The format of the chat completions API of OpenAI, Azure, Ollama and compatible servers."""
+    """Writes requests and parses replies in the format of the chat completions API of OpenAI and others."""
 
     reply_name = "chat completion"
 
@@ -138,7 +138,10 @@ def _message(message: Message) -> JsonObject:
 
 
 def _part(part: str | Media) -> JsonObject:
-    """Convert a part of a user message to JSON. Raises UnsupportedRequestError for unsupported media."""
+    """Convert a text, image or file of a user message to JSON for the chat completions API.
+
+    Raises UnsupportedRequestError for unsupported media.
+    """
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, Image):
@@ -160,7 +163,10 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_chat_completion(body: bytes) -> ChatReply:
-    """Parse the JSON of a chat completion. Raises UnreadableReplyError, or ReportedError for an error."""
+    """Parse the JSON of a chat completion, the whole reply of the chat completions API.
+
+    Raises UnreadableReplyError, or ReportedError if the JSON reports an error.
+    """
     data = parse_object(body)
     choices = data.get("choices")
     if not choices:
@@ -184,7 +190,7 @@ def read_chat_completion(body: bytes) -> ChatReply:
 
 
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
-    """Return the text and the reasoning (thinking) text of a message or of a piece of a stream.
+    """Return the text and the reasoning (thinking) text of a model's message or of a piece of a stream.
 
     Compatible servers name the reasoning in two ways. The content is a text, null, or a list of parts, some
     of which may be reasoning.
@@ -218,7 +224,7 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts of the provider to a Usage; return None if there are no counts."""
+    """Convert the token counts in a chat completion to a Usage object, or to None if there are none."""
     if not usage:
         return None
     prompt = usage.get("prompt_tokens_details") or {}
@@ -232,7 +238,7 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ChatStreamReader(EventStreamReader):
-    """A parser for the stream of one chat completion."""
+    """A parser for one streamed reply of the chat completions API."""
 
     def __init__(self) -> None:
         super().__init__()

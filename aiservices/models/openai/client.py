@@ -1,4 +1,4 @@
-"""The server of an OpenAI model: its address, its credentials, and the clients of the openai SDK.
+"""The server address and the credentials of an OpenAI model, and the openai SDK clients for them.
 
 The SDK is used for Azure and for clients that the user passes. Otherwise it is not even imported, and the
 model uses ``aiservices.models.http``.
@@ -36,7 +36,7 @@ _KEY_ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The server that receives the requests of a model.
+    """The server that receives the requests of an OpenAI-compatible model.
 
     Attributes:
         provider: The kind of server.
@@ -52,7 +52,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL of the server without credentials and query, for messages and logs."""
+        """The URL of the model's server without credentials and query, for error messages and logs."""
         return display_url(self.base_url or os.environ.get("AZURE_OPENAI_ENDPOINT", ""))
 
     @property
@@ -62,12 +62,12 @@ class Endpoint:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that the models of this server usually support."""
+        """The features that the models of this server usually support, such as tool calls."""
         return Capabilities(json_schema=True, strict_schema=self.is_openai, json_mode=True, tools=True)
 
     @classmethod
     def of_provider(cls, provider: Provider, base_url: str | None) -> Endpoint:
-        """Return the endpoint of a provider, with a URL from ``base_url``, the environment or the default.
+        """Return the server of a provider, with the URL from ``base_url``, the environment or a default.
 
         Raises DefinitionError if the URL is invalid.
         """
@@ -84,7 +84,7 @@ class Endpoint:
 
     @classmethod
     def of_client(cls, client: object) -> Endpoint:
-        """Return the endpoint that a client of the openai SDK uses."""
+        """Return the model server that a client of the openai SDK uses."""
         from openai import AsyncAzureOpenAI, AzureOpenAI
 
         base_url = str(getattr(client, "base_url", ""))
@@ -94,7 +94,10 @@ class Endpoint:
 
 
 def _check_url(base_url: str, setting: str, provider: str) -> None:
-    """Raise DefinitionError if a URL is invalid. ``setting`` names the setting in the message."""
+    """Raise DefinitionError if the URL that a user set for a model server is invalid.
+
+    ``setting`` names the setting in the message.
+    """
     # messages do not quote the URL, because it may contain credentials
     if not base_url.startswith(("http://", "https://")):
         raise _definition_error(
@@ -122,10 +125,10 @@ def _is_openai_host(base_url: str) -> bool:
 
 
 def _ollama_url(host: str) -> str:
-    """Return the base URL for OLLAMA_HOST, which may omit scheme and port, such as ``localhost``.
+    """Convert the environment variable OLLAMA_HOST, such as ``localhost``, to a complete base URL.
 
-    The value is read as Ollama reads it. 0.0.0.0 is an address to listen on, not one to connect to, so it
-    becomes the loopback address.
+    The value may omit scheme and port. The value is read as Ollama reads it. 0.0.0.0 is an address to listen
+    on, not one to connect to, so it becomes the loopback address.
     """
     invalid = _definition_error(
         "ollama",
@@ -149,7 +152,7 @@ def _ollama_url(host: str) -> str:
 
 
 def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -> Credentials:
-    """Read the API key and headers from the environment, as the openai SDK does.
+    """Read the API key and HTTP headers from environment variables, as the openai SDK does.
 
     OPENAI_API_KEY is used if ``api_key`` is None. OPENAI_ORG_ID and OPENAI_PROJECT_ID become headers, and
     so does each line "Name: value" of OPENAI_CUSTOM_HEADERS. Raises AuthenticationError if there is no
@@ -177,7 +180,7 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -
 
 
 def check_key(model_name: str, endpoint: Endpoint, key: str | None) -> str:
-    """Return an API key. Raises AuthenticationError if it is missing or cannot be sent in a header."""
+    """Return the API key, or raise AuthenticationError if it is missing or has invalid characters."""
     if not key:
         raise AuthenticationError(f"{model_name}: no API key; {endpoint.key_advice}")
     if not (key.isascii() and key.isprintable()):
@@ -189,7 +192,7 @@ def check_key(model_name: str, endpoint: Endpoint, key: str | None) -> str:
 
 
 class SdkClients:
-    """The clients of the openai SDK for one model.
+    """The openai SDK clients of one chat model, which are created when they are first needed.
 
     Clients that the user passes are used as they are and are never closed. Others are created when they
     are first needed: one for blocking calls, and one for each event loop.
@@ -223,11 +226,11 @@ class SdkClients:
 
     @property
     def address(self) -> str:
-        """The URL of the server, without credentials."""
+        """The URL of the model's server, without credentials."""
         return self._endpoint.address
 
     def sync_client(self) -> SdkClient:
-        """Return the SDK client for blocking calls. Raises AuthenticationError if it has no valid key."""
+        """Return the openai SDK client for blocking calls, or raise AuthenticationError without a key."""
         if self._user_client is not None:
             return SdkClient(self._user_client)
         self._refuse_other_kind("client", "OpenAI", self._user_async_client)
@@ -237,21 +240,21 @@ class SdkClients:
             return SdkClient(self._own_client)
 
     async def async_client(self) -> SdkClient:
-        """Return the SDK client for the running event loop. Raises AuthenticationError."""
+        """Return the openai SDK client for the running event loop, or raise AuthenticationError."""
         if self._user_async_client is not None:
             return SdkClient(self._user_async_client)
         self._refuse_other_kind("async_client", "AsyncOpenAI", self._user_client)
         return SdkClient(await self._own_async_clients.get())
 
     def close(self) -> None:
-        """Close the SDK client for blocking calls, unless the user passed it."""
+        """Close the openai SDK client for blocking calls, unless the user passed it."""
         with self._lock:
             client, self._own_client = self._own_client, None
         if client is not None:
             client.close()
 
     async def aclose(self) -> None:
-        """Close the SDK clients for blocking calls and for the running event loop."""
+        """Close the openai SDK clients for blocking calls and for the running event loop."""
         self.close()
         await self._own_async_clients.aclose()
 
@@ -289,7 +292,7 @@ class SdkClients:
 
 
 def _abandon(client: AsyncOpenAI) -> None:
-    """Do nothing. A client does not have to be closed if its event loop is already closed."""
+    """Do nothing, because an SDK client needs no closing when its event loop is already closed."""
 
 
 class SdkClient(NamedTuple):
@@ -305,25 +308,25 @@ class SdkClient(NamedTuple):
 
     @property
     def headers(self) -> Mapping[str, object]:
-        """The headers of every request, for log messages."""
+        """The HTTP headers of every request, for log messages."""
         headers: Mapping[str, object] = self.sdk.default_headers | self.sdk.auth_headers
         return headers
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that error messages must not contain, such as the API key."""
+        """The secret texts, such as the API key, that error messages must not contain."""
         key = getattr(self.sdk, "api_key", None)
         return (key,) if isinstance(key, str) else ()
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """The types of the exceptions that sending a request or reading a response can raise."""
+        """The types of exceptions that sending a request or reading a response can raise."""
         return sdk_failures()
 
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> Any:
-        """Send a request and return the response of the SDK's HTTP library, or an awaitable of it.
+        """Send an HTTP POST request with the openai SDK; return the response, or an awaitable of it.
 
         The HTTP library limits each wait for the server. So a blocking call looks at the deadline itself,
         when a piece of the body arrives; an asynchronous call is cancelled at its deadline.
@@ -346,7 +349,7 @@ class SdkClient(NamedTuple):
 
 
 class _BoundedResponse:
-    """A response of a blocking SDK client that is read no longer than until a deadline.
+    """An HTTP response of the openai SDK that stops reading with an error at a deadline.
 
     Attributes:
         status_code: The HTTP status.
@@ -361,26 +364,26 @@ class _BoundedResponse:
 
     @property
     def content(self) -> bytes:
-        """The whole body. Raises DeadlineError if it is not complete at the deadline."""
+        """Return the whole body of the HTTP response, or raise DeadlineError if it arrives too late."""
         try:
             return b"".join(self.iter_bytes())
         finally:
             self.close()
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the pieces of the body. Raises DeadlineError for one that arrives after the deadline."""
+        """Yield the pieces of the HTTP response body, or raise DeadlineError if one arrives too late."""
         for piece in self._response.iter_bytes():
             if time.monotonic() > self._deadline:
                 raise DeadlineError
             yield piece
 
     def close(self) -> None:
-        """Close the connection unless the body was read to its end."""
+        """Close the connection of the HTTP response unless the body was read to its end."""
         self._response.close()
 
 
 class _SdkTypes(NamedTuple):
-    """A class and a parameter name that depend on the installed version of the openai SDK.
+    """A class and a parameter name of the openai SDK that depend on the installed version.
 
     Attributes:
         response: The response class of its HTTP library, for unparsed responses.

@@ -23,7 +23,7 @@ _NO_OPTIONS = ChatOptions()
 
 
 class OpenAiModel(HttpChatModel):
-    """Base class of the chat models that use an API of OpenAI.
+    """Base class of the chat models that use an HTTP API of OpenAI.
 
     Args:
         model: The name of the model, or of the Azure deployment.
@@ -96,17 +96,17 @@ class OpenAiModel(HttpChatModel):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return a model of OpenAI, or of the server that OPENAI_BASE_URL names."""
+        """Return the chat model with a name at OpenAI, or at the server that OPENAI_BASE_URL names."""
         return cls(cls._checked_name(name, "openai"))
 
     @classmethod
     def azure(cls, name: str) -> Self:
-        """Return the model of an Azure deployment. The environment contains its URL, API version and key."""
+        """Return the chat model of an Azure deployment; the environment has the URL, API version and key."""
         return cls(cls._checked_name(name, "azure"), provider="azure")
 
     @classmethod
     def ollama(cls, name: str) -> Self:
-        """Return a model of Ollama on this machine, or on the machine that OLLAMA_HOST names."""
+        """Return an Ollama chat model on this machine, or on the machine that OLLAMA_HOST names."""
         return cls(cls._checked_name(name, "ollama"), provider="ollama")
 
     @classmethod

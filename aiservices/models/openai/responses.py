@@ -1,4 +1,4 @@
-"""The Responses API (POST /responses): its requests, replies and streams."""
+"""Requests, replies and streams in the format of OpenAI's Responses API (POST /responses)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _INCOMPLETE_REASONS = {
 
 
 class ResponsesDialect(ApiDialect):
-    """The format of the Responses API of OpenAI and Azure."""
+    """Writes requests and parses replies in the format of the Responses API of OpenAI and Azure."""
 
     reply_name = "response of the Responses API"
 
@@ -156,7 +156,10 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_response(body: bytes) -> ChatReply:
-    """Parse the JSON of a response. Raises UnreadableReplyError, or ReportedError for an error."""
+    """Parse the JSON of a whole reply of OpenAI's Responses API.
+
+    Raises UnreadableReplyError, or ReportedError if the JSON reports an error.
+    """
     return _reply(parse_object(body), body)
 
 
@@ -192,7 +195,7 @@ def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
 
 
 def _is_commentary(item: JsonObject) -> bool:
-    """Return True if a message is only an intermediate comment of the model, and not its answer.
+    """Return True if a message of the Responses API is an intermediate comment and not the answer.
 
     Such a message is not part of the answer.
     """
@@ -222,7 +225,7 @@ def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts of the provider to a Usage; return None if there are no counts."""
+    """Convert the token counts in a reply of the Responses API to a Usage object; None if there are none."""
     if not usage:
         return None
     return Usage(
@@ -234,7 +237,7 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ResponseStreamReader(EventStreamReader):
-    """A parser for the stream of one response of the Responses API.
+    """A parser for one streamed reply of OpenAI's Responses API.
 
     The last event of the stream repeats the whole response.
     """
