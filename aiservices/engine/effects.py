@@ -274,7 +274,16 @@ def _perform(effect: Effect) -> Outcome:
             time.sleep(seconds)
         case Emit():
             pass
+        case _:
+            raise _not_an_effect(effect)
     return None
+
+
+def _not_an_effect(value: object) -> TypeError:
+    return TypeError(
+        f"an interceptor yielded a value of the type {type(value).__name__}; "
+        "it must yield effects: CallModel, Run, Gather, Emit or Sleep"
+    )
 
 
 async def _aperform(effect: Effect) -> Outcome:
@@ -301,6 +310,8 @@ async def _aperform(effect: Effect) -> Outcome:
             await asyncio.sleep(seconds)
         case Emit():
             pass
+        case _:
+            raise _not_an_effect(effect)
     return None
 
 

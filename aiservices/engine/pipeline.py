@@ -10,7 +10,13 @@ from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import strict_equal
 from output_parsers.types.target import type_name
 
-from ..models.errors import AiServiceError, ServiceOutputError, ToolError
+from ..models.errors import (
+    AiServiceError,
+    DefinitionError,
+    DefinitionProblem,
+    ServiceOutputError,
+    ToolError,
+)
 from ..tools.tool import ToolRun
 from .effects import Effect, Emit, Flow, Run, map_effects
 from .events import CallCompleted, CallFailed, CallStarted
@@ -89,12 +95,34 @@ class Pipeline:
 
 
 def _wrap(interceptor: Interceptor, proceed: Proceed) -> Proceed:
-    return lambda invocation: interceptor(invocation, proceed)
+    def call(invocation: Invocation) -> Flow[Answer]:
+        flow = interceptor(invocation, proceed)
+        if not hasattr(flow, "send"):
+            name = getattr(interceptor, "__qualname__", type(interceptor).__qualname__)
+            raise _wrong_interceptor(
+                invocation,
+                f"the interceptor {name} is not a generator function; call the next one with "
+                "'answer = yield from proceed(invocation)' and return the answer",
+            )
+        return flow
+
+    return call
+
+
+def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
+    return DefinitionError([DefinitionProblem(invocation.plan.qualname, message)])
 
 
 def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[Answer]:
     try:
-        return (yield from proceed(invocation))
+        answer = yield from proceed(invocation)
+        if not isinstance(answer, Answer):
+            raise _wrong_interceptor(
+                invocation,
+                f"an interceptor returned a value of the type {type(answer).__name__}; it must return the "
+                "answer that 'yield from proceed(invocation)' gives, or another Answer",
+            )
+        return answer
     except AiServiceError as error:
         error.attempts = tuple(invocation.state.attempts)
         error.add_note(f"in {invocation.plan.qualname}")

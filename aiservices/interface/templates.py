@@ -144,6 +144,12 @@ def _compile(text: str) -> Prompt:
         ) from error
     if any(True for _ in meta.find_referenced_templates(tree)):
         raise TemplateError("a template cannot include, import or extend another; write its text here")
+    for condition in tree.find_all(nodes.CondExpr):
+        if condition.expr2 is None:  # it could only be rendered while the condition is true
+            raise TemplateError(
+                f"the template has an if without an else in line {condition.lineno}; "
+                "write {{ text if condition else '' }}"
+            )
     return Prompt(text, frozenset(names), template.render)
 
 

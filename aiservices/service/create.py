@@ -130,10 +130,10 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
 
     cls = get_origin(interface) or interface
     name = type_name(interface)
-    tools = _as_tuple("tools", settings.get("tools", ()), name)
-    interceptors = _as_tuple("interceptors", settings.get("interceptors", ()), name)
-    listeners = _as_tuple("listeners", settings.get("listeners", ()), name)
-    parsers, system = settings.get("parsers"), settings.get("system_message")
+    _check_types(name, settings)
+    tools, interceptors = tuple(settings.get("tools", ())), tuple(settings.get("interceptors", ()))
+    listeners, parsers = tuple(settings.get("listeners", ())), settings.get("parsers")
+    system = settings.get("system_message")
     tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
     # String annotations may name types that are local to the function that calls create.
     namespace = enclosing_names(sys._getframe(1), *_functions(cls), *map(unwrapped, tools))
@@ -177,13 +177,49 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget)()
 
 
-def _as_tuple(setting: str, value: object, name: str) -> tuple[Any, ...]:
-    if not isinstance(value, Iterable):
-        from ..models.errors import DefinitionError, DefinitionProblem
+def _check_types(name: str, settings: Mapping[str, object]) -> None:
+    """Raise DefinitionError for arguments of ``create`` that have a wrong type."""
+    from ..engine.budget import Budget
+    from ..engine.retry import Retry
+    from ..models.errors import DefinitionError, DefinitionProblem
+    from ..models.requests import ChatOptions
+    from ..tools.tool import ToolErrors
+    from ..tools.toolbox import ToolLimits
 
-        message = f"{setting} is a {type(value).__name__}; put it into a list"
-        raise DefinitionError([DefinitionProblem(name, message)])
-    return tuple(value)
+    classes: dict[str, type] = {
+        "options": ChatOptions,
+        "tool_limits": ToolLimits,
+        "tool_errors": ToolErrors,
+        "budget": Budget,
+        "retry": Retry,
+        "localns": Mapping,
+    }
+    messages = []
+    for setting, value in settings.items():
+        optional = setting not in ("tool_limits", "tool_errors", *_SEQUENCES)
+        if value is None and optional:
+            continue
+        kind = type(value).__name__
+        expected = classes.get(setting)
+        if expected is not None and not isinstance(value, expected):
+            messages.append(f"{setting} has the type {kind}; pass a {expected.__name__}")
+        elif setting == "transform" and not callable(value):
+            messages.append(f"{setting} has the type {kind}; pass a function")
+        elif setting == "system_message" and not (isinstance(value, str) or callable(value)):
+            messages.append(f"{setting} has the type {kind}; pass a template or a function")
+        elif setting in _SEQUENCES and (isinstance(value, str) or not isinstance(value, Iterable)):
+            messages.append(f"{setting} has the type {kind}; put it into a list")
+        elif setting in _SEQUENCES and setting != "tools" and isinstance(value, Sequence):
+            messages += [
+                f"{setting} contains a value of the type {type(item).__name__}; pass functions"
+                for item in value
+                if not callable(item)
+            ]
+    if messages:
+        raise DefinitionError([DefinitionProblem(name, message) for message in messages])
+
+
+_SEQUENCES = ("tools", "interceptors", "listeners", "parsers")
 
 
 def _functions(cls: object) -> list[FunctionType]:

@@ -9,9 +9,10 @@ from typing import Any, Literal, TypeVar
 
 from ..json.result import is_non_finite
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
+from ..result.errors import UnsupportedTypeError
 from ..result.reading import Cursor, Json, dump_json
 from .node import Definitions, JsonSchema, Node, described_hint, with_description
-from .target import Target, attribute_docs, class_docstring
+from .target import Target, attribute_docs, class_docstring, type_name
 
 T = TypeVar("T")
 
@@ -277,14 +278,18 @@ def choice_node(target: Target) -> Node[object] | None:
     if tp is bool:
         return BoolNode()
     if target.origin is Literal:
+        if not target.args:
+            raise UnsupportedTypeError(type_name(tp), target.path, ["choices"], "it has no values")
         return _literal(target.args)
-    if isinstance(tp, type) and issubclass(tp, Flag) and len(tp) > 0:
+    if not (isinstance(tp, type) and issubclass(tp, Enum)):
+        return None
+    if not len(tp):
+        raise UnsupportedTypeError(type_name(tp), target.path, ["choices"], "it has no members")
+    if issubclass(tp, Flag):
         return FlagNode(tp)
-    if isinstance(tp, type) and issubclass(tp, Enum) and len(tp) > 0:
-        choices = choices_of(tp)
-        exact = all(choice.label == choice.value.value for choice in choices)
-        return ChoiceNode(tp.__name__, choices, exact=exact, description=class_docstring(tp))
-    return None
+    choices = choices_of(tp)
+    exact = all(choice.label == choice.value.value for choice in choices)
+    return ChoiceNode(tp.__name__, choices, exact=exact, description=class_docstring(tp))
 
 
 def _literal(values: tuple[object, ...]) -> Node[object]:

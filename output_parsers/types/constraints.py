@@ -39,6 +39,11 @@ CONSTRAINTS_IN_WORDS = {
     "pattern": "matching {}",
 }
 
+_OPPOSITE_BOUNDS = [
+    *((low, high) for low in ("minimum", "exclusiveMinimum") for high in ("maximum", "exclusiveMaximum")),
+    *((f"min{kind}", f"max{kind}") for kind in ("Length", "Items", "Properties")),
+]
+
 # The bounds of 16, 32 and 64 bits are not shown in hints: a model that reads such a number may write it.
 _MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2**bits))}
 _UNCONSTRAINED = ({"type": "null"}, NON_FINITE_SCHEMA)
@@ -152,11 +157,24 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
         raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason) from error
     # of ``X | None`` use the keywords of X; of a Decimal, which pydantic shows as number or string, the first
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
-    checked = ConstrainedNode(
-        node, adapter, {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
-    )
+    keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
+    for lower, upper in _OPPOSITE_BOUNDS:
+        if lower in keywords and upper in keywords and _exclude_all(keywords, lower, upper):
+            words = " and ".join(CONSTRAINTS_IN_WORDS[key].format(keywords[key]) for key in (lower, upper))
+            reason = f"no value can be {words}"
+            raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason)
+    checked = ConstrainedNode(node, adapter, keywords)
     checked.converts = any(isinstance(item, AfterValidator) for item in metadata)
     return checked
+
+
+def _exclude_all(keywords: JsonSchema, lower: str, upper: str) -> bool:
+    """Return True if no value satisfies both a lower and an upper bound."""
+    low, high = keywords[lower], keywords[upper]
+    try:
+        return bool(low > high or (low == high and (lower.startswith("ex") or upper.startswith("ex"))))
+    except TypeError:
+        return False
 
 
 def _apply_non_finite(target: Target, node: Node[object]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ..json.reader import parse_json_string, read_exact
 from ..json.result import JsonSyntaxError
 from ..prose.choices import IN_A_SENTENCE, is_clear_list, split_items
+from ..result.errors import UnsupportedTypeError
 from ..result.reading import (
     MAX_FAILURES,
     Cursor,
@@ -22,7 +23,7 @@ from ..result.reading import (
 )
 from .node import Definitions, JsonSchema, Node
 from .scalars import TextNode
-from .target import Target
+from .target import Target, type_name
 
 Build = Callable[[Target], Node[object]]
 
@@ -186,10 +187,19 @@ def sequence_node(target: Target, build: Build) -> Node[object] | None:
     return _list_node(target, make, build, exact=origin in (list, set, frozenset))
 
 
+def _check_hashable(part: Target, role: str, target: Target) -> None:
+    """Raise UnsupportedTypeError if the keys of a dict type or the items of a set type are never hashable."""
+    if isinstance(part.origin, type) and part.origin.__hash__ is None:
+        reason = f"its {role} cannot be {type_name(part.type)}, which is not hashable"
+        raise UnsupportedTypeError(type_name(target.type), target.path, ["containers"], reason)
+
+
 def _list_node(
     target: Target, make: Callable[[Iterable[Any]], object], build: Build, *, exact: bool
 ) -> ListNode:
     item = target.child(target.args[0] if target.args else Any)
+    if make in (set, frozenset):
+        _check_hashable(item, "items", target)
     node = ListNode(build(item), make, exact=exact)
     node.part_descriptions = (item.description,)
     return node
@@ -314,6 +324,7 @@ def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Nod
     key, value = target.args or (str, Any)
     make = collections.OrderedDict if target.origin is collections.OrderedDict else dict
     parts = target.child(key), target.child(value)
+    _check_hashable(parts[0], "keys", target)
     node = DictNode(build(parts[0]), build(parts[1]), make)
     node.part_descriptions = (parts[0].description, parts[1].description)
     return node

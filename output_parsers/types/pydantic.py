@@ -65,10 +65,15 @@ class PydanticNode(Node[object]):
         return self.read(text.strip(), cursor)
 
 
+_NOT_JSON = ("is-subclass", "is-instance")  # pydantic's schemas of types such as type[int]
+
+
 def pydantic_node(target: Target) -> Node[object] | None:
     """Return the parser for a type that pydantic can validate, or None for other types."""
     try:
         adapter: TypeAdapter[object] = TypeAdapter(target.annotated)
+        if adapter.core_schema["type"] in _NOT_JSON:
+            return None
         return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))
     except ImportError as error:  # EmailStr without its package
         raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error

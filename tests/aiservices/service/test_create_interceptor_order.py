@@ -151,7 +151,7 @@ def test_an_interceptor_of_a_user_may_have_a_position_name() -> None:
 @pytest.mark.parametrize("setting", ["interceptors", "listeners", "tools"])
 def test_what_is_to_be_a_list_is_one(setting: str) -> None:
     (message,) = refused(Chat, **{setting: ChatMemory()})
-    assert message == f"Chat: {setting} is a ChatMemory; put it into a list"
+    assert message == f"Chat: {setting} has the type ChatMemory; put it into a list"
 
 
 def test_interceptors_may_come_one_by_one() -> None:

@@ -885,7 +885,7 @@ def test_tools_may_come_as_a_generator() -> None:
 
 
 def test_a_function_in_the_place_of_a_list_is_a_problem() -> None:
-    assert problems(Asks, weather) == ["Asks: tools is a function; put it into a list"]
+    assert problems(Asks, weather) == ["Asks: tools has the type function; put it into a list"]
 
 
 def test_string_annotations_of_tools_may_use_the_local_names_of_the_caller_of_create() -> None:
