@@ -211,7 +211,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 
 
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """Return the Invocation that continues an agent's reply after a person approved or rejected tool calls.
+    """Return the call (Invocation) that continues an agent's reply after a person decided about tool calls.
 
     Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
     and the errors of ``resumed_invocation``.

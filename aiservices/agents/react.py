@@ -326,7 +326,7 @@ def _order_interceptors(
     interceptors: Sequence[Interceptor],
     problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """Put the interceptors of an agent in the order in which they wrap its calls, outermost first.
+    """Sort an agent's interceptors (middleware) into the order in which they run, outermost first.
 
     Adds a problem for each interceptor that the user put in a wrong order.
 

@@ -357,7 +357,7 @@ def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> di
 
 
 def _texts_in(subject: Any) -> Iterator[str]:
-    """Yield the text itself, or each str inside a nested value, also the keys of dicts."""
+    """Yield every string in a value to check: the value itself, or the strings inside lists and dicts."""
     if isinstance(subject, str):
         yield str(subject)
         return

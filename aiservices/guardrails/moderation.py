@@ -1,4 +1,4 @@
-"""Moderation: an interceptor that lets a moderation service check user messages, optionally answers too."""
+"""Moderation: an interceptor that has a moderation service check user messages and, if set, answers."""
 
 from __future__ import annotations
 

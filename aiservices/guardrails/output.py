@@ -217,7 +217,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the format, such as JSON, of an answer in the model's reply; None if it has another source."""
+    """Return the output format in which the model's reply contains the answer, or None if it does not."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None

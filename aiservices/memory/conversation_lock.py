@@ -57,7 +57,7 @@ class Ticket:
 
     @property
     def is_first(self) -> bool:
-        """True if it is this call's turn to use the conversation."""
+        """True if it is this call's turn to use the chat conversation."""
         with self._locks.lock:
             queue = self._locks.queues.get(self.conversation)
             return queue is not None and queue[0] is self

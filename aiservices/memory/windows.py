@@ -25,7 +25,7 @@ from .history import Exchange, join_exchanges
 
 
 class WindowView(NamedTuple):
-    """The part of a stored conversation that is sent to the model, as selected by a window.
+    """The part of a stored conversation that was selected to be sent to the model.
 
     Attributes:
         exchanges: Complete exchanges, oldest first.
@@ -57,7 +57,7 @@ class Window(Protocol):
 
 @runtime_checkable
 class WindowPolicy(Protocol):
-    """The interface of rules that select the newest messages up to a limit, without asking a model."""
+    """The interface of rules that select a conversation's newest messages up to a limit."""
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]: ...
 
@@ -88,7 +88,7 @@ class MessageWindow:
         return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Return the newest earlier exchanges that fit ``max_messages`` together with the new messages."""
+        """Select the newest question-answer exchanges that fit ``max_messages`` with the new messages."""
         return _newest(past, self.max_messages - len(current), len)
 
     def view(
@@ -150,7 +150,7 @@ class TokenWindow:
         return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Return the newest earlier exchanges that fit ``max_tokens`` together with the new messages."""
+        """Select the newest question-answer exchanges that fit ``max_tokens`` with the new messages."""
         return _newest(past, self.max_tokens - self._tokens(current), self._tokens)
 
     def view(

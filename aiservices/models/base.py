@@ -74,7 +74,7 @@ class ChatModel(Protocol):
         ...
 
     def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Send a chat request and yield the pieces of the reply in an event loop."""
+        """Send a chat request and yield the pieces of the reply asynchronously."""
         ...
 
 

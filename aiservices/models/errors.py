@@ -60,7 +60,7 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The total token counts of all model requests of the call; None if no reply contained any."""
+        """The total token counts of all model requests of the failed call; None if no reply contained any."""
         return usage_of(self.attempts)
 
 
@@ -232,7 +232,7 @@ class MemoryBusyError(AiServiceError):
 
 
 class MemoryConflictError(AiServiceError):
-    """Raised when another process wrote to a conversation during a call, which then stores nothing in it.
+    """Raised when a call cannot store its messages because another process changed the conversation.
 
     Attributes:
         conversation: The id of the conversation.

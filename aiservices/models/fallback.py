@@ -34,7 +34,7 @@ class FallbackChatModel:
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
-        """All models, in the order in which they are tried."""
+        """The chat models that are tried one after the other, in this order."""
         return self._members
 
     @property
@@ -57,7 +57,7 @@ class FallbackChatModel:
         )
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first model that does not fail; if all fail, raise the last error."""
+        """Try the models in turn; return the first reply, or raise the last error if all models fail."""
         for member in self._members[:-1]:
             try:
                 return member.complete(request)
@@ -67,7 +67,7 @@ class FallbackChatModel:
         return self._members[-1].complete(request)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Return the reply of the first model that does not fail, in an event loop; else raise an error."""
+        """Try the models in turn, asynchronously; return the first reply, or raise the last error."""
         for member in self._members[:-1]:
             try:
                 return await member.acomplete(request)
@@ -94,7 +94,7 @@ class FallbackChatModel:
                     raise
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Yield the pieces of the reply from the first model that starts to answer, in an event loop.
+        """Yield the pieces of the reply from the first model that starts to answer, asynchronously.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """

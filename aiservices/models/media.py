@@ -165,7 +165,7 @@ class _MediaBase:
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
     def __str__(self) -> str:
-        """Describe the image, audio or file without its data, as in ``[image/png, 12 KB]``, for messages."""
+        """Return a short description of an image, audio or file, such as ``[image/png, 12 KB]``."""
         if self.data is not None:
             return f"[{self.media_type}, {_format_size(len(self.data))}]"
         parts = urlsplit(self.url or "")  # Credentials and the query are left out: they may be secret.

@@ -14,7 +14,7 @@ from .media import Audio, File, Image, Media, interleave
 
 @dataclass(frozen=True, slots=True)
 class SystemMessage:
-    """Instructions for the model, usually the first message of a conversation.
+    """A system message: instructions for the model, usually at the start of a conversation.
 
     A service method adds at most one, at the beginning. Few-shot examples follow all system messages there.
 

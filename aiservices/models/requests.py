@@ -244,7 +244,7 @@ _FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
 def _to_tooling(tooling: object) -> Tooling:
-    """Convert a list of tool descriptions to a Tooling object, or raise ValueError for another item."""
+    """Convert a list of tool descriptions to a Tooling object, or raise ValueError if one is invalid."""
     if isinstance(tooling, Tooling):
         return tooling
     if not isinstance(tooling, (list, tuple)):
@@ -473,7 +473,7 @@ def _part(part: Any) -> str | Media:
 
 
 def _file(fields: Mapping[str, Any]) -> File:
-    """Convert a file in a message dict of OpenAI's API, with a data URL as content, to a File."""
+    """Convert the file part of a message dict of OpenAI's API to a File object."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")
     data, name = fields["file_data"], fields.get("filename")

@@ -417,7 +417,7 @@ class PerLoop(Generic[T]):
             self._abandon(entry.value)
 
     def pop(self, loop: asyncio.AbstractEventLoop) -> _LoopEntry[T] | None:
-        """Remove the object of an event loop from the cache, and return it without closing it."""
+        """Remove an event loop's object, such as an HTTP client, from the cache, and return it unclosed."""
         with self._lock:
             return self._entries.pop(loop, None)
 

@@ -181,7 +181,7 @@ class ErrorMapper:
     read_details: DetailsReader = read_error_details
 
     def from_exception(self, error: Exception) -> ModelError:
-        """Return the ModelError for an exception of an HTTP client or of the openai SDK."""
+        """Convert an exception of an HTTP client or of the openai SDK to a ModelError."""
         response = getattr(error, "response", None)
         if response is not None:
             details = self._details(response.headers, response.text)
@@ -286,7 +286,7 @@ class ErrorMapper:
         return f"{self.label}: {self.redacted(text)}"
 
     def redacted(self, text: str) -> str:
-        """Return a text of a server with secrets, such as the API key, replaced by a placeholder."""
+        """Return a server's text with secrets, such as the API key, replaced by a placeholder."""
         for secret in self.secrets:
             if len(secret) >= _MIN_SECRET_LENGTH:
                 text = text.replace(secret, "[redacted]")

@@ -393,7 +393,7 @@ class _Connection:
         return (status, Headers(head[start + 1 : -1])) if status >= 200 else None
 
     def info(self, key: int) -> int:
-        """Return a number that libcurl knows about the last request, such as the status from a proxy."""
+        """Return a number that libcurl knows about the last HTTP request, such as a proxy's status code."""
         value: int = self._curl.getinfo(key)
         return value
 
@@ -512,7 +512,7 @@ class _Poll:
         self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
-        """Callback of libcurl that adds a socket to wait for, or removes it."""
+        """Callback by which libcurl adds or removes a socket that the HTTP client must wait for."""
         if action != pycurl.POLL_REMOVE:
             self.descriptor = descriptor
         if self._poll is None:

@@ -1,4 +1,4 @@
-"""The embedded model: a chat model that runs inside this process with llama.cpp."""
+"""The embedded chat model, which runs inside this process with llama.cpp."""
 
 from __future__ import annotations
 

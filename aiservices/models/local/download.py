@@ -353,7 +353,7 @@ class ProgressLine:
 
 
 def free_memory() -> int | None:
-    """Return the free memory for this process in bytes, or None if it is unknown.
+    """Return the bytes of memory that this process can still use, or None if that is unknown.
 
     The memory limit of a container counts too. On macOS, the result is the whole memory of the machine, which
     is an upper bound.

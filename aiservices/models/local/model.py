@@ -80,22 +80,22 @@ class LocalChatModel:
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """Return the embedded model for a name such as ``"local"`` or ``"local:NAME"``."""
+        """Return the embedded llama.cpp model for a name such as ``"local"`` or ``"local:NAME"``."""
         return cls(name)
 
     @property
     def name(self) -> str:
-        """The name of the embedded model: ``local:`` and the name of its weights."""
+        """The name of the embedded llama.cpp model: ``local:`` and the name of its weights."""
         return f"local:{self._settings.label}"
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that the embedded model supports; tool calls only with large enough weights."""
+        """The features of the embedded llama.cpp model; tool calls only with large enough weights."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
         return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Run the embedded model on a chat request and return the reply."""
+        """Run the embedded llama.cpp model on a chat request and return the reply."""
         job, builder = self._job(request)
         with closing(run_job(job)) as chunks:
             for chunk in chunks:
@@ -103,7 +103,7 @@ class LocalChatModel:
         return builder.reply()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Run the embedded model in a thread and return the reply; cancellation stops the model."""
+        """Run the embedded llama.cpp model in a thread and return the reply; cancellation stops it."""
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -111,7 +111,7 @@ class LocalChatModel:
         return builder.reply()
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Run the embedded model on a chat request and yield the pieces of the reply.
+        """Run the embedded llama.cpp model on a chat request and yield the pieces of the reply.
 
         Closing the iterator stops the model.
         """
@@ -123,7 +123,7 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Run the embedded model in a thread and yield the pieces of the reply in an event loop.
+        """Run the embedded llama.cpp model in a thread and yield the pieces of the reply asynchronously.
 
         Closing the iterator stops the model.
         """
@@ -139,7 +139,7 @@ class LocalChatModel:
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Create the job that runs the embedded model on a request, and the builder that joins its chunks."""
+        """Create the job that runs a request in llama.cpp, and the builder that joins the reply's chunks."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -157,7 +157,7 @@ class LocalChatModel:
 
 
 class _JobEnd:
-    """A marker after the last chunk of a reply of the embedded model, with the error if there was one."""
+    """A marker after the last chunk of a reply from llama.cpp, with the error if there was one."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -240,7 +240,7 @@ _jobs_lock = threading.Lock()
 
 @atexit.register
 def _stop_all_jobs() -> None:
-    """Stop all running requests to the embedded model when the Python interpreter exits."""
+    """Stop all running requests to embedded llama.cpp models when the Python interpreter exits."""
     # llama.cpp must not run while the interpreter shuts down.
     with _jobs_lock:
         jobs = list(_running_jobs)
@@ -251,7 +251,7 @@ def _stop_all_jobs() -> None:
 
 
 def run_job(job: Job) -> Generator[JsonObject, None, None]:
-    """Run a request to the embedded model in a thread, and yield the chunks of the reply.
+    """Run a request to the embedded llama.cpp model in a thread, and yield the chunks of the reply.
 
     Closing the generator stops the request.
     """
@@ -274,7 +274,7 @@ def run_job(job: Job) -> Generator[JsonObject, None, None]:
 
 
 async def arun_job(job: Job) -> AsyncGenerator[JsonObject, None]:
-    """Run a request to the embedded model in a thread, and yield the chunks of the reply in an event loop.
+    """Run a request to the embedded llama.cpp model in a thread, and yield the chunks asynchronously.
 
     Closing or cancelling the generator stops the job but does not wait for its thread, which would block the
     loop.

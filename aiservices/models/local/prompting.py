@@ -97,7 +97,7 @@ def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, 
 
 
 def _refuse_media(message: UserMessage) -> None:
-    """Raise BadRequestError if a message contains images or files, which the embedded model cannot read."""
+    """Raise BadRequestError if a message contains images or files, which the local model cannot read."""
     for part in message.contents:
         if not isinstance(part, str):
             raise BadRequestError(
@@ -182,7 +182,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """The constraints on a reply of the embedded model: the answer format and the allowed tool calls.
+    """The constraints on a reply of the llama.cpp model: the answer format and the allowed tool calls.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -209,7 +209,7 @@ class ReplyConstraint:
 
 
 def reply_constraint(request: ChatRequest) -> ReplyConstraint:
-    """Return the constraints on the reply to a chat request: the answer format and the allowed tools.
+    """Return the constraints on llama.cpp's reply to a request: the answer format and the allowed tools.
 
     Raises BadRequestError if the request requires a call of a tool that it does not offer.
     """
@@ -405,7 +405,7 @@ _CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"
 
 
 class ToolCallReader:
-    """A streaming parser for a reply text of the embedded model, which is either tool calls or an answer.
+    """A streaming parser for a reply text of llama.cpp, which has either tool calls or an answer.
 
     Each line of tool calls has one call. A reply without a mark is an answer too: it can come from a grammar
     in ``extra_body``.
@@ -445,7 +445,7 @@ class ToolCallReader:
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
-        """Return the next piece of a tool call; None if more text is needed or the reply is an answer."""
+        """Return the next piece of a streamed tool call; None if more text is needed or there is no call."""
         if self._name is not None:
             return self._next_arguments()
         opening = _CALL_OPENING.match(self._unread)

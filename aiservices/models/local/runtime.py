@@ -75,7 +75,7 @@ def unload_runtime(settings: RuntimeSettings) -> None:
 
 
 class _Server(Protocol):
-    """Type hints for the llama.cpp server class of the package xllamacpp, which has none."""
+    """Type hints for the server class of the untyped package xllamacpp (llama.cpp)."""
 
     listening_address: str
 
@@ -150,7 +150,7 @@ class Runtime:
         return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
     def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
-        """Return the llama.cpp grammar for tool calls, with any JSON object for unsupported schemas."""
+        """Return a llama.cpp grammar for tool calls, which allows any JSON object for unsupported schemas."""
         grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
         if self._compiles(grammar):
             return grammar
@@ -164,7 +164,7 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the JSON Schema of a tool's arguments, or of any JSON object if it is unsupported."""
+        """Return the JSON Schema of a tool's arguments, or one for any JSON object if it is unsupported."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:

@@ -84,7 +84,7 @@ class Endpoint:
 
     @classmethod
     def of_client(cls, client: object) -> Endpoint:
-        """Return the model server that a client of the openai SDK uses."""
+        """Return the server (Endpoint) to which a client of the openai SDK sends requests."""
         from openai import AsyncAzureOpenAI, AzureOpenAI
 
         base_url = str(getattr(client, "base_url", ""))
@@ -127,8 +127,8 @@ def _is_openai_host(base_url: str) -> bool:
 def _ollama_url(host: str) -> str:
     """Convert the environment variable OLLAMA_HOST, such as ``localhost``, to a complete base URL.
 
-    The value may omit scheme and port. The value is read as Ollama reads it. 0.0.0.0 is an address to listen
-    on, not one to connect to, so it becomes the loopback address.
+    The value may omit scheme and port, as in Ollama. 0.0.0.0 is an address to listen on, not one to connect
+    to, so it becomes the loopback address.
     """
     invalid = _definition_error(
         "ollama",

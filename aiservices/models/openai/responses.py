@@ -195,10 +195,7 @@ def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
 
 
 def _is_commentary(item: JsonObject) -> bool:
-    """Return True if a message of the Responses API is an intermediate comment and not the answer.
-
-    Such a message is not part of the answer.
-    """
+    """Return True if a message of the Responses API is an intermediate comment and not the answer."""
     return item["type"] == "message" and item.get("phase") == "commentary"
 
 
