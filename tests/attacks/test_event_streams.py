@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from browser import in_browser
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.testclient import TestClient
+from loopback import MAX_WAIT
 from served import serve_applications
 
 from aiservices import ScriptedChatModel, create
@@ -23,7 +25,10 @@ class Writer(Protocol):
 PAGE = """<!doctype html><p></p><script>
 const shown = document.querySelector("p");
 const source = new EventSource("/write?about=x");
-source.addEventListener("text", (event) => { shown.textContent += JSON.parse(event.data); });
+source.addEventListener("text", (event) => {
+  shown.textContent += JSON.parse(event.data);
+  fetch("/shown");
+});
 source.addEventListener("error", () => {
   if (source.readyState === EventSource.CLOSED) shown.textContent += "(closed)";
 });
@@ -40,6 +45,7 @@ class CutStreams:
 
     def __init__(self, app: Any, chunks: int) -> None:
         self.app, self.chunks, self.statuses = app, chunks, list[int]()
+        self.shown = asyncio.Semaphore(0)  # the chunks that the page has shown
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         sent = 0
@@ -51,9 +57,13 @@ class CutStreams:
             elif message.get("body"):
                 sent += 1
                 if sent > self.chunks:
+                    for _ in range(self.chunks):  # a reset discards what the browser has not read
+                        await asyncio.wait_for(self.shown.acquire(), MAX_WAIT)
                     raise ConnectionResetError("the proxy broke the connection")
             await send(message)
 
+        if scope["type"] == "http" and scope["path"] == "/shown":
+            self.shown.release()
         is_stream = scope["type"] == "http" and scope["path"] == "/write"
         await self.app(scope, receive, send_some if is_stream else send)
 

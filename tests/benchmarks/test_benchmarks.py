@@ -73,7 +73,8 @@ def test_call_stage() -> None:
     rows = {(row.case, row.baseline): (row.target, row.cpu_target) for row in stage.comparisons}
     sdk = "SDK create + validate_json"
     assert rows == {
-        ("Person", sdk): (0.4, None),
+        ("Person", sdk): (0.22, None),
+        ("Person, 20 threads", sdk): (None, None),
         ("Result[Person]", "our own Person"): (1.05, None),
         ("bool", sdk): (0.4, None),
         ("50 records", sdk): (0.45, None),
