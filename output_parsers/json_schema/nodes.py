@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
@@ -82,6 +85,16 @@ _LIMIT_MESSAGES = {
 }
 
 
+# Keywords whose schemas apply to the same value as the schema that has them.
+_IN_PLACE = frozenset("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
+_REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+_UNEVALUATED = frozenset(("unevaluatedProperties", "unevaluatedItems"))
+_MAX_PARTS = 10_000  # of a JSON Schema
+_MAX_HINT_PARTS = 1_000
+
+KeywordCheck: TypeAlias = Callable[[Any, Any, object, Any], Iterator[Any]]  # of the package jsonschema
+
+
 class InvalidSchemaError(UnsupportedTypeError):
     """Raised if a JSON Schema is invalid or refers to something outside itself.
 
@@ -137,11 +150,15 @@ class SchemaCheck:
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
         self._walked: set[int] = set()
         self._conflicting: set[str] = set()
+        self._targets: dict[int, list[object]] = {}  # of the references of a part
+        self._is_dynamic = False  # a reference may lead to different parts, depending on those before it
         self._resolve_references(bare, "#", registry.resolver(resource.id() or ""))
+        self._check_parts_of_same_value(bare)
         keywords = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
         keywords["additionalProperties"] = self._additional_properties
         keywords["anyOf"] = self._any_of
-        self._distinct: dict[int, dict[int, object]] = {}
+        for key in _REFERENCES & draft.VALIDATORS.keys():
+            keywords[key] = self._cached(key, draft.VALIDATORS[key])
         known: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
         linear: Any = extend(draft, validators=known)  # type: ignore[no-untyped-call]  # has no types
         # jsonschema accepts 3.0 as an integer; the exact validator does not
@@ -170,7 +187,9 @@ class SchemaCheck:
             resolver = resolver.in_subresource(subresource)
         for key in ("$ref", "$dynamicRef"):
             if isinstance(part.get(key), str):
-                self._resolve(part[key], f"{pointer}/{key}", resolver)
+                target = self._resolve(part[key], f"{pointer}/{key}", resolver)
+                self._targets.setdefault(id(part), []).append(target)
+        self._is_dynamic |= not {"$dynamicRef", "$recursiveRef"}.isdisjoint(part)
         for key, value in part.items():
             if key in MAPS and isinstance(value, dict):
                 for name, inside in value.items():
@@ -180,7 +199,8 @@ class SchemaCheck:
             elif key not in DATA:
                 self._resolve_references(value, f"{pointer}/{_escape_pointer(key)}", resolver)
 
-    def _resolve(self, reference: str, pointer: str, resolver: Any) -> None:
+    def _resolve(self, reference: str, pointer: str, resolver: Any) -> object:
+        """Return the part of the JSON Schema that a ``$ref`` leads to. Raises InvalidSchemaError."""
         from referencing.exceptions import Unresolvable
 
         self.references.append(reference)
@@ -191,8 +211,51 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, reason) from error
         if not isinstance(data, (dict, bool)):
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
-        if "://json-schema.org/" not in reference:  # a part that is not at the place of a schema
+        if "://json-schema.org/" in reference:
+            self._is_dynamic = True
+        else:  # it may be a part that is not at the place of a schema
             self._resolve_references(data, pointer, resolver)
+        return data
+
+    def _check_parts_of_same_value(self, root: JsonSchema) -> None:
+        """Raise InvalidSchemaError if validating one value with the JSON Schema would not end."""
+        sizes: dict[int, int] = {}
+        pointers: dict[int, str] = {}
+
+        def size(part: object, pointer: str) -> int:
+            """Return the number of schemas that validate the same value as a part, itself included."""
+            if not isinstance(part, dict):
+                return 1
+            if id(part) not in sizes:
+                sizes[id(part)], pointers[id(part)] = 0, pointer  # while its parts are counted
+                targets = [(target, f"{pointer}/$ref") for target in self._targets.get(id(part), ())]
+                children = [*targets, *_parts_of_same_value(part, pointer)]
+                sizes[id(part)] = 1 + sum(size(child, inner) for child, inner in children)
+            elif sizes[id(part)] == 0:
+                raise InvalidSchemaError(self.name, pointers[id(part)], "it refers only to itself")
+            # jsonschema looks at all of them, also at those that it has seen
+            if sizes[id(part)] > _MAX_PARTS and not part.keys().isdisjoint(_UNEVALUATED):
+                reason = (
+                    f"'unevaluatedProperties' and 'unevaluatedItems' apply to more than {_MAX_PARTS:,} parts"
+                )
+                raise InvalidSchemaError(self.name, pointer, reason)
+            return sizes[id(part)]
+
+        seen: set[int] = set()
+        waiting: list[tuple[object, str]] = [(root, "#")]
+        while waiting:
+            part, pointer = waiting.pop()
+            if id(part) in seen:
+                continue
+            if isinstance(part, dict):
+                seen.add(id(part))
+                if id(part) in self._walked:  # a schema, and not the value of a keyword
+                    size(part, pointer)
+                waiting.extend(
+                    (child, f"{pointer}/{_escape_pointer(str(key))}") for key, child in part.items()
+                )
+            elif isinstance(part, list):
+                waiting.extend((child, f"{pointer}/{index}") for index, child in enumerate(part))
 
     # --- patterns, which may come from elsewhere and must not take exponential time ---
 
@@ -252,17 +315,35 @@ class SchemaCheck:
     def _any_of(self, validator: Any, options: list[object], value: object, schema: object) -> Iterator[Any]:
         from jsonschema.exceptions import ValidationError
 
-        # equal alternatives at each level of a schema would take exponential time
-        distinct = self._distinct.get(id(options))
-        if distinct is None:
-            distinct = self._distinct[id(options)] = dict(_distinct_options(options))
         errors: list[Any] = []
-        for index, option in distinct.items():
-            problems = list(validator.descend(value, option, schema_path=index))
+        for index, option in enumerate(options):
+            problems = list(islice(validator.descend(value, option, schema_path=index), MAX_FAILURES))
             if not problems:
                 return
             errors += problems
-        yield ValidationError(f"{value!r} is not valid under any of the given schemas", context=errors)
+        yield ValidationError(NO_ALTERNATIVE, context=errors)
+
+    def _cached(self, keyword: str, check: KeywordCheck) -> KeywordCheck:
+        """Return a check of a ``$ref`` that validates no value twice during one validation.
+
+        Without it, definitions that refer to the next one twice take exponential time.
+        """
+
+        def check_once(validator: Any, reference: Any, value: object, schema: Any) -> Iterator[Any]:
+            scope = tuple(uri for uri, _ in validator._resolver.dynamic_scope()) if self._is_dynamic else ()
+            key = (keyword, id(schema), id(value), scope)
+            results = _REFERENCE_RESULTS.get()
+            if key not in results:
+                first_errors = islice(check(validator, reference, value, schema), MAX_FAILURES)
+                # several parts of the schema may report the same problem
+                errors = {
+                    (tuple(error.path), error.validator, error.message): error for error in first_errors
+                }
+                results[key] = (value, list(errors.values()))
+            _, distinct_errors = results[key]
+            yield from map(_copied, distinct_errors)
+
+        return check_once
 
     def is_extra(self, key: str, schema: JsonSchema) -> bool:
         """Return True if an object schema neither declares a key nor has a pattern that it matches."""
@@ -290,7 +371,8 @@ class SchemaCheck:
     @staticmethod
     def _accepts(validator: Any, value: object) -> bool:
         try:
-            return bool(validator.is_valid(value))
+            with _one_validation():
+                return bool(validator.is_valid(value))
         except (ValueError, *USER_CODE_ERRORS):  # jsonschema fails on numbers beyond a float
             return False
 
@@ -302,15 +384,67 @@ class SchemaCheck:
         # by path and message, because two parts of the schema may report the same problem
         problems: dict[tuple[str, str], Problem] = {}
         try:
-            for error in self._validator.iter_errors(value):
-                for problem in _problems_of(error, cursor, self):
-                    problems.setdefault((problem.path, problem.message), problem)
-                if len(problems) >= MAX_FAILURES:
-                    break
+            with _one_validation():
+                for error in self._validator.iter_errors(value):
+                    for problem in _problems_of(error, cursor, self):
+                        problems.setdefault((problem.path, problem.message), problem)
+                    if len(problems) >= MAX_FAILURES:
+                        break
         except (ValueError, *USER_CODE_ERRORS) as error:
             reason = shorten(str(error), _MAX_MESSAGE)
             return [Problem(cursor.path, f"the schema cannot be checked here: {reason}")]
         return list(problems.values())
+
+
+# The errors of each value at each reference, during one validation: they are found once.
+_REFERENCE_RESULTS: ContextVar[dict[object, tuple[object, list[Any]]]] = ContextVar("_REFERENCE_RESULTS")
+
+
+@contextmanager
+def _one_validation() -> Generator[None]:
+    """Keep the results of references while a value is validated. Raises RecursionError for deep values."""
+    token = _REFERENCE_RESULTS.set({})
+    try:
+        yield
+    except BaseException as error:
+        # the Rust code that jsonschema calls panics if the recursion limit is reached in it
+        if type(error).__name__ == "PanicException":
+            raise RecursionError("the value is nested too deeply") from error
+        raise
+    finally:
+        _REFERENCE_RESULTS.reset(token)
+
+
+def _copied(error: Any) -> Any:
+    """Return a copy of an error of jsonschema, which extends the paths of errors on their way up.
+
+    The errors of the alternatives in it are shared.
+    """
+    from jsonschema.exceptions import ValidationError
+
+    other = ValidationError(
+        error.message,
+        validator=error.validator,
+        path=error.path,
+        validator_value=error.validator_value,
+        instance=error.instance,
+        schema=error.schema,
+        schema_path=error.schema_path,
+    )
+    other.context = error.context
+    return other
+
+
+def _parts_of_same_value(schema: JsonSchema, pointer: str) -> Iterator[tuple[object, str]]:
+    """Return the parts of a JSON Schema that validate the value itself, such as those of anyOf."""
+    for key in _IN_PLACE & schema.keys():
+        value = schema[key]
+        if isinstance(value, list):
+            yield from ((part, f"{pointer}/{key}/{index}") for index, part in enumerate(value))
+        elif isinstance(value, dict) and key in MAPS:
+            yield from ((part, f"{pointer}/{key}/{_escape_pointer(name)}") for name, part in value.items())
+        else:
+            yield value, f"{pointer}/{key}"
 
 
 # The tokens of a pattern that JSON Schema and the regular expressions of pydantic-core may write differently.
@@ -444,7 +578,7 @@ def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Probl
     Their paths begin at ``root``.
     """
     cursor = root
-    for step in error.absolute_path:
+    for step in error.relative_path:
         cursor = cursor.child(step)
     keyword, expected, value = error.validator, error.validator_value, error.instance
     if keyword == "required" and isinstance(expected, list):
@@ -458,12 +592,12 @@ def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Probl
                     cursor.child(key).path, "the schema has no field of this name", describe_value(value[key])
                 )
     elif keyword in ("anyOf", "oneOf"):
-        yield from _alternatives_problems(error, root, cursor, check)
+        yield from _alternatives_problems(error, cursor, check)
     else:
         yield Problem(cursor.path, _message(keyword, expected, error), describe_value(value))
 
 
-def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor, check: SchemaCheck) -> Iterator[Problem]:
+def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> Iterator[Problem]:
     """For a value that fits no alternative of anyOf or oneOf, yield the problems with the closest one.
 
     If this cannot be decided, yield one problem about all alternatives.
@@ -481,7 +615,7 @@ def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor, check: Sche
         yield Problem(cursor.path, _expected_kinds(error.validator_value), describe_value(error.instance))
         return
     for suberror in nearest:
-        yield from _problems_of(suberror, root, check)
+        yield from _problems_of(suberror, cursor, check)
 
 
 def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
@@ -677,12 +811,12 @@ class AlternativesNode(UnionNode):
         self.exact = False
         self._check = check
 
-    def read(self, data: Json, cursor: Cursor) -> object:
+    def _read(self, data: Json, cursor: Cursor) -> object:
         return valid_or_aligned(self._check, self._aligned, data, cursor)
 
     def _aligned(self, data: Json, cursor: Cursor) -> object:
         try:
-            return super().read(data, cursor)
+            return super()._read(data, cursor)
         except Ambiguity:
             raise
         except ValidationFailure as failure:  # a limit of one alternative is the better message
@@ -725,6 +859,8 @@ class SchemaTree:
         self._built: dict[str, Node[object]] = {}
         self._open: dict[str, RecursiveNode[object]] = {}
         self.root = self._node_of_reference("#", frozenset())
+        # a hint repeats what several references refer to
+        self.hint_is_complete &= _hint_size(self.root, {}) <= _MAX_HINT_PARTS
 
     def target(self, reference: str) -> Any:
         """Return the part of the JSON Schema at a JSON pointer such as ``#/$defs/Person``.
@@ -851,6 +987,15 @@ class SchemaTree:
             node.nodes[key] = self._node(part)
             node.descriptions[key] = _description_of(part)
         return node
+
+
+def _hint_size(node: Node[object], sizes: dict[int, int]) -> int:
+    """Return how many parts the hint of a parser node has. ``sizes`` holds the numbers known so far."""
+    if isinstance(node, RecursiveNode):  # its hint is its name
+        return 1
+    if id(node) not in sizes:
+        sizes[id(node)] = 1 + sum(_hint_size(part, sizes) for part in node.parts)
+    return sizes[id(node)]
 
 
 def _description_of(schema: object) -> str | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, Union
 
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Coercion, Cursor, Json, ValidationFailure, strict_equal
 from .choices import ChoiceNode
+from .constraints import ConstrainedNode
 from .node import Definitions, JsonSchema, Node, RecursiveNode
 from .records import ObjectNode
 from .scalars import AnyNode, NoneNode, TextNode
@@ -40,15 +43,23 @@ class UnionNode(Node[object]):
         # pydantic tries the members in its own order, which does not matter for a single member and None
         self.exact = len(rest) == 1 and len(options) == 2
 
-    @property
+    # These are cached because unions inside unions would compute them again and again.
+    @cached_property
     def kind(self) -> str:  # type: ignore[override]  # a property in place of an attribute
-        return " or ".join(option.kind for option in self.options)
+        return " or ".join(self._kinds)
 
-    @property
+    @cached_property
+    def _kinds(self) -> tuple[str, ...]:
+        kinds = [
+            option._kinds if isinstance(option, UnionNode) else (option.kind,) for option in self.options
+        ]
+        return tuple(dict.fromkeys(chain.from_iterable(kinds)))
+
+    @cached_property
     def prose(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         return all(option.prose for option in self.options)
 
-    @property
+    @cached_property
     def any_text(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         return any(option.any_text for option in self.options)
 
@@ -63,34 +74,44 @@ class UnionNode(Node[object]):
         return " | ".join(self.part_hints(enclosing))
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        if not isinstance(data, (dict, list)):
+        if not isinstance(data, (dict, list)) and not self._has_unions:
             return self._read(data, cursor)
-        # without this cache a recursive union would be read once per member, on every level: exponential time
-        key = (id(self), cursor.path, id(data))
+        return self._read_once(self._read, data, cursor)
+
+    @cached_property
+    def _has_unions(self) -> bool:
+        """True if one of the options is a union itself, or contains one that reads the same value."""
+        return any(
+            isinstance(part, UnionNode) for option in self.options for part in _same_value_parts(option)
+        )
+
+    def _read_once(self, read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor) -> object:
+        """Read a value, or return the result of an earlier call with it.
+
+        Without this a recursive union would be read once per member, on every level: exponential time.
+        """
+        key = (id(self), read.__name__, cursor.path, id(data))
         if key not in cursor.union_cache:
-            cursor.union_cache[key] = (data, self._outcome(data, cursor))
+            cursor.union_cache[key] = (data, _outcome(read, data, cursor))
         _, outcome = cursor.union_cache[key]
         if isinstance(outcome, ValidationFailure):
-            raise outcome
+            raise outcome.with_traceback(None)
         value, coercions = outcome
         cursor.coercions.extend(coercions)
         return value
-
-    def _outcome(self, data: Json, cursor: Cursor) -> ValidationFailure | tuple[object, list[Coercion]]:
-        before = len(cursor.coercions)
-        try:
-            value = self._read(data, cursor)
-        except ValidationFailure as failure:
-            return failure
-        coercions = cursor.coercions[before:]
-        del cursor.coercions[before:]
-        return value, coercions
 
     def _read(self, data: Json, cursor: Cursor) -> object:
         options = self.options_by_tag(data, cursor) or self.options
         return self._best(options, data, cursor, lambda option: option.read(data, cursor))
 
     def read_text(self, text: str, cursor: Cursor) -> object:
+        return (
+            self._read_once(self._read_text, text, cursor)
+            if self._has_unions
+            else self._read_text(text, cursor)
+        )
+
+    def _read_text(self, text: str, cursor: Cursor) -> object:
         return self._best(self.options, text, cursor, lambda option: option.read_text(text, cursor))
 
     def _best(
@@ -182,6 +203,29 @@ class UnionNode(Node[object]):
     def count_keys(self, value: object) -> int:
         rest = [option for option in self.options if not isinstance(option, NoneNode)]
         return 0 if value is None else rest[0].count_keys(value)
+
+
+def _outcome(
+    read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor
+) -> ValidationFailure | tuple[object, list[Coercion]]:
+    """Return the value that ``read`` returns, with its conversions, or the failure that it raises."""
+    before = len(cursor.coercions)
+    try:
+        value = read(data, cursor)
+    except ValidationFailure as failure:
+        return failure
+    coercions = cursor.coercions[before:]
+    del cursor.coercions[before:]
+    return value, coercions
+
+
+def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:
+    """Yield a parser node and those inside it that read the same JSON value, such as one with limits."""
+    yield node
+    if isinstance(node, RecursiveNode):
+        yield node.target
+    elif isinstance(node, ConstrainedNode):
+        yield from _same_value_parts(node.inner)
 
 
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:

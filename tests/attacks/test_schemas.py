@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import time
 from typing import Any
 
 import pytest
@@ -94,3 +96,105 @@ def test_equal_alternatives_at_each_level_are_read_once() -> None:
         schema_parser(schema).parse('"x"')
     assert len(str(caught.value)) < 1_000
     assert schema_parser(schema).parse("3") == 3
+
+
+def _chain(keyword: str, *alternatives: dict[str, Any], array: bool = False) -> dict[str, Any]:
+    """Return a JSON Schema with 40 definitions, each of which refers to the next one.
+
+    ``alternatives`` are the keywords beside each reference; several of them double the references.
+    """
+    definitions: dict[str, Any] = {"d40": {"type": "integer"}}
+    for index in range(40):
+        following = {"$ref": f"#/$defs/d{index + 1}"}
+        part = {"type": "array", "items": following} if array else following
+        definitions[f"d{index}"] = {keyword: [part | alternative for alternative in alternatives]}
+    return {"$defs": definitions, "$ref": "#/$defs/d0"}
+
+
+def _read_time(schema: dict[str, Any], reply: str) -> float:
+    """Return the process time of reading a reply, and check that the error messages are short."""
+    parser = schema_parser(schema)
+    messages: list[str] = []
+    gc.disable()
+    try:
+        start = time.process_time()
+        for _ in range(3):
+            try:
+                parser.parse(reply)
+            except OutputParsingError as error:
+                messages.append(str(error))
+        seconds = time.process_time() - start
+        assert len("".join(messages)) < 6_000
+        return seconds
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+@pytest.mark.parametrize("is_array", [False, True])
+@pytest.mark.parametrize("value", ['"x"', "3", "[3]", "The answer is x"])
+def test_two_references_at_each_level_cost_little_more_than_one(
+    keyword: str, is_array: bool, value: str
+) -> None:
+    reply = "[" * 40 + value + "]" * 40 if is_array else value
+    one = _chain(keyword, {}, array=is_array)
+    two = _chain(keyword, {}, {"title": "other"}, array=is_array)
+    # 40 levels of unions inside unions are validated 40 times; 2 ** 40 would never end
+    assert _read_time(two, reply) < 200 * _read_time(one, reply) + 0.1
+
+
+def test_the_hint_of_a_schema_with_two_references_at_each_level_is_its_text() -> None:
+    schema = _chain("anyOf", {}, {"title": "other"})
+    assert json.dumps(schema, separators=(",", ":")) in schema_parser(schema).format_instructions()
+
+
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
+def test_unevaluated_parts_of_too_many_schemas_are_refused(keyword: str) -> None:
+    schema = _chain("allOf", {}, {"title": "other"}) | {keyword: False}
+    with pytest.raises(InvalidSchemaError) as caught:
+        schema_parser(schema, name="Answer")
+    reason = "'unevaluatedProperties' and 'unevaluatedItems' apply to more than 10,000 parts"
+    assert str(caught.value) == f"the JSON Schema 'Answer' is invalid at #: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"not": {"$ref": "#"}}, "#"),
+        ({"properties": {"a": {"if": {"$ref": "#/properties/a"}}}}, "#/properties/a"),
+        ({"$defs": {"a": {"allOf": [{"type": "integer"}, {"$ref": "#/$defs/a"}]}}}, "#/$defs/a"),
+        ({"type": "array", "oneOf": [{}, {"dependentSchemas": {"x": {"$ref": "#"}}}]}, "#"),
+    ],
+)
+def test_a_reference_that_does_not_get_deeper_into_the_value_is_refused(
+    schema: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        schema_parser(schema, name="Answer")
+    assert str(caught.value) == f"the JSON Schema 'Answer' is invalid at {pointer}: it refers only to itself"
+
+
+def test_a_reference_is_validated_again_where_it_leads_elsewhere() -> None:
+    tree = {
+        "$id": "https://example.com/tree",
+        "$dynamicAnchor": "node",
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+    }
+    strict = {
+        "$id": "https://example.com/strict",
+        "$dynamicAnchor": "node",
+        "$ref": "tree",
+        "unevaluatedProperties": False,
+    }
+    schema = {
+        "$id": "https://example.com/root",
+        "$defs": {"tree": tree, "strict": strict},
+        "type": "object",
+        "properties": {"any": {"$ref": "tree"}, "strict": {"$ref": "strict"}},
+    }
+    parser = schema_parser(schema)
+    node = '{"children": [{"other": 1}]}'
+    assert parser.parse(f'{{"any": {node}}}') == {"any": {"children": [{"other": 1}]}}
+    with pytest.raises(OutputParsingError):
+        parser.parse(f'{{"any": {node}, "strict": {node}}}')
