@@ -10,7 +10,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion
 
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ServiceOutputError
+from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .budget import Budget
 from .effects import Emit, Flow
@@ -60,6 +60,7 @@ class Retry:
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         original, messages_sent = invocation, invocation.messages_sent
         step, answers = proceed, 0
+        repair: FieldRepair | None = None
         while True:
             try:
                 return (yield from step(invocation))
@@ -70,9 +71,8 @@ class Retry:
                     raise
                 yield Emit(AnswerRejected(error), streamed=False)
                 tool_messages = original.state.tool_messages[messages_sent:]
-                repair = None
                 if self.mode == "fields":
-                    repair = plan_field_repair(original, tool_messages, error, proceed)
+                    repair = plan_field_repair(original, tool_messages, error, proceed, failed=repair)
                 if repair is not None:
                     step, invocation = repair.request_fields, repair.invocation
                 else:
@@ -129,29 +129,10 @@ def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> 
         error.add_note(f"not asked again: {exceeded}")
 
 
-class _FieldRepairError(ServiceOutputError):
-    """Raised when an answer is invalid even after the model corrected its invalid fields.
-
-    Attributes:
-        parser: Reads the whole answer.
-    """
-
-    def __init__(
-        self,
-        qualname: str,
-        text: str,
-        problems: Sequence[Problem],
-        attempts: Sequence[Attempt],
-        parser: TypeParser[Any],
-    ) -> None:
-        super().__init__(qualname, text, problems, attempts)
-        self.parser = parser
-
-
 class FieldRepair:
     """Asks the model to correct only the invalid fields of an answer, and puts them into the answer.
 
-    ``invocation`` is the call that requests them.
+    ``invocation`` is the call that requests them. ``parser`` reads the whole answer.
     """
 
     def __init__(
@@ -161,45 +142,51 @@ class FieldRepair:
         self._error = error
         self._proceed = proceed
         self.invocation = invocation
+        self.parser: TypeParser[Any] = patch.whole
 
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
         """Request new values for the invalid fields, and return the whole answer with these values.
 
-        Raises _FieldRepairError if the new values cannot be read or do not fit; the answer then stays
-        unchanged.
+        Raises ServiceOutputError with the text and the problems of the whole answer if the new values cannot
+        be read or do not fit.
         """
-        rejected, attempts, parser = self._error, invocation.state.attempts, self._patch.whole
+        rejected, attempts = self._error, invocation.state.attempts
         qualname = invocation.plan.qualname
         try:
             answer = yield from self._proceed(invocation)
         except ServiceOutputError as error:
-            raise _FieldRepairError(qualname, rejected.text, rejected.problems, attempts, parser) from error
+            raise ServiceOutputError(qualname, rejected.text, rejected.problems, attempts) from error
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
-            raise _FieldRepairError(qualname, error.text, error.problems, attempts, parser) from error
+            raise ServiceOutputError(qualname, error.text, error.problems, attempts) from error
         repaired = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         coercions = (*repaired, *answer.coercions, *reading.coercions)
         # The conversation gets the whole answer, not the fields alone.
-        messages = (*answer.messages[:-1], AiMessage(parser.write(reading.value)))
+        messages = (*answer.messages[:-1], AiMessage(self.parser.write(reading.value)))
         return replace(answer, value=reading.value, coercions=coercions, messages=messages)
 
 
 def plan_field_repair(
-    original: Invocation, tool_messages: Sequence[Message], error: ServiceOutputError, proceed: Proceed
+    original: Invocation,
+    tool_messages: Sequence[Message],
+    error: ServiceOutputError,
+    proceed: Proceed,
+    *,
+    failed: FieldRepair | None,
 ) -> FieldRepair | None:
     """Prepare a request that asks the model to correct only the invalid fields of an answer.
 
     Returns None if the whole answer must be written again. ``tool_messages`` are the tool messages since the
-    request of ``original``.
+    request of ``original``; ``failed`` is the repair that raised the error, or None for another request.
     """
     from output_parsers.strict.patch import patch_for
 
     state = original.state
     if state.output_format is None or state.route is None:
         return None
-    parser = error.parser if isinstance(error, _FieldRepairError) else state.output_format.parser
+    parser = state.output_format.parser if failed is None else failed.parser
     patch = None if parser is None else patch_for(parser, error.text, error.problems)
     if patch is None:
         return None
@@ -209,7 +196,7 @@ def plan_field_repair(
         patch.parts, model.capabilities, state.output_format.strategy, model.name, is_streamed=False
     )
     text = format_problems(error.problems, "Write only these parts again, with the problems put right.")
-    if isinstance(error, _FieldRepairError):
+    if failed is not None:
         conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(text))
     else:
         conversation = _rejected_answer(original, text)
