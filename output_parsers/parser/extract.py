@@ -22,7 +22,7 @@ _REASONING_RULE = "reasoning set aside"
 _WRAPPING_RULE = "fence or tag taken off"
 _JSON_LINES_RULE = "JSON Lines"
 
-_MAX_CANDIDATES = 1000  # a reply with more JSON values is JSON Lines or not an answer
+_MAX_CANDIDATES = 1000  # a reply with more JSON values is not an answer, except JSON Lines
 # Each broken value costs a search for its closing bracket, and a reply with so many of them is not an answer.
 _MAX_BROKEN_VALUES = 300
 
@@ -171,6 +171,12 @@ class ReplyText(NamedTuple):
             follows_broken = broken_end > 0 and not _LETTER.search(text, broken_end, start)
             spans.append(_Span(start, end, region, follows_broken))
             broken_end = 0
+            if len(spans) > _MAX_CANDIDATES:
+                # all values before were checked when there was one too many for the first time
+                new = spans if len(spans) == _MAX_CANDIDATES + 1 else spans[-2:]
+                if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
+                    message = f"the reply holds more than {_MAX_CANDIDATES} JSON values"
+                    raise ValidationFailure(Problem("$", message))
         if len(spans) == 1 and _is_refused(text, spans[0].start, spans[0].end):
             raise ValidationFailure(
                 Problem("$", "the text around the JSON says that it is not the answer", shorten(text))
@@ -207,8 +213,6 @@ class ReplyText(NamedTuple):
                 is_fragment=any(candidate.is_fragment for candidate in candidates),
             )
             return [lines] if len(candidates) > _MAX_CANDIDATES else [*candidates, lines]
-        if len(candidates) > _MAX_CANDIDATES:
-            raise ValidationFailure(Problem("$", f"the reply holds {len(candidates)} JSON values"))
         return candidates
 
     def without_wrapping(self) -> ReplyText:
@@ -315,6 +319,12 @@ _DENIED_LATER = lazy_regex(
     rf"(?=[*_`\"')]{{0,4}}\s{{0,3}}(?:[^\w\s]|\Z|(?:but|{_REASON})\b)|\n)",
     re.IGNORECASE,
 )
+
+
+def _is_end_of_line(text: str, start: int, end: int) -> bool:
+    """Return True if the text between two JSON values separates two lines of JSON Lines."""
+    is_separator = _LINE_SEPARATOR.fullmatch(text, start, end) is not None
+    return is_separator and (text.find("\n", start, end) >= 0 or text.find(",", start, end) >= 0)
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
