@@ -143,7 +143,11 @@ class LocalChatModel:
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
-        job = Job(partial(load_runtime, settings), body, reply_constraint(request), options.timeout)
+        timeout = options.timeout
+        if request.deadline is not None:
+            seconds = max(request.deadline - time.monotonic(), 0.0)
+            timeout = seconds if timeout is None else min(timeout, seconds)
+        job = Job(partial(load_runtime, settings), body, reply_constraint(request), timeout)
         has_tools = request.tooling is not None
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 

@@ -242,10 +242,22 @@ def test_each_call_has_the_whole_budget() -> None:
     assert [service.chat("x").value for _ in range(3)] == ["hi"] * 3
 
 
-def test_a_reply_without_usage_counts_nothing() -> None:
+def test_the_tokens_of_a_reply_without_usage_are_estimated() -> None:
     silent = ChatReply(AiMessage("hi"))
-    service = create(Chat, ScriptedChatModel([silent] * 2), interceptors=[twice], budget=Budget(tokens=1))
+    service = create(Chat, ScriptedChatModel([silent] * 2), interceptors=[twice], budget=Budget(tokens=100))
     assert service.chat("x").usage == Usage()
+    service = create(Chat, ScriptedChatModel([silent] * 2), interceptors=[twice], budget=Budget(tokens=1))
+    with pytest.raises(BudgetExceededError, match="tokens used") as caught:
+        service.chat("x")
+    assert (len(caught.value.attempts), caught.value.usage) == (1, None)
+
+
+def test_the_cost_of_a_reply_without_usage_is_estimated() -> None:
+    state = CallState(Budget(money=1, prices=GPT))
+    reply = ChatReply(AiMessage("x" * 4_000))
+    state.add_attempt(Attempt(next(iter(GPT)), reply, None, 0.1), ChatRequest.of("x" * 400))
+    assert state.tokens == 1_100
+    assert state.money == next(iter(GPT.values())).of(Usage(100, 1_000))
 
 
 def test_a_failed_request_costs_nothing_that_is_known() -> None:
@@ -346,8 +358,8 @@ def test_a_limit_that_is_not_a_number_is_a_problem(name: str) -> None:
 @every_kind
 def test_a_request_that_times_out_with_the_budget_is_an_exceeded_budget(kind: str) -> None:
     def slow(request: ChatRequest) -> Exception:
-        assert request.options.timeout is not None
-        time.sleep(request.options.timeout + 0.002)
+        assert request.deadline is not None
+        time.sleep(max(request.deadline - time.monotonic(), 0) + 0.002)
         return ModelTimeoutError("too late", retryable=True)
 
     service = create(Chat, ScriptedChatModel(slow), budget=Budget(seconds=0.03))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Protocol
@@ -317,30 +318,23 @@ def test_a_wait_beyond_the_seconds_of_the_budget_is_not_begun() -> None:
     assert len(model.requests) == 1
 
 
-def timeouts(budget: Budget, timeout: float | None) -> float | None:
+@pytest.mark.parametrize("timeout", [None, 1.5, 60])
+def test_a_request_has_the_deadline_of_the_budget_and_the_timeout_of_the_options(
+    timeout: float | None,
+) -> None:
     model = ScriptedChatModel(["hi"])
-    create(Chat, model, budget=budget, options=ChatOptions(timeout=timeout)).chat("x")
-    return model.requests[0].options.timeout
+    options = ChatOptions(timeout=timeout)
+    create(Chat, model, budget=Budget(seconds=500), options=options).chat("x")
+    (request,) = model.requests
+    assert request.deadline is not None
+    assert 400 < request.deadline - time.monotonic() <= 500
+    assert request.options.timeout == timeout
 
 
-def test_a_request_times_out_with_the_budget() -> None:
-    left = timeouts(Budget(seconds=5), None)
-    assert left is not None
-    assert 4 < left <= 5
-
-
-def test_a_shorter_timeout_stays() -> None:
-    assert timeouts(Budget(seconds=5), 1.5) == 1.5
-
-
-def test_a_longer_timeout_is_cut_to_the_budget() -> None:
-    left = timeouts(Budget(seconds=5), 60)
-    assert left is not None
-    assert 4 < left <= 5
-
-
-def test_without_a_limit_the_timeout_is_as_it_was_set() -> None:
-    assert timeouts(Budget(), 60) == 60
+def test_a_request_without_a_limit_has_no_deadline() -> None:
+    model = ScriptedChatModel(["hi"])
+    create(Chat, model).chat("x")
+    assert model.requests[0].deadline is None
 
 
 def test_no_request_is_made_after_the_end_of_the_budget() -> None:
