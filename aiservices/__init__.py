@@ -1,4 +1,4 @@
-"""The public API: declare an interface with prompts, and get an object that calls a language model."""
+"""Declare an interface with prompts and return types, and get an object that calls a language model."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger("aiservices.calls")
 
 
 def log_calls(event: object, /) -> None:
-    """Log each call of a service to the logger ``aiservices.calls``.
+    """Log a summary line (models, tokens, duration) when a service call succeeds or fails.
 
     Use it as a listener: ``create(…, listeners=[log_calls])``. Each call is one line: at INFO if it succeeded
     or waits for approval, at WARNING if it failed. Each request and each tool is one line at DEBUG. A line
@@ -46,7 +46,7 @@ def log_calls(event: object, /) -> None:
 
 
 def _summary(invocation: Invocation) -> str:
-    """Return the end of a log line, such as ``2 requests to a, b, 8 + 2 tokens, 0.512 s``."""
+    """Return a summary of a service call for its log line: requests, models, tokens and duration."""
     attempts = invocation.state.attempts
     requests = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
     models = ", ".join(dict.fromkeys(attempt.model for attempt in attempts))

@@ -68,7 +68,7 @@ class SuspendedCall(NamedTuple):
     signed_text: str = ""
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
-        """Return the suspended call as JSON text. A memory id that is a UUID becomes its text.
+        """Return a service call that waits for approval as JSON text, so that another process can resume it.
 
         Args:
             key: A secret of the program with which the text is signed (HMAC with SHA-256). ``from_json`` then
@@ -113,7 +113,7 @@ class SuspendedCall(NamedTuple):
 
     @staticmethod
     def from_json(text: str, *, key: str | bytes | None = None, verify: bool = True) -> SuspendedCall:
-        """Parse the JSON text of a suspended call.
+        """Create a suspended service call (one that waits for approval of tool calls) from its JSON text.
 
         Text from an older version, with fewer keys, is accepted.
 
@@ -167,7 +167,7 @@ class AlreadyResumedError(AiServiceError):
 
 
 class ApprovalRequiredError(AiServiceError):
-    """Raised when the model calls a tool that needs approval. No tool of that round has run.
+    """Raised when the model calls a tool that needs approval. No tool that this reply calls has run.
 
     Attributes:
         calls: The calls that must be approved.
@@ -182,7 +182,7 @@ class ApprovalRequiredError(AiServiceError):
 
 
 def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: int) -> SuspendedCall:
-    """Return the state of a call that stops until its tool calls are approved or rejected.
+    """Return the SuspendedCall for a service call that stops until a person decides about its tool calls.
 
     ``messages_sent`` is how many of its tool messages the request already contains.
     """
@@ -206,7 +206,7 @@ def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: 
 def resumed_invocation(
     plan: CallPlan, suspended: SuspendedCall, approvals: Approvals, budget: Budget
 ) -> Invocation:
-    """Return the Invocation that continues a suspended call with the decisions about its tool calls.
+    """Return the data for continuing a suspended service call, after its tool calls were approved or denied.
 
     Raises TypeError if an argument has another type, SuspendedCallError if the state cannot be resumed, and
     ValueError if the decisions are not those of the pending calls.
@@ -241,7 +241,7 @@ def resumed_invocation(
 def decisions_for(
     suspended: SuspendedCall, approvals: Approvals, qualname: str
 ) -> Mapping[str, bool | Denied]:
-    """Return the decision about each pending tool call of a state, by its id.
+    """Check the approvals for a suspended service call, and return a dict from tool call id to decision.
 
     Raises TypeError if an argument has another type, SuspendedCallError if the state is not one of the method
     that waits, and ValueError unless ``approvals`` has a decision for each pending call and for no others.
@@ -287,7 +287,7 @@ def decisions_for(
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the model that requested the pending tool calls, with its settings; None if it is not known.
+    """Return the model that requested the tool calls of a suspended service call; None if unknown.
 
     The arguments must be read in the format of that model.
     """
@@ -349,7 +349,7 @@ def _signature(data: Mapping[str, object], secret: bytes) -> str:
 
 
 def _check_signature(data: dict[str, object], secret: bytes | None) -> None:
-    """Check and remove the signature in the data of a suspended call.
+    """Check the HMAC signature in the JSON data of a suspended service call, and remove it from the data.
 
     Raises SuspendedCallError if it is wrong.
     """

@@ -17,7 +17,7 @@ from .results import Answer
 
 
 class CallStarted(NamedTuple):
-    """A method of a service was called.
+    """An event for listeners: a service method was called.
 
     Attributes:
         invocation: The call with its arguments and messages.
@@ -27,7 +27,7 @@ class CallStarted(NamedTuple):
 
 
 class AttemptStarted(NamedTuple):
-    """A request is about to be sent to a model.
+    """An event for listeners: a request is about to be sent to a language model.
 
     If it is not the first of the call, a stream starts over: discard the snapshots of the earlier answer.
 
@@ -43,12 +43,12 @@ class AttemptStarted(NamedTuple):
 
     @property
     def strategy(self) -> Strategy:
-        """The method by which structured output is requested, such as JSON Schema or JSON mode."""
+        """How structured output is requested from the model, such as by JSON Schema or JSON mode."""
         return self.output_format.strategy
 
 
 class ReplyReceived(NamedTuple):
-    """A model replied to a request.
+    """An event for listeners: a language model replied to a request.
 
     Attributes:
         model: The name of the model.
@@ -62,7 +62,7 @@ class ReplyReceived(NamedTuple):
 
 
 class ReplyFailed(NamedTuple):
-    """A request to a model failed, or its streamed reply was not read to the end.
+    """An event for listeners: a request to a model failed, or its streamed reply was not read to the end.
 
     Attributes:
         model: The name of the model.
@@ -76,7 +76,7 @@ class ReplyFailed(NamedTuple):
 
 
 class ToolStarted(NamedTuple):
-    """A tool is about to run.
+    """An event for listeners: a tool that the model called is about to run.
 
     Attributes:
         call: The call as the model wrote it.
@@ -86,7 +86,7 @@ class ToolStarted(NamedTuple):
 
 
 class ToolFinished(NamedTuple):
-    """A tool call succeeded or failed.
+    """An event for listeners: a tool call of the model succeeded or failed.
 
     Attributes:
         run: The call with its result or error.
@@ -96,7 +96,7 @@ class ToolFinished(NamedTuple):
 
 
 class AnswerRejected(NamedTuple):
-    """An answer did not fit the return type of the method, and the model is asked again.
+    """An event for listeners: an answer does not fit the return type, and the model will be asked again.
 
     Attributes:
         error: The problems of the answer.
@@ -106,7 +106,7 @@ class AnswerRejected(NamedTuple):
 
 
 class CallCompleted(NamedTuple):
-    """A call of a service method succeeded.
+    """An event for listeners: a call of a service method succeeded.
 
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.
@@ -118,7 +118,7 @@ class CallCompleted(NamedTuple):
 
 
 class CallFailed(NamedTuple):
-    """A call of a service method raised an error or was cancelled.
+    """An event for listeners: a call of a service method raised an error or was cancelled.
 
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.

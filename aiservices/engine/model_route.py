@@ -51,7 +51,7 @@ _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
 
 
 class StrategyOption(NamedTuple):
-    """One way to ask a certain model for structured output, such as JSON Schema in strict mode.
+    """One possible way to request structured output from a model, such as JSON Schema in strict mode.
 
     Attributes:
         strategy: The strategy.
@@ -84,7 +84,7 @@ class StrategyFallbacks:
         self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
     def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return the OutputFormat (schema, tool or prompt) with which this strategy requests a value.
+        """Return the schema, tool or prompt text for requesting structured output by one strategy.
 
         ``refusal`` is the reason why a better option is not used; "" if this is the best one.
         """
@@ -100,18 +100,18 @@ class StrategyFallbacks:
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Prepare the first output format (schema, tool or prompt) early, to make the first call faster."""
+        """Prepare the schema, tool or prompt for structured output early, to make the first call faster."""
         self.output_format(self.options[0])
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return StrategyFallbacks that contain only this output format, with no other format to fall back to."""
+    """Return the settings to always request structured output in one format, without fallback formats."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 class UnsupportedFeature(NamedTuple):
-    """A feature for structured output, such as JSON Schema, that a provider rejected, with its message.
+    """The information that a provider rejected a feature for structured output, such as JSON Schema.
 
     Attributes:
         options: The names of the options that are skipped from now on.
@@ -146,7 +146,10 @@ class ModelRoute:
         return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
     def give_up_strict_tools(self, error: ModelError) -> bool:
-        """Stop using strict tool schemas if the provider rejects them with this error. Return True if so."""
+        """Stop using strict tool schemas if an error says that the provider rejects them.
+
+        Returns True if the error says so.
+        """
         text = _provider_text(error)
         refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
         if not refused or self._strict_tools_refused or not self.model.capabilities.strict_schema:
@@ -169,13 +172,13 @@ class ModelRoute:
         return chosen, reasons[-1] if reasons else ""
 
     def output_format(self, model_name: str | None = None) -> OutputFormat:
-        """Return the OutputFormat (schema, tool or prompt) that the next request to this model uses."""
+        """Return the schema, tool or prompt text by which the next request asks for a typed value."""
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
         self, refused: StrategyOption, error: ModelError
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """Return the simpler strategy, such as JSON mode, to try after the provider rejected the last one.
+        """Return a simpler way to request JSON, to try after the provider rejected, for example, JSON Schema.
 
         Returns None if the error has another reason, or if there is no simpler option.
         """
@@ -198,21 +201,21 @@ class ModelRoute:
         return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
-        """Remember the features that the provider rejected, so that later calls do not try them again."""
+        """Remember rejected features such as JSON Schema, so that later calls to the provider avoid them."""
         for refusal in refusals:
             unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
             options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
 
     def _refused_options(self, model_name: str | None) -> dict[str, str]:
-        """Return the strategies that the provider rejected, as a dict from the name to the reason."""
+        """Return the ways to request JSON that the provider rejected, as a dict from name to reason."""
         name, oldest = model_name or "", time.monotonic() - _MEMORY_SECONDS
         refused = {**self._unsupported.get(name, {}), **self._unsupported_schema.get(name, {})}
         return {option: reason for option, (reason, when) in refused.items() if when > oldest}
 
 
 class ModelState:
-    """The failures of one model during one call, and the time when it may be asked again.
+    """The state of one model during a service call: its failed requests, and when to retry it.
 
     Attributes:
         route: The model with its strategies.
@@ -236,7 +239,7 @@ class ModelState:
         self._refusals: list[UnsupportedFeature] = []
 
     def choose_format(self) -> OutputFormat:
-        """Choose the OutputFormat (schema, tool or prompt) for the next request to this model."""
+        """Choose the schema, tool or prompt by which the next request to a model asks for a typed value."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
             reason = self._refusals[-1].reason
@@ -245,7 +248,7 @@ class ModelState:
         return self.route.strategies.output_format(self.option, reason)
 
     def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
-        """Switch to a simpler strategy if the provider rejected the last one. Return True if it did."""
+        """Switch to a simpler way to request JSON, and return True, if the provider rejected the last one."""
         if offers_tools and self.route.give_up_strict_tools(error):
             return True
         fallback = self.route.fallback_after(self.option, error)
@@ -256,7 +259,7 @@ class ModelState:
         return True
 
     def remember_refusals(self) -> None:
-        """After a successful request, remember the features that the provider rejected before it."""
+        """Remember which features, such as JSON Schema, the provider rejected before a request succeeded."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
 
@@ -269,7 +272,7 @@ class ModelFailover:
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Start with the first model; ``model_name``, if given, is used instead of its configured name."""
+        """Select the first model of a service, and optionally replace its name by ``model_name``."""
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []
@@ -278,7 +281,7 @@ class ModelFailover:
         self.current = self._models[0]
 
     def address(self, request: ChatRequest) -> ChatRequest:
-        """Return a copy of the request whose options contain the name of the current model."""
+        """Return a copy of the chat request with the name of the selected model in its options."""
         name = self.current.model_name
         if request.options.model == name:
             return request
@@ -328,7 +331,7 @@ class ModelFailover:
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:
-    """Return the features, such as JSON Schema, that a model is known to reject.
+    """Return the features that a model rejected in earlier requests, such as JSON Schema.
 
     A model without an address does not share them.
     """
@@ -342,7 +345,7 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
 
 
 def _provider_text(error: ModelError) -> str:
-    """Return the text of an error as the provider wrote it, in lower case.
+    """Return the error text of the provider's HTTP response, in lower case.
 
     The message of the exception also contains the model name and the address, which could contain the words
     that are searched.
@@ -361,7 +364,7 @@ def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
 
 
 def _refuses_schema(error: ModelError) -> bool:
-    """Return True if the provider rejected this one schema but may accept other schemas."""
+    """Return True if the provider rejected one JSON Schema as invalid, but may accept other schemas."""
     text = _provider_text(error)
     return "invalid schema" in text or "invalid_json_schema" in text or "invalid_function_parameters" in text
 

@@ -59,7 +59,7 @@ class FewShotExample(NamedTuple):
 
 
 class ObjectSchema(NamedTuple):
-    """The JSON Schema of an object type, and the parser that reads JSON from the model as this type.
+    """A JSON Schema for an object, and the parser that converts JSON from the model to this object.
 
     Attributes:
         parser: Reads the object.
@@ -100,7 +100,7 @@ class OutputFormat(NamedTuple):
     def prepare(
         self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
     ) -> ChatRequest:
-        """Return a copy of the request with the schema, tools, examples and instructions for the answer.
+        """Return a copy of the chat request with the schema, tools and examples for a structured answer.
 
         Instructions replace their mark in the prompt; without one they follow the last user message. Examples
         follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
@@ -195,7 +195,7 @@ def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> 
 
 
 def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat that makes the model call a tool and uses the arguments as the answer."""
+    """Return an OutputFormat that makes the model call a tool, whose arguments are the typed answer."""
     description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
         _schema_name(name), shorten(description, _LONGEST_DESCRIPTION), schema.schema, strict=schema.strict
@@ -206,7 +206,7 @@ def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> Ou
 
 
 def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat with a schema that limits which tokens the model can write.
+    """Return an OutputFormat for servers that let a model write only tokens that match a JSON Schema.
 
     It also describes the schema in the prompt, because the model does not see it.
     """
@@ -230,7 +230,7 @@ def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFo
 
 
 def _text_reader(parser: OutputParser[object]) -> Callable[[ChatReply], Reading[object]]:
-    """Return a function that reads the answer from the text of a reply.
+    """Return a function that parses the typed answer from the text of a model reply.
 
     If a reply calls tools that were not offered, text beside the calls is read only if it cannot be a mere
     announcement ("Let me look that up."). That is recorded as a coercion.
@@ -260,7 +260,7 @@ def _names_of(calls: Sequence[ToolCall]) -> str:
 
 
 def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[object]]:
-    """Return a function that reads the answer from a call of the tool ``name``.
+    """Return a function that parses the answer from the arguments of a tool call in a model reply.
 
     Several calls with the same value are accepted, and so is text instead of a call. Both are recorded as
     coercions.
@@ -296,7 +296,7 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
 def _with_coercion(
     parser: OutputParser[object], reading: Reading[object], text: str, rule: str
 ) -> Reading[object]:
-    """Return a copy of a parsed value that records one more tolerated mistake of the model.
+    """Return a copy of a parsed answer with one more entry in its list of tolerated mistakes of the model.
 
     Raises OutputParsingError if the leniency of the parser does not allow it.
     """
@@ -308,7 +308,7 @@ def _with_coercion(
 # Cached, because the models prepare equal tooling only once.
 @lru_cache(maxsize=256)
 def _combine(tools: Tooling | None, output_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
-    """Combine the tools of a method with the tool that a model calls to give its answer."""
+    """Combine the tools of a service method with the tool whose arguments are the model's answer."""
     if tools is None or output_tool is None:
         return tools or output_tool
     # The model must call some tool, unless text is an answer too.

@@ -81,7 +81,7 @@ class Pipeline:
         self._proceed = proceed
 
     def flow(self, invocation: Invocation) -> Flow[Answer]:
-        """Return a generator that runs one call with all interceptors and listeners.
+        """Return a generator that runs one service call with all its interceptors (middleware) and listeners.
 
         The interceptors of the service are nested in their order, the first one outermost. The global ones
         are outside of them, the last one added outermost. An AiServiceError that the flow raises has all
@@ -130,7 +130,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
 
 
 def _read_answer(invocation: Invocation) -> Flow[Answer]:
-    """Call the model and its tools until it answers, and parse the answer.
+    """Call the model, run the tools that it requests, and parse its final answer.
 
     Raises ServiceOutputError if the reply cannot be read.
     """
@@ -156,7 +156,7 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
 
 
 def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:
-    """Choose the executed tool call whose result becomes the answer of the service method.
+    """Choose the tool call whose result the service method returns instead of an answer of the model.
 
     It is the one that has the return type of the method; None is the answer only if all results are None.
     Raises ToolError if no result has the type, or if several different results have it.
@@ -184,7 +184,7 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
 
 
 def _value_of(run: ToolRun) -> Any:
-    """Return the value that a tool returned. If it is a Result of another service, return its ``value``."""
+    """Return the result of an executed tool call, or its ``value`` if it is a Result of another service."""
     return run.result.value if isinstance(run.result, Result) else run.result
 
 
@@ -202,7 +202,7 @@ def _has_return_type(result: object, invocation: Invocation) -> bool:
 
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:
-    """Run a call, and pass each of its events to all listeners in order."""
+    """Run a service call, and pass each of its events to all listeners in order."""
     yield from _notify_all(CallStarted(invocation), listeners)
 
     def perform(effect: Effect) -> Flow[Any]:

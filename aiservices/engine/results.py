@@ -1,4 +1,4 @@
-"""The results of a call: a Result for the caller, and an Answer for interceptors (middleware)."""
+"""The results of a service call: Result for the caller, and Answer for interceptors (middleware)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[T_co]):
-    """The typed value of a call with the reply, the attempts, the tool runs and other details.
+    """The typed value that a service call returns, with details such as the reply and the token usage.
 
     Attributes:
         value: The typed value.
@@ -43,28 +43,28 @@ class Result(Generic[T_co]):
 
     @property
     def text(self) -> str:
-        """The text of the reply."""
+        """The text of the model's last reply."""
         return self.reply.text
 
     @property
     def finish_reason(self) -> FinishReason:
-        """The reason why the model stopped writing."""
+        """The reason why the model stopped writing its last reply, such as "stop" or "length"."""
         return self.reply.finish_reason
 
     @property
     def model(self) -> str:
-        """The name of the model, as the provider reports it."""
+        """The name of the model that gave the answer, as the provider reports it."""
         return self.reply.model
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all attempts together; zeros if the provider reported none."""
+        """The total token usage of all requests of a service call; zeros if the provider reported none."""
         return usage_of(self.attempts) or Usage()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The typed value of a call with its reply and messages, as interceptors receive it.
+    """The answer of a service call, as interceptors (middleware) receive it: value, reply and messages.
 
     Attributes:
         value: The typed value.
@@ -89,7 +89,7 @@ class Answer:
     tool_run: ToolRun | None = None
 
     def result(self, attempts: list[Attempt], seconds: float) -> Result[Any]:
-        """Convert the answer to a Result with the attempts and the duration of the call."""
+        """Convert an answer to a Result for the caller, with the requests and the duration of the call."""
         return Result(
             self.value,
             self.reply,

@@ -80,7 +80,7 @@ class Retry:
 
 
 def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:
-    """Return a problem for each Retry whose number of attempts is greater than the budget allows."""
+    """Return an error for each Retry setting with more attempts than a service call may make."""
     limits = [one.max_attempts for one in interceptors if isinstance(one, Retry)]
     return [
         DefinitionProblem(
@@ -110,7 +110,7 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
-    """Return messages for a retry: the model's last answer, and ``text``, which says what is wrong."""
+    """Return the chat messages for a retry: the invalid answer of the model and an error description."""
     reply, output_format = invocation.state.attempts[-1].reply, invocation.state.output_format
     if reply is None:
         return (UserMessage(text),)
@@ -123,14 +123,14 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add a note to the error if the call cannot be retried because a limit such as tokens is reached."""
+    """Add a note to an error if a limit, such as the number of tokens, prevents a retry."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.add_note(f"not asked again: {exceeded}")
 
 
 class FieldRepair:
-    """Asks the model to correct only the invalid fields of an answer, and puts them into the answer.
+    """Asks the model for new values of the invalid fields only, and puts them into the earlier answer.
 
     ``invocation`` is the call that requests them. ``parser`` reads the whole answer.
     """
@@ -145,7 +145,7 @@ class FieldRepair:
         self.parser: TypeParser[Any] = patch.whole
 
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
-        """Request new values for the invalid fields, and return the whole answer with these values.
+        """Request new values for the invalid fields of an answer, and return the corrected answer.
 
         Raises ServiceOutputError with the text and the problems of the whole answer if the new values cannot
         be read or do not fit.

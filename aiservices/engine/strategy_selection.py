@@ -36,7 +36,7 @@ def select_strategies(
     partial_values: bool = False,
     is_streamed: bool = True,
 ) -> StrategyFallbacks:
-    """Return the possible ways to request a value, such as JSON Schema, with the most reliable one first.
+    """Return the possible ways to request a typed value, such as JSON Schema, most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats.
@@ -114,7 +114,7 @@ def _all_options(
 
 
 class _FormatFactory:
-    """Prepares the JSON Schemas, tools or instructions that ask one model for values of one type."""
+    """Creates the JSON Schemas, tools or prompt texts for requesting values of one type from one model."""
 
     def __init__(
         self, parser: TypeParser[Any], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
@@ -149,20 +149,20 @@ class _FormatFactory:
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:
-        """A parser for a JSON object. Other values are wrapped: an int becomes ``{"value": 5}``."""
+        """A parser for JSON objects; for other types, such as int, the object is ``{"value": 5}``."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The schema that limits which tokens the model can write, and a list of changes made to it."""
+        """The JSON Schema for servers that let a model write only matching text, with notes on changes."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema
 
     @cached_property
     def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The schema for the strict mode of the provider, and a list of changes made to it."""
+        """The JSON Schema in the form that the provider's strict mode accepts, and notes on changes to it."""
         from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 

@@ -28,7 +28,7 @@ _NOTHING = object()
 
 
 class FieldCompleted(NamedTuple):
-    """An event: a field of a streamed value, or an item of a streamed list, is complete.
+    """An event of a stream: a field of the object, or an item of the list, is complete.
 
     Attributes:
         name: The name of the field, or the index of the item.
@@ -40,7 +40,7 @@ class FieldCompleted(NamedTuple):
 
 
 class Completed(NamedTuple, Generic[T]):
-    """The last event of a stream, which contains the complete value.
+    """The last event of a streamed answer, which contains the complete value.
 
     Attributes:
         result: The value with the details of the call.
@@ -50,7 +50,7 @@ class Completed(NamedTuple, Generic[T]):
 
 
 class Accepted(NamedTuple):
-    """An internal event of streams: all interceptors have accepted the answer, so it is final.
+    """An internal event of a stream: the answer is final, as all interceptors have accepted it.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.
@@ -65,7 +65,7 @@ StreamEvent: TypeAlias = (
 
 
 class StreamState(Generic[T]):
-    """The state of a stream: the partial value, and at the end the result or the error."""
+    """The state of a streamed answer: its partial value, and at the end its result or error."""
 
     def __init__(self, make_result: Callable[[Any], Result[T]]) -> None:
         self._make_result = make_result
@@ -79,7 +79,7 @@ class StreamState(Generic[T]):
         self.result: Result[T] | None = None
 
     def update(self, event: object) -> bool:
-        """Process an event of a streamed call. Return True if a new partial value is available."""
+        """Process an event of a streamed answer, and return True if a new partial value is available."""
         if type(event) is ReplyDelta:
             text = self._text_of(event)
             if not text or self._reader is None:
@@ -104,7 +104,7 @@ class StreamState(Generic[T]):
         self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
-        """Return the value that has been streamed so far, which may be partial."""
+        """Return the partial value that has been parsed from the streamed text so far."""
         from output_parsers.streaming import Snapshot
 
         if self.result is not None:
@@ -117,7 +117,7 @@ class StreamState(Generic[T]):
         return snapshot
 
     def user_events(self, event: Any) -> Iterator[StreamEvent[T]]:
-        """Process an event of the call, and yield the events that the user of the stream receives."""
+        """Convert an internal event of a streamed call to the events that the user of the stream receives."""
         has_grown = self.update(event)
         if self.result is None or type(event) is not Accepted:
             yield event
@@ -127,7 +127,7 @@ class StreamState(Generic[T]):
             yield Completed(self.result)
 
     def _completed_fields(self) -> Iterator[FieldCompleted]:
-        """Yield an event for each field or list item that has become complete since the last call."""
+        """Yield an event for each field or list item of a streamed answer that has just become complete."""
         value: Any = self.snapshot().value
         if _is_list(value):
             while self._reported_items < len(value) and _is_complete(value, self._reported_items):
@@ -140,12 +140,12 @@ class StreamState(Generic[T]):
                     yield FieldCompleted(name, _field_value(value, name))
 
     def check(self) -> None:
-        """Raise the error that the stream ended with. Do nothing if it had no error."""
+        """Raise the error with which a stream ended, if there was one."""
         if self.error is not None:
             raise self.error
 
     def check_not_over(self) -> None:
-        """Raise an error if there is nothing left to iterate over."""
+        """Raise an error if a stream is read again after it was closed or read to the end."""
         self.check()
         if self.is_over:
             reason = "closed" if self.result is None else "read to its end"
@@ -155,7 +155,7 @@ class StreamState(Generic[T]):
             )
 
     def final_result(self) -> Result[T]:
-        """Return the result after the last event. Raise StreamConsumedError if it was closed early."""
+        """Return the result of a finished stream, or raise StreamConsumedError if it was closed early."""
         self.check()
         if self.result is None:
             raise StreamConsumedError(
@@ -182,7 +182,7 @@ def _is_complete(value: object, part: str | int) -> bool:
 
 
 def _field_names(value: Any) -> list[str]:
-    """Return the field names of a dict, dataclass or similar object; an empty list for other values."""
+    """Return the field names of a dict, dataclass or model object; an empty list for other values."""
     if isinstance(value, dict) or _is_partial(value):
         return list(value)
     if is_dataclass(value):
@@ -200,7 +200,7 @@ def _field_value(value: Any, name: str) -> Any:
 
 
 class Stream(Generic[T_co]):
-    """An iterable of the partial values that a model has written so far. ``result()`` waits for the end.
+    """An iterable of growing partial values, which are parsed while the model writes its answer.
 
     The request is sent when the first snapshot, event or result is read. A snapshot never contains half a
     number, and the last one is the complete value. If the answer has to be requested again, snapshots start
@@ -233,18 +233,18 @@ class Stream(Generic[T_co]):
             yield from self._state.user_events(event)
 
     def result(self) -> Result[T_co]:
-        """Wait for the complete value and return it with the details of the call."""
+        """Wait for the end of the stream, and return the complete value with details such as token usage."""
         for event in self._remaining_events():
             self._state.update(event)
         return self._state.final_result()
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """The value that has been streamed so far. This does not wait for more."""
+        """The partial value that has been streamed so far, without waiting for more text."""
         return self._state.snapshot()
 
     def close(self) -> None:
-        """Cancel the request if it is still running."""
+        """Close the stream, and cancel the request to the model if it is still running."""
         self._events.close()
         self._state.is_over = True
 
@@ -255,7 +255,7 @@ class Stream(Generic[T_co]):
         self.close()
 
     def _remaining_events(self) -> Iterator[object]:
-        """Yield the events that have not been read yet. After a ``break``, a new loop continues there."""
+        """Yield the unread events of a stream, so that a second loop continues where the first stopped."""
         self._state.check()
         try:
             for event in self._events:  # noqa: UP028  # "yield from" would close the events with this generator
@@ -267,7 +267,7 @@ class Stream(Generic[T_co]):
 
 
 class AsyncStream(Generic[T_co]):
-    """An async iterable of the partial values that a model has written so far.
+    """An async iterable of growing partial values, which are parsed while the model writes its answer.
 
     It behaves like Stream: ``async for snapshot in stream``, ``await stream.result()``.
     """
@@ -292,18 +292,18 @@ class AsyncStream(Generic[T_co]):
                 yield user_event
 
     async def result(self) -> Result[T_co]:
-        """Wait for the complete value and return it with the details of the call."""
+        """Wait for the end of the stream, and return the complete value with details such as token usage."""
         async for event in self._remaining_events():
             self._state.update(event)
         return self._state.final_result()
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """The value that has been streamed so far. This does not wait for more."""
+        """The partial value that has been streamed so far, without waiting for more text."""
         return self._state.snapshot()
 
     async def aclose(self) -> None:
-        """Cancel the request if it is still running."""
+        """Close the stream, and cancel the request to the model if it is still running."""
         await self._events.aclose()
         self._state.is_over = True
 
@@ -331,12 +331,12 @@ class ChunkSource(Protocol):
     """Converts events of a streamed call to the text chunks or list items that the user receives."""
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the text chunks or list items that become complete with this event."""
+        """Yield the text chunks or list items that an event of a streamed call completes."""
         ...
 
 
 class TextChunks:
-    """Splits a reply into text chunks, for methods that return ``Iterator[str]``."""
+    """Yields the text chunks of a streamed reply, for service methods that return ``Iterator[str]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._state = invocation.state
@@ -350,7 +350,7 @@ class TextChunks:
             yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
-        """Return True if the user has already received the text of the answer in chunks."""
+        """Return True if the text of the answer was already streamed to the user in chunks."""
         return self._state.text_streamed and answer.tool_run is None
 
 
@@ -365,7 +365,7 @@ class ItemStream:
         self._item_count = 0
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the list items that become complete with this event.
+        """Yield the items of a streamed list that an event, such as a new piece of text, completes.
 
         An invalid item raises _ItemError after the items before it were yielded.
         """
@@ -389,7 +389,7 @@ class ItemStream:
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
     def _stop_reading(self, reader: ItemReader[object], tool_name: str) -> None:
-        """Stop reading items of a reply that calls a tool. Raises _ItemError if some were already yielded."""
+        """Stop reading list items from a reply that calls a tool. Raise _ItemError if some were yielded."""
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
@@ -411,7 +411,7 @@ class ItemStream:
 
 
 class _ItemError(Exception):
-    """Raised when an item of a streamed list cannot be parsed.
+    """Raised when an item of a list that a model streams cannot be parsed.
 
     The iterators throw ``error`` into the flow where it waits for the reply, so that the pipeline can request
     the answer again.
@@ -423,7 +423,7 @@ class _ItemError(Exception):
 
 
 def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, None]:
-    """Run a streamed call, and yield the text chunks or list items that ``source`` makes of its events."""
+    """Run a streamed service call, and yield the text chunks or list items of its answer."""
     with closing(stream(flow)) as events:
         event = next(events, _END)
         while event is not _END:
@@ -435,7 +435,7 @@ def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, No
 
 
 async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[object, None]:
-    """Run a streamed call in an event loop, and yield its text chunks or list items."""
+    """Run a streamed service call in an event loop, and yield the text chunks or list items of its answer."""
     async with aclosing(astream(flow)) as events:
         event = await anext(events, _END)
         while event is not _END:
@@ -448,6 +448,6 @@ async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[obje
 
 
 def _called_tool(delta: ReplyDelta) -> str:
-    """Return the name of the first tool that a piece of a reply calls, or "" if it calls no tool."""
+    """Return the name of the first tool call in a piece of a streamed reply, or "" if there is none."""
     calls = delta.tool_calls or (delta.reply.message.tool_calls if delta.reply is not None else ())
     return next((call.name for call in calls), "")

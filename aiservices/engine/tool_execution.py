@@ -1,4 +1,4 @@
-"""Run one tool call: parse its arguments, call the function, and write the result as text."""
+"""Run a tool call of a model: parse the arguments, call the function, and convert the result to text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tool_effect(
     errors: ToolErrors,
     timeout: float | None,
 ) -> Run:
-    """Return an effect (an instruction that a generator yields) that runs a tool call.
+    """Parse the arguments of a tool call, and return an action that runs the tool when it is executed.
 
     Args:
         call: The call as the model wrote it.
@@ -165,7 +165,7 @@ def _run(
 
 
 def _collect(result: object, tool: Tool) -> object:
-    """Return the result of a tool as a plain value: an iterator becomes a list, a stream its final Result."""
+    """Convert the result of a tool to a plain value: an iterator to a list, a Stream to its Result."""
     if isinstance(result, Stream):
         return result.result()
     if not isinstance(result, Iterator):
@@ -174,7 +174,7 @@ def _collect(result: object, tool: Tool) -> object:
 
 
 async def _acollect(returned: object, tool: Tool) -> object:
-    """Await the result of a tool; an async iterator becomes a list, and a stream its final Result."""
+    """Await the result of a tool, and convert an async iterator to a list or a stream to its Result."""
     result = await returned if inspect.isawaitable(returned) else returned
     if isinstance(result, AsyncStream):
         return await result.result()
@@ -185,7 +185,7 @@ async def _acollect(returned: object, tool: Tool) -> object:
 
 
 def _from_cancellation(error: BaseException) -> Exception:
-    """Convert a CancelledError raised inside a tool to a RuntimeError, so that the call continues.
+    """Convert a CancelledError raised inside a tool to a RuntimeError, so that only the tool call fails.
 
     Other errors are raised again.
     """
@@ -199,7 +199,7 @@ def _from_cancellation(error: BaseException) -> Exception:
 
 
 def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
-    """Call a function in a thread. Raise TimeoutError after ``timeout`` seconds.
+    """Call a function in a thread, or raise TimeoutError if it takes more than ``timeout`` seconds.
 
     Python cannot stop a thread, so the function then continues to run.
     """
@@ -254,7 +254,7 @@ def _result_text(result: object, tool: Tool) -> str:
 
 
 def _to_json(result: object) -> str:
-    """Convert the result of a tool to JSON text. Raises TypeError if it contains an unsupported value."""
+    """Convert the result of a tool to JSON text, or raise TypeError if it has an unsupported value."""
     errors: list[TypeError] = []
 
     def to_data(value: object) -> Any:

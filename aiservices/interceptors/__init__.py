@@ -1,4 +1,4 @@
-"""The public names for writing interceptors (middleware for calls of a service)."""
+"""The public names for writing interceptors, which are middleware around service calls."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Read the interface that a user writes: decorators, prompt templates, and parameters."""
+"""Read the interface of a service: its decorators, prompt templates and method parameters."""

@@ -1,4 +1,4 @@
-"""Decorators for interfaces and their methods, and markers for parameters, such as MemoryId.
+"""Decorators for service interfaces and their methods, and markers for parameters, such as MemoryId.
 
 The decorators only store their arguments. ``service.compile`` reads them when a service is created.
 """
@@ -48,7 +48,7 @@ class History:
 
 
 class ToolContext:
-    """Marks a parameter whose value goes to tools, retrievers and listeners, but never to the model."""
+    """Marks a method parameter for tools, retrievers and listeners; the model never sees its value."""
 
 
 class TemplateSource(NamedTuple):
@@ -66,7 +66,7 @@ class TemplateSource(NamedTuple):
 
 
 class ExampleSource(NamedTuple):
-    """The arguments of ``@example``: example arguments of a call, and the result that it should return."""
+    """A few-shot example from the decorator ``@example``: method arguments and the expected result."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -78,7 +78,7 @@ SystemSource: TypeAlias = TemplateSource | Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """All settings that decorators such as ``@system_message`` add to one method or interface.
+    """The settings of a service method or interface, as declared by decorators like ``@system_message``.
 
     Attributes:
         user: The template of the user message.
@@ -104,7 +104,7 @@ class Declaration:
 
 
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
-    """Declare the user message of a method, as a Jinja2 template.
+    """Decorator that sets the user message of a service method, as a Jinja2 template.
 
     ``{{it}}`` stands for the only argument. ``{{format_instructions}}``, ``{{current_date}}``,
     ``{{current_time}}`` and ``{{current_date_time}}`` are always available::
@@ -122,7 +122,7 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
 def system_message(
     template: str | Callable[..., str] | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[Decorated], Decorated]:
-    """Declare the system message of a method, or of all methods of an interface.
+    """Decorator that sets the system message of one service method or of all methods of an interface.
 
     Args:
         template: A template as in ``user_message``, or a function that returns the text. The function gets
@@ -155,7 +155,7 @@ def options(
     extra_body: Mapping[str, object] | None = None,
     extra_headers: Mapping[str, str] | None = None,
 ) -> Callable[[Decorated], Decorated]:
-    """Set options of the requests for one method, or for all methods of an interface.
+    """Decorator that sets request options, such as the temperature, for a service method or interface.
 
     See ``ChatOptions`` for the options that are not listed here. Several ``@options`` of one method are
     merged; where they set the same option, the upper one applies.
@@ -185,7 +185,7 @@ def options(
 
 
 def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F]:
-    """Show the model an example of a call: ``@example("It's awful!", returns=False)``.
+    """Decorator that adds a few-shot example to a service method: arguments and the expected result.
 
     Examples are put before the question, in the order in which they are written and in the requested output
     format. ``create`` checks that they fit the method.
@@ -209,7 +209,7 @@ def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F
 def structured_prompt(
     template: str | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[C], C]:
-    """Declare the prompt template that turns objects of a class into prompt text.
+    """Decorator that sets the template by which objects of a class are converted to prompt text.
 
     The class is a dataclass or a pydantic model, and the template uses its fields::
 
@@ -232,13 +232,13 @@ def structured_prompt(
 
 
 def structured_prompt_of(cls: object) -> TemplateSource | None:
-    """Return the prompt template of a ``@structured_prompt`` class or its objects; None for anything else."""
+    """Return the prompt template that ``@structured_prompt`` stored on a class; None if there is none."""
     source = getattr(cls, _PROMPT_ATTRIBUTE, None)
     return source if isinstance(source, TemplateSource) else None
 
 
 def declaration_of(decorated: object) -> Declaration:
-    """Return the settings that decorators stored on a function or class; empty settings if there are none.
+    """Return the settings that decorators of this library stored on a function or a class.
 
     A class without decorators has the declaration of its nearest decorated base.
     """
@@ -261,7 +261,7 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
 
 
 def _own_declaration(decorated: object) -> Declaration:
-    """Return the settings that decorators stored on a function or class itself, not on its base classes."""
+    """Return the settings that decorators stored on a class itself (not its bases) or on a function."""
     if isinstance(decorated, type):
         return _INTERFACES.get(decorated, Declaration())
     return declaration_of(decorated)

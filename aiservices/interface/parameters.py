@@ -1,4 +1,4 @@
-"""The parameters of methods and tools, including special ones such as the memory id."""
+"""Read the parameters of service methods and tools, including special ones such as the memory id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """The special meaning of a parameter that is not template data, such as the memory id."""
+    """The special purpose of a method parameter, such as the memory id or the chat history."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -46,7 +46,7 @@ _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
 class RoleError(TypeError):  # callers turn it into DefinitionProblems, which add the location
-    """Raised if a parameter has two markers such as MemoryId, or two parameters have the same marker.
+    """Raised if a method parameter has two markers such as MemoryId, or two parameters share a marker.
 
     Each of ``args`` is the text of one problem.
     """
@@ -71,7 +71,7 @@ class Parameter(NamedTuple):
 def method_parameters(
     signature: inspect.Signature, hints: Mapping[str, TypeExpression]
 ) -> tuple[Parameter, ...]:
-    """Return the parameters of a method without ``self``. Raises RoleError if two of them conflict."""
+    """Return the parameters of a service method without ``self``, each with its special purpose if any."""
     problems = []
     parameters = []
     for name in list(signature.parameters)[1:]:
@@ -107,7 +107,7 @@ def _roles(hint: object) -> list[Role]:
 
 
 def _parts(hint: object) -> Iterator[TypeExpression]:
-    """Yield a type and the types inside it, such as ``list`` and ``int`` for ``list[int]``."""
+    """Yield the classes inside a type hint, such as ``int`` and ``str`` for ``list[int | str]``."""
     for target in _members(hint):
         if target.origin is Union:
             continue
@@ -128,7 +128,7 @@ def _media_problems(name: str, hint: object, kind: object) -> Iterator[str]:
 
 
 def _members(hint: object) -> tuple[Target, ...]:
-    """Return a union type followed by its members; for any other type, return only the type itself."""
+    """Return a type hint and, if it is a union such as ``int | None``, also the members of the union."""
     target = Target.of(hint)
     if target.origin is not Union:
         return (target,)
@@ -136,7 +136,7 @@ def _members(hint: object) -> tuple[Target, ...]:
 
 
 def _metadata(hint: object) -> tuple[Any, ...]:
-    """Return the metadata of ``Annotated[...]``, such as ``UserName``, also if it is inside a union."""
+    """Return the metadata of ``Annotated[...]`` in a type hint, also from the members of a union."""
     return tuple(item for target in _members(hint) for item in target.metadata)
 
 
@@ -145,7 +145,7 @@ def _types(hint: object) -> tuple[Any, ...]:
 
 
 def media_problem(parser: OutputParser[Any]) -> str | None:
-    """Return an error message if a type contains images or other media, as a model cannot write them."""
+    """Return an error message if an output type contains images or other media; None if it does not."""
     if not isinstance(parser, TypeParser):
         return None
     found = _find_media(parser.node, "", set())
@@ -155,7 +155,7 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
 
 
 def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
-    """Return the first media class, such as Image, inside a type, with its path; None if there is none."""
+    """Return the class name and path of the first image or other media in a type; None if there is none."""
     if id(node) in visited:  # the type is recursive
         return None
     visited.add(id(node))
@@ -182,11 +182,11 @@ _PARAMETER = re.compile(
 
 
 class ToolDefinitionError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when a function cannot be used as a tool."""
+    """Raised when a function cannot be a tool for the model, for example because of missing type hints."""
 
 
 def unwrapped(function: Any) -> Any:
-    """Remove all partials and decorators from a function, and return the original function."""
+    """Return the original function inside ``functools.partial`` objects and decorators."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
         if inner is function:
@@ -201,7 +201,7 @@ def function_name(function: object) -> str:
 
 
 def is_async(function: object) -> bool:
-    """Return True if a function, a partial or a callable object is certainly async."""
+    """Return True if a function or a callable object is defined with ``async def``."""
     called = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
@@ -212,7 +212,7 @@ def summary_of(docs: str) -> str:
 
 
 class ToolSignature(NamedTuple):
-    """The signature of a tool: the arguments that the model writes, the hidden ones, and the return type.
+    """The signature of a tool: arguments from the model, hidden arguments, and the return type.
 
     Attributes:
         parameters: The types of the parameters that the model writes, by name.
@@ -228,7 +228,7 @@ class ToolSignature(NamedTuple):
 def tool_signature(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
 ) -> ToolSignature:
-    """Read the signature of a function that is used as a tool.
+    """Read the parameter types, descriptions and return type of a function that a model can call.
 
     Raises ToolDefinitionError if a parameter cannot be passed by a model.
     """

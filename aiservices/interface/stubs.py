@@ -1,4 +1,4 @@
-"""Find the methods without a body in an interface, and the names that their type hints use."""
+"""Find the methods without a body in a service interface, and resolve names in their type hints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BODIES = (
 
 
 def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
-    """Yield the name, value and defining class of each attribute of an interface.
+    """Yield the name, defining class and value of each attribute of a service interface.
 
     Overridden attributes and special methods are left out.
     """
@@ -39,14 +39,14 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
 
 
 def has_own_init(interface: type) -> bool:
-    """Return True if a class has an ``__init__`` of its own. Protocols never do."""
+    """Return True if a class defines or inherits an ``__init__`` written in Python; False for Protocols."""
     init = interface.__init__  # type: ignore[misc]  # it is inspected, not called
     own = isinstance(init, FunctionType) and init.__module__ not in ("typing", "typing_extensions")
     return own and not getattr(interface, "_is_protocol", False)
 
 
 def attributes_without_value(interface: type) -> Iterator[str]:
-    """Yield the attributes of an interface without a value, such as ``x: int``. A service cannot set them."""
+    """Yield the names of attributes that a service interface declares without a value, such as ``x: int``."""
     for cls in interface.__mro__:
         if cls in (object, Protocol, Generic):
             continue
@@ -82,7 +82,7 @@ def _messages(code: CodeType) -> list[Any]:
 
 @cache
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
-    """Return the bytecode of each function body that counts as empty, such as ``...`` or ``pass``.
+    """Return the bytecodes of all empty function bodies, such as ``...`` and ``pass``, for comparison.
 
     It does not depend on the parameters of a function.
     """
@@ -97,7 +97,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
 
 
 def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
-    """Return the local variables of enclosing functions that quoted type hints like ``"Item"`` refer to.
+    """Return the variables that quoted type hints like ``"Item"`` use from the enclosing functions.
 
     A frame only counts if its code contains one of the functions, because variables of other callers must
     never be used as types. No reference to a frame is stored.
@@ -121,7 +121,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 
 
 def _scopes(function: FunctionType) -> list[tuple[str, int]]:
-    """Return the qualified names of the functions and classes around a function.
+    """Return the qualified names of the functions and classes in which a function is defined.
 
     Each is paired with the id of the globals, because other modules may contain the same names.
     """

@@ -1,4 +1,4 @@
-"""Prompt templates, which are compiled with the service and filled with the arguments of each call.
+"""Compile prompt templates, and render them with the arguments of a service call.
 
 The second half of the file converts values to prompt text, and marks the positions of images and other media
 in a prompt.
@@ -45,12 +45,12 @@ _RECORD_PROMPTS: WeakKeyDictionary[type, Prompt] = WeakKeyDictionary()
 
 
 class TemplateError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when a template cannot be compiled. The message says where in the template and why."""
+    """Raised when a prompt template has a syntax error or its file cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prompt:
-    """A compiled prompt template.
+    """A compiled Jinja2 prompt template.
 
     Attributes:
         source: The text of the template.
@@ -62,7 +62,7 @@ class Prompt:
     _render: Callable[[Mapping[str, Any]], str]
 
     def render(self, values: Mapping[str, object], qualname: str) -> str:
-        """Fill the values into the template and return the text.
+        """Render the prompt template with the given values, and return the text.
 
         Values are data: ``{{`` in them has no meaning. Raises DefinitionError if the template uses an
         attribute that a value does not have.
@@ -78,7 +78,7 @@ class Prompt:
 
 
 def compile_prompt(source: TemplateSource) -> Prompt:
-    """Compile a template from its text or file. Raises TemplateError."""
+    """Compile a Jinja2 prompt template from text or a file, or raise TemplateError if it is invalid."""
     if source.text is not None:
         return _compile(textwrap.dedent(source.text).strip("\n"))
     path = Path(str(source.file))
@@ -96,7 +96,7 @@ def compile_prompt(source: TemplateSource) -> Prompt:
 
 
 def record_prompt(cls: type) -> Prompt | None:
-    """Return the template of a class decorated with ``@structured_prompt``; None for other classes."""
+    """Compile the prompt template of a ``@structured_prompt`` class; return None for other classes."""
     source = structured_prompt_of(cls)
     if source is None:
         return None
@@ -154,12 +154,12 @@ def _compile(text: str) -> Prompt:
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return the template variables that Jinja itself defines, such as ``range``."""
+    """Return the variables in a prompt template that Jinja itself defines, such as ``range``."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
 def _error_position(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
-    """Return the line and column, from 1, of a template tag that cannot be parsed.
+    """Return the line and column (counted from 1) of a syntax error in a prompt template.
 
     Jinja itself only reports the line.
     """
@@ -184,7 +184,7 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 def render_value(value: object) -> str:
-    """Convert a value to prompt text.
+    """Convert an argument value, such as a date, list or object, to text for a prompt.
 
     - Text unchanged; None as ``none``; booleans as ``true`` and ``false``.
     - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
@@ -216,7 +216,7 @@ def render_value(value: object) -> str:
 
 
 def _prompt_of(value: object) -> Prompt | None:
-    """Return the template of an object of a ``@structured_prompt`` class; None for other values."""
+    """Return the prompt template for an object of a ``@structured_prompt`` class; None for other values."""
     cls = type(value)
     if structured_prompt_of(cls) is None:
         return None
@@ -228,7 +228,7 @@ def _is_record(value: object) -> bool:
 
 
 def _record_fields(value: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of a dataclass-like object or the items of a mapping; None for other values."""
+    """Return the fields of a dataclass, pydantic or similar object as a mapping; None for other values."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, BaseModel):
@@ -266,7 +266,7 @@ def _to_json(value: object) -> str:
 
 
 def _to_plain(value: object) -> Any:
-    """Convert a value to JSON-compatible data; values such as dates become text."""
+    """Convert a value in a prompt to JSON-compatible data, in which dates and enum members become text."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value
     if _prompt_of(value) is not None:
@@ -285,7 +285,7 @@ _MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
 
 
 class _Mark(str):
-    """A placeholder for one image, sound or file in a prompt. Templates can use attributes of the media."""
+    """A text placeholder for an image, sound or file while a prompt template is rendered."""
 
     media: Media
 
@@ -294,7 +294,7 @@ class _Mark(str):
 
 
 class _Marks(Sequence[Any]):
-    """A placeholder for a list of images, sounds or files in a prompt."""
+    """Text placeholders for a list of images, sounds or files while a prompt template is rendered."""
 
     def __init__(self, marks: Iterable[Any]) -> None:
         self._marks = tuple(marks)
@@ -310,13 +310,13 @@ class _Marks(Sequence[Any]):
 
 
 class MediaMarks:
-    """Puts placeholder text for images into a prompt while it is rendered, and then puts the images back."""
+    """Replaces images by placeholder text while a prompt is rendered, and then inserts the images again."""
 
     def __init__(self) -> None:
         self.media: list[Media] = []
 
     def mark(self, value: object, location: str) -> Any:
-        """Return placeholder text for an image, sound or file that a template uses; "" for None.
+        """Return placeholder text for an image, sound or file, to be used while a prompt is rendered.
 
         Raises TypeError for other values.
         """
@@ -333,7 +333,7 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Replace the placeholders in a rendered prompt with their images, sounds and files.
+        """Split a rendered prompt into texts and media, which replace their placeholders.
 
         Media without a mark are added at the end. Returns None if the text has no mark.
         """

@@ -1,4 +1,4 @@
-"""Prices of models: ``PriceTable`` for prices that you know, ``PublishedPrices`` for list prices.
+"""Token prices of language models: a table that you write, or the published prices of a provider.
 
 No prices are built in, because they change.
 """
@@ -21,7 +21,7 @@ _MILLION = 1_000_000
 
 
 class Prices(Mapping[str, Price]):
-    """A mapping from model names to prices, for ``Budget(prices=…)`` and ``OpenTelemetry(prices=…)``.
+    """A mapping from model names to token prices, used for cost limits and for cost reports.
 
     A model whose price is not known is not a key. It never counts as free.
 
@@ -32,7 +32,7 @@ class Prices(Mapping[str, Price]):
     currency: str
 
     def cost(self, attempts: Iterable[Attempt]) -> float | None:
-        """Return the cost of the ``attempts`` of a Result or an error.
+        """Return the total cost of the model requests that a service call made, or None if it is unknown.
 
         Returns None if it is not known: a model has no price, or its provider did not report tokens. An
         attempt without a reply costs nothing.
@@ -51,7 +51,7 @@ class Prices(Mapping[str, Price]):
 
 
 class PriceTable(Prices):
-    """A table of prices that you enter yourself. Its keys are model names or patterns.
+    """A table of token prices that you enter yourself, by model names or patterns such as ``gpt-x*``.
 
     In a pattern ``*`` matches any text and ``?`` one character: ``"gpt-x*"`` matches "gpt-x-mini" too, and
     ``"gpt-x-????-??-??"`` only the dated versions of "gpt-x". An exact name has priority over patterns, and
@@ -112,7 +112,7 @@ class PriceTable(Prices):
 
 
 class PublishedPrices(Prices):
-    """The list prices of one provider in US dollars. Needs the extra ``prices``.
+    """The published token prices of one model provider in US dollars, from the package genai-prices.
 
     The prices come from the package ``genai-prices`` and are as recent as the installed version; its
     ``UpdatePrices`` downloads newer ones. Prices that depend on the length or the time of a request are
@@ -178,7 +178,7 @@ class PublishedPrices(Prices):
 
 
 class _PublishedPrice(Price):
-    """The published base price of a model; ``of`` returns the price of one request."""
+    """The published token price of a model, including special rates such as those for cached tokens."""
 
     model: str
     provider: str

@@ -1,4 +1,4 @@
-"""Check an interface and prepare its methods for calls. All problems are reported together.
+"""Check the interface of a service, prepare its methods, and report all mistakes in it together.
 
 The end of the file parses return annotations.
 """
@@ -68,7 +68,7 @@ _REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
 
 
 class ReturnShape(Enum):
-    """How a method returns its value: directly, in a Result, or as a stream."""
+    """The way in which a service method returns its value: directly, in a Result, or as a stream."""
 
     VALUE = "value"
     RESULT = "result"
@@ -113,7 +113,7 @@ class MethodPlan(NamedTuple):
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
     ) -> Invocation:
-        """Assign the arguments of a call to the parameters of the method, and render the messages.
+        """Create the data of a service call: bind its arguments to parameters and render its chat messages.
 
         Raises TypeError if the arguments do not fit the signature.
         """
@@ -149,7 +149,7 @@ class MethodPlan(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The arguments of ``create`` that apply to all methods of a service."""
+    """The settings that apply to all methods of a service, such as the model and the system message."""
 
     model: ChatModel | str | None
     options: ChatOptions
@@ -165,7 +165,7 @@ class Settings(NamedTuple):
 
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
-    """Check an interface and prepare its methods. Return a dict from the method name to the prepared method.
+    """Check the interface of a service, and return a dict from method name to prepared method.
 
     Raises DefinitionError with all problems of the interface.
     """
@@ -211,7 +211,7 @@ def plan_method(
     type_arguments: Mapping[Any, object],
     model: ChatModel | None,
 ) -> MethodPlan:
-    """Check and prepare one method of an interface.
+    """Check one method of a service interface, and prepare its prompt, models and answer parser.
 
     ``type_arguments`` are the types for the type variables of a generic interface. Raises DefinitionError
     with all problems of the method.
@@ -282,7 +282,7 @@ def plan_method(
 def _with_declaration(
     settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
 ) -> Settings:
-    """Return the settings of ``create`` with the changes that decorators of the interface make."""
+    """Return the settings of a service, overridden by the decorators on its interface class."""
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
@@ -300,7 +300,7 @@ def _with_declaration(
 
 
 def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
-    """Return the reasons why ``create`` cannot instantiate the interface.
+    """Return the errors that prevent a service interface from being instantiated without arguments.
 
     It passes no arguments to ``__init__`` and sets no attributes.
     """
@@ -322,7 +322,7 @@ def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
 
 @dataclass(slots=True)
 class _ModelFinder:
-    """Finds the model that each method of a service uses, and reports unknown models."""
+    """Finds the language model for each method of a service, and reports unknown model names."""
 
     service_model: ChatModel | str | None
     service: str
@@ -330,7 +330,7 @@ class _ModelFinder:
     models: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
-        """Return the model that a method sets itself, or else the model of the service."""
+        """Return the language model of a service method, or the model of the service if it has none."""
         if method_model is None:
             model, location = self.service_model, self.service
         else:
@@ -357,7 +357,7 @@ def _parse_strategy(
 
 
 def _needs_implementation(attribute: object, qualname: str, problems: list[DefinitionProblem]) -> bool:
-    """Return True if an attribute of an interface is a method without a body.
+    """Return True if an attribute of a service interface is a method without a body.
 
     Adds a problem for attributes that cannot be implemented.
     """
@@ -418,7 +418,7 @@ def _find_parser(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return the parser for the return type of a method.
+    """Return the parser that converts replies of a model to the return type of a service method.
 
     Returns None if the method returns the reply itself, and adds a problem if no parser supports the type, or
     if a model cannot write its values.
@@ -450,7 +450,7 @@ def with_leniency(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Set the leniency of the parser for answers; return the parser unchanged if ``leniency`` is None."""
+    """Return a copy of an answer parser that tolerates more or fewer mistakes in the model's output."""
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(DefinitionProblem(qualname, message))
@@ -468,7 +468,7 @@ def _make_routes(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[ModelRoute, ...]:
-    """Return the models of a method, each with the ways to request a value of the return type."""
+    """Return the models of a service method, and how each can be asked for a value of the return type."""
     members = () if model is None else members_of(model)
     if parser is None:
         read = _REPLY_TYPES.get(returns.output_type)
@@ -543,7 +543,7 @@ def _type_argument(hint: object, origin: type) -> Any:
 
 
 def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
-    """Return a type such as Stream that is not allowed inside another type; None if there is none."""
+    """Return a type that must not be nested, such as Stream in ``list[Stream]``; None if there is none."""
     for arg in args:
         cls = get_origin(arg) or arg
         if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):
@@ -590,7 +590,7 @@ def _is_item_error(member: Any) -> bool:
 def immediate_tool_problems(
     toolbox: Toolbox, answer_type: object, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each tool whose result should be the answer but never fits the return type.
+    """Yield an error for each tool whose result is returned directly but does not fit the return type.
 
     Tools without a return annotation are checked only when they have run.
     """
@@ -608,7 +608,7 @@ def immediate_tool_problems(
 
 
 def _result_type(tool: Tool) -> Any:
-    """Return the type of a tool's final result, such as ``list[int]`` for a tool that yields ints."""
+    """Return the type of a tool's collected result, such as ``list[int]`` if the tool yields ints."""
     try:
         target = Target.of(tool.return_type)
     except UnsupportedTypeError:
@@ -624,7 +624,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: object, answer_type: object) -> bool:
-    """Return True if a value of the first type could also be a value of the second, or if this is unknown."""
+    """Return True if a value of one type may also be a value of another type, or if this is unknown."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:
@@ -648,7 +648,7 @@ def _may_be(result_type: object, answer_type: object) -> bool:
 
 
 def _class_of(target: Target) -> type | None:
-    """Return the class of a type, such as ``list`` for ``list[int]``; None for types such as Any."""
+    """Return the class of a type hint, such as ``list`` for ``list[int]``; None for hints such as Any."""
     if target.type is None:
         return NoneType
     if is_typeddict(target.origin):

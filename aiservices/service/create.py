@@ -31,7 +31,7 @@ S = TypeVar("S")
 
 
 class ServiceSettings(TypedDict, total=False):
-    """The keyword arguments of ``create``.
+    """The keyword arguments of ``create``, which makes a service from an interface and a model.
 
     Attributes:
         options: Options of the requests, such as the temperature. Methods may override them with
@@ -85,7 +85,7 @@ def create(
     interface: TypeForm[S], model: ChatModel | str | None = ..., **settings: Unpack[ServiceSettings]
 ) -> S: ...
 def create(interface: Any, model: ChatModel | str | None = None, **settings: Unpack[ServiceSettings]) -> Any:
-    """Return an object that implements an interface by calling a model.
+    """Return an object that implements the methods of an interface by calling a language model.
 
     Methods with a body stay unchanged. The whole interface is checked before anything is sent::
 
@@ -178,7 +178,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
 
 
 def _check_types(name: str, settings: Mapping[str, object]) -> None:
-    """Raise DefinitionError for arguments of ``create`` that have a wrong type."""
+    """Raise DefinitionError if an argument for creating a service has a wrong type."""
     from ..engine.budget import Budget
     from ..engine.retry import Retry
     from ..models.errors import DefinitionError, DefinitionProblem

@@ -72,7 +72,7 @@ def invocation_to_resume(
     approvals: Approvals,
     tool_context: Mapping[str, object],
 ) -> Invocation:
-    """Return the Invocation that continues a suspended call. The arguments and errors are those of resume."""
+    """Return the data for continuing a suspended service call after its tool calls were approved."""
     plan = service_method.plan
     invocation = resumed_invocation(plan.call, state, approvals, service_method.budget)
     roles = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
@@ -88,7 +88,7 @@ def invocation_to_resume(
 
 
 class ServiceMethod(NamedTuple):
-    """A method that ``create`` implemented: its settings, its limits, and the function that starts a call.
+    """A generated service method: its settings, its limits, and the function that starts a call.
 
     Attributes:
         plan: The plan of the method.
@@ -104,7 +104,7 @@ class ServiceMethod(NamedTuple):
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the ServiceMethod (settings and call function) that ``create`` attached to a method.
+    """Return the settings and the call function that are stored on a generated service method.
 
     Raises TypeError for other objects.
     """
@@ -115,12 +115,12 @@ def service_method_of(method: object) -> ServiceMethod:
 
 
 def plan_of(method: object) -> MethodPlan:
-    """Return the settings of a method that ``create`` implemented. Raises TypeError for other objects."""
+    """Return the settings of a generated service method, or raise TypeError for other objects."""
     return service_method_of(method).plan
 
 
 def is_service_method(method: object) -> bool:
-    """Return True if an object is a method that ``create`` implemented."""
+    """Return True if an object is a generated service method, which calls a language model."""
     return isinstance(getattr(method, _METHOD, None), ServiceMethod)
 
 
@@ -143,7 +143,7 @@ def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, bu
 
 
 def _init_without_arguments(self: object) -> None:
-    """Do nothing. This replaces the ``__init__`` of Protocol classes, which can raise an error."""
+    """Do nothing, as a replacement for the ``__init__`` of Protocol classes, which can raise an error."""
 
 
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
@@ -166,7 +166,7 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
 
 
 def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
-    """Return a function that runs a call and returns its value as declared, for example as a stream."""
+    """Return a function that runs a service call and returns the value directly or as a stream."""
     flow = pipeline.flow
     match plan.returns.shape, plan.returns.is_async:
         case ReturnShape.VALUE, False:
@@ -194,14 +194,14 @@ def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocatio
 
 
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
-    """Convert an answer to a Result with the attempts and the duration of its call."""
+    """Convert the answer of a service call to a Result, which adds its requests and its duration."""
     return answer.result(invocation.state.attempts, invocation.state.seconds)
 
 
 def start_stream(
     pipeline: Pipeline, invocation: Invocation, *, is_async: bool
 ) -> Stream[Any] | AsyncStream[Any]:
-    """Return a Stream or an AsyncStream for a call. The request is sent when the stream is first read."""
+    """Return a Stream for a service call, which sends the request when it is first read."""
     flow = streaming_flow(pipeline, invocation)
 
     def make_result(answer: Answer) -> Result[Any]:
@@ -211,7 +211,7 @@ def start_stream(
 
 
 def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
-    """Run a call so that the answer is its last event, for use in streams.
+    """Run a service call for a stream, and emit its final answer as the last event.
 
     If an interceptor may change or refuse the answer, the stream yields nothing before it has decided.
     """
@@ -241,7 +241,7 @@ _WRONG_ORDERS = {
 def interceptor_order_problems(
     location: str, interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each pair of interceptors (middleware) that would not work in this order.
+    """Yield an error for each pair of interceptors (middleware) in an order that does not work.
 
     ``interceptors`` are in their order of nesting, outermost first.
     """
@@ -266,7 +266,7 @@ def interceptor_order_problems(
 def add_service_to_interceptors(
     name: str, owner: str, interceptors: Iterable[Interceptor], *, has_default_conversation: bool
 ) -> None:
-    """Call the method ``add_service`` of each interceptor that has one, to tell it which service uses it.
+    """Inform each interceptor (middleware) about the service that uses it, if it has ``add_service``.
 
     Raises DefinitionError if one of them cannot be shared with another service.
     """
@@ -282,7 +282,7 @@ def async_in_blocking_problems(
     interceptors: Iterable[Interceptor],
     listeners: Iterable[Listener],
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each async interceptor or listener if the service has blocking methods."""
+    """Yield an error for each async interceptor or listener of a service that has blocking methods."""
     blocking = ", ".join(name for name, plan in plans.items() if not plan.returns.is_async)
     if not blocking:
         return
@@ -294,7 +294,7 @@ def async_in_blocking_problems(
 
 
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each async function in a setting that supports only normal functions."""
+    """Yield an error for each async function that is passed to a setting for normal functions only."""
     for name, function in functions.items():
         if is_async(function):
             message = f"{name} is an async function, and nothing awaits it; make it a plain function"

@@ -1,4 +1,4 @@
-"""The function ``preview``, which returns the request of a call without sending it."""
+"""The function ``preview``, which returns the chat request of a service method without sending it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROLE_NAMES: dict[type, str] = {
 
 
 class Preview(NamedTuple):
-    """The first request that a call would send. ``str(preview)`` is readable text.
+    """The chat request that a service call would send first, which ``str()`` converts to readable text.
 
     Attributes:
         method: The name of the method, ``Service.method``.
@@ -100,7 +100,7 @@ def _content_lines(message: Message) -> list[str]:
 
 
 def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the JSON Schema of the answer, and True if the provider guarantees that replies match it."""
+    """Return the JSON Schema of the answer, and whether the provider enforces it (strict mode)."""
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):
         return response_format.schema, response_format.strict

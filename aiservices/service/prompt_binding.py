@@ -1,4 +1,4 @@
-"""Convert the arguments of a call to messages, and check that templates use only known parameters."""
+"""Render the arguments of a service call as chat messages, and check the prompt templates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that t
 
 
 class PlannedExample(NamedTuple):
-    """A few-shot example whose prompt is not rendered yet.
+    """A few-shot example of a service method, before its prompt template is rendered.
 
     Attributes:
         values: The values for the template of the prompt.
@@ -48,7 +48,7 @@ class PlannedExample(NamedTuple):
 
 
 class PromptPlan(NamedTuple):
-    """The compiled prompt of a method: its templates, parameters and few-shot examples.
+    """The compiled prompt of a service method: its templates, parameters and few-shot examples.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -75,7 +75,7 @@ class PromptPlan(NamedTuple):
     examples: tuple[PlannedExample, ...] = ()
 
     def messages(self, arguments: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Return the messages of a call: the system message, the history, and the user message."""
+        """Return the chat messages of a service call: system message, history and user message."""
         names = self.role_names
         # The instructions depend on the strategy, which is only known when the request is sent.
         values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
@@ -95,7 +95,7 @@ class PromptPlan(NamedTuple):
         return (*self._earlier_messages(values, arguments), question)
 
     def user_text(self, values: Mapping[str, object]) -> str:
-        """Return the text of the user message of a call."""
+        """Return the text of the user message, rendered with the arguments of a service call."""
         if self.user is not None:
             return self.user.render(values, self.qualname)
         if self.message_parameter is None:
@@ -104,7 +104,7 @@ class PromptPlan(NamedTuple):
         return argument.text if isinstance(argument, UserMessage) else render_value(argument)
 
     def rendered_examples(self) -> tuple[FewShotExample, ...]:
-        """Return the few-shot examples of a method with the rendered prompt of each one.
+        """Return the few-shot examples of a service method as pairs of rendered prompt and answer.
 
         They are rendered for each call, because the template may use the current date.
         """
@@ -113,7 +113,7 @@ class PromptPlan(NamedTuple):
     def _earlier_messages(
         self, values: Mapping[str, Any], arguments: Mapping[str, Any]
     ) -> tuple[Message, ...]:
-        """Return the system message and the messages of the conversation so far."""
+        """Return the messages before the user message: the system message and the conversation history."""
         system: tuple[Message, ...] = ()
         if self.system is not None:
             if isinstance(self.system, Prompt):
@@ -142,7 +142,7 @@ class PromptPlan(NamedTuple):
     def _with_media(
         self, values: dict[str, Any], user_name: str | None, contents: tuple[Any, ...]
     ) -> UserMessage:
-        """Return the user message with its images and other media.
+        """Return the user message of a service call, with the images and other media among the arguments.
 
         They are where the template names them, or after the text.
         """
@@ -177,7 +177,7 @@ def plan_prompt(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> PromptPlan | None:
-    """Compile the prompt templates of a method, and check that they use only its parameters.
+    """Compile the prompt templates of a service method, and check that they use only its parameters.
 
     Adds each error to ``problems``, and returns None if there are any.
     """
@@ -238,7 +238,7 @@ def plan_prompt(
 def docstring_problems(
     docstring: str, parameters: Sequence[Parameter], qualname: str
 ) -> list[DefinitionProblem]:
-    """Return a problem if a docstring looks like a prompt, for example "Summarize {{text}}".
+    """Return an error if a method's docstring looks like a prompt, for example "Summarize {{text}}".
 
     Other libraries send docstrings, so the author expects this one to be the prompt.
     """
@@ -258,7 +258,7 @@ def plan_examples(
     parser: OutputParser[Any] | None,
     problems: list[DefinitionProblem],
 ) -> tuple[PlannedExample, ...]:
-    """Return the few-shot examples of a method, and add a problem to the list for each invalid one."""
+    """Check the few-shot examples of a service method, and prepare them for its prompt."""
     examples = []
     for number, source in enumerate(sources, 1):
         location = prompt.qualname if len(sources) == 1 else f"{prompt.qualname}, example {number}"
@@ -291,7 +291,7 @@ def _plan_system(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
-    """Compile the system message. Return it together with the names of the parameters that it uses."""
+    """Compile the system message of a service method, and return it with the parameters that it uses."""
     names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     if source is None:
@@ -327,7 +327,7 @@ def _check_template(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> frozenset[str | None]:
-    """Return the variables of a template, and add a problem for each that is not a parameter.
+    """Return the variables of a prompt template, and report those that are not method parameters.
 
     ``names`` are the parameters that the template may use, and ``title`` names the template in problems.
     """
@@ -354,7 +354,7 @@ def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter
 
 
 def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
-    """Return the valid names as text for an error message, with a hint such as "did you mean text?"."""
+    """Return a list of valid names for an error message, with a hint such as "did you mean text?"."""
     from difflib import get_close_matches  # only error messages need it
 
     close = get_close_matches(unknown_name, names, 1)
@@ -369,7 +369,7 @@ def _message_parameter(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> str | None:
-    """Return the name of the parameter that is the user message; None if there are only images or files."""
+    """Return the name of the method parameter that is the user message; None if all are images or files."""
     if user_messages:
         return user_messages[0]
     if len(unused) == 1:
@@ -398,7 +398,7 @@ def _check_parameters(
 
 
 def _check_structured_prompt(cls: type, qualname: str, problems: list[DefinitionProblem]) -> None:
-    """Check that the template of a structured prompt class uses only fields of the class."""
+    """Check that the template of a ``@structured_prompt`` class uses only fields of the class."""
     location = f"{qualname}, structured prompt {cls.__name__}"
     try:
         prompt = record_prompt(cls)
@@ -414,7 +414,7 @@ def _check_structured_prompt(cls: type, qualname: str, problems: list[Definition
 
 
 def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, Any]:
-    """Match the arguments of a few-shot example with the parameters of the method.
+    """Bind the arguments of a few-shot example to the parameters of the service method.
 
     An example contains no arguments for parameters with a role, except those that templates can use. Raises
     TypeError if the arguments do not fit, or if the prompt uses one that is missing.
@@ -438,7 +438,7 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
 
 
 def _check_example_value(value: object, parser: OutputParser[Any] | None) -> None:
-    """Raise ValueError if the result in a few-shot example is not a possible answer of the model."""
+    """Raise ValueError if the result in a few-shot example does not fit the return type of the method."""
     if parser is None:
         raise ValueError("the method returns the reply itself, for which there are no examples")
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)

@@ -42,7 +42,7 @@ _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 @dataclass(frozen=True, slots=True)
 class Structured(Generic[T]):
-    """A typed answer and the reply of the model: the result of ``structured(…, include_raw=True)``.
+    """A typed answer with the original reply of the model, or with the error if parsing failed.
 
     Attributes:
         reply: The reply of the model.
@@ -56,7 +56,7 @@ class Structured(Generic[T]):
 
 
 class StructuredModel(Generic[T, V]):
-    """A model that answers with values of one type, created by ``structured``.
+    """A language model whose answers are parsed as values of one type, such as a pydantic model.
 
     The methods raise the same errors as the methods of a service, and DefinitionError for invalid messages or
     options.
@@ -72,14 +72,14 @@ class StructuredModel(Generic[T, V]):
         self._include_raw = include_raw
 
     def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a text or messages to the model and return the typed answer."""
+        """Send a text or a list of messages to the language model, and return its typed answer."""
         try:
             return self._success(run(self._pipeline.flow(self._invocation(messages, options, self._plan))))
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
 
     async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a text or messages to the model and return the typed answer, in an event loop."""
+        """Send a text or a list of messages to the language model, and await its typed answer."""
         try:
             flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
             return self._success(await arun(flow))
@@ -87,12 +87,12 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
-        """Send a text or messages to the model and return the answer as a Stream."""
+        """Send a text or a list of messages to the language model, and stream its typed answer."""
         invocation = self._invocation(messages, options, self._streaming_plan)
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
     def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
-        """Send a text or messages to the model and return the answer as an AsyncStream."""
+        """Send a text or a list of messages to the language model, and stream its typed answer with async."""
         invocation = self._invocation(messages, options, self._streaming_plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
@@ -121,7 +121,7 @@ class StructuredModel(Generic[T, V]):
 
 
 class StructuredSettings(TypedDict, total=False):
-    """The keyword arguments of ``structured``, except ``include_raw``.
+    """The options for creating a language model that answers with values of a given type.
 
     Attributes:
         strategy: How structured output is requested: a Strategy, or "json_schema", "function_calling" or
@@ -180,7 +180,7 @@ def structured(
     include_raw: bool = False,
     **settings: Unpack[StructuredSettings],
 ) -> Any:
-    """Return a model that answers with values of one type.
+    """Return a language model that answers each message with a value of a given type.
 
     For example::
 
@@ -225,21 +225,21 @@ def structured(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """One or more models, and the type of the values that they must return."""
+    """A language model with its fallback models, and the type of the values that they must return."""
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]
     strategy: Strategy | None
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return the models in order, each with the ways to request a value of the type.
+        """Return the models to try in order, and how each can be asked for a value of the requested type.
 
         ``partial_values`` is True for streams, which show the value while it is written.
         """
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Prepare the models for the requested type. Add a problem for each that cannot support it."""
+        """Return the models to try, and report an error for each that cannot return the requested type."""
         routes = []
         for member in self.members:
             try:

@@ -1,1 +1,1 @@
-"""Functions that a model may call."""
+"""Tools: Python functions that a language model may call."""

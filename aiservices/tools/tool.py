@@ -42,7 +42,7 @@ YIELDS_TEXT = "__aiservices_yields_text__"
 
 
 class ReturnBehavior(StrEnum):
-    """Where the result of a tool goes: to the model, or directly to the caller of the method.
+    """The destination of a tool's result: the model, or directly the caller of the service method.
 
     Attributes:
         TO_LLM: The result goes to the model, which continues.
@@ -61,7 +61,7 @@ class ReturnBehavior(StrEnum):
 
 @dataclass(frozen=True)
 class Denied:
-    """The decision that a tool call is not approved, with a reason for the model.
+    """The decision not to approve a tool call, with a reason that is sent to the model.
 
     Attributes:
         reason: Why the call is not approved. The model is told.
@@ -75,11 +75,11 @@ class Denied:
 
 
 class ToolException(Exception):
-    """Raised by a tool to send an error message to the model. Texts of other exceptions are not sent."""
+    """An exception that a tool raises to send its error message to the model."""
 
 
 class ToolDeclaration(NamedTuple):
-    """The arguments of the ``@tool`` decorator."""
+    """The arguments of the ``@tool`` decorator, such as the name and description of the tool."""
 
     name: str | None = None
     description: str | None = None
@@ -91,7 +91,7 @@ class ToolDeclaration(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A function that a model may call.
+    """A tool: a Python function that a language model may call, with its description and settings.
 
     Attributes:
         name: The name by which the model calls it.
@@ -160,7 +160,7 @@ ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
 
 
 class ToolErrors(NamedTuple):
-    """Functions that choose the error text for the model when a tool call fails.
+    """Functions that create the error text that is sent to the model when a tool call fails.
 
     Each function returns the text, or raises an exception to end the call of the method. The exception
     becomes the cause of a ToolError, unless it is an AiServiceError. The functions are not awaited.
@@ -179,10 +179,10 @@ class ToolErrors(NamedTuple):
 
 @runtime_checkable
 class ToolProvider(Protocol):
-    """An object that returns the tools for each call of a method, such as a client of an MCP server."""
+    """An object that provides tools for each service call, such as a client of an MCP server."""
 
     def tools(self, invocation: object) -> Iterable[ToolSource]:
-        """Return the tools that are available in this call.
+        """Return the tools that the model may use in one service call.
 
         ``invocation`` is an ``aiservices.interceptors.Invocation``.
         """
@@ -216,7 +216,7 @@ def tool(
     needs_approval: bool = False,
     metadata: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Mark a function or method as a tool and return it unchanged.
+    """Decorator that marks a function or method as a tool, which a language model may call.
 
     Plain functions are accepted as tools without this decorator. A bound method cannot be marked itself, so a
     partial of it is returned.
@@ -250,7 +250,7 @@ def tool(
 
 
 def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) -> list[Tool]:
-    """Return the tools that a function or an object provides.
+    """Convert a function, or the ``@tool`` methods of an object, to a list of tools for the model.
 
     ``namespace`` contains local names that string annotations may use. Raises ToolDefinitionError if there
     are no tools, or if a model cannot call one.
@@ -315,7 +315,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
 
 @lru_cache(maxsize=1024)
 def _cached_signature(function: FunctionType, bound: bool, name: str, docs: str) -> ParsedSignature:
-    """Return the signature of a tool function, which is parsed only once per function.
+    """Return the cached argument parser and return type of a tool function.
 
     The function must not have a closure.
     """
@@ -330,7 +330,7 @@ def _yields_text(function: object) -> bool:
 
 
 def _is_async_iterable(function: object, return_type: object) -> bool:
-    """Return True if a tool returns an async iterator, as an async generator function does."""
+    """Return True if a tool function is an async generator or returns an async iterator."""
     result_class = Target.of(return_type).origin or return_type
     is_iterable = isinstance(result_class, type) and issubclass(result_class, AsyncIterable)
     return is_iterable or inspect.isasyncgenfunction(function)
@@ -370,12 +370,12 @@ _DATA_ATTRIBUTES = (
 
 
 def has_own_text(cls: Any) -> bool:
-    """Return True if a class defines its own text for ``str(object)``, unlike ``<Item at 0x…>``."""
+    """Return True if a class defines or inherits its own ``__str__``, so that its objects have a text."""
     return cls.__str__ is not object.__str__
 
 
 def _is_plain_class(cls: object) -> bool:
-    """Return True if objects of a class have neither fields nor a text form, so a model cannot see them.
+    """Return True if objects of a class cannot be sent to a model, as they have no fields and no text.
 
     Classes with subclasses are left out, because an object may be of a subclass.
     """
@@ -393,7 +393,7 @@ def _is_plain_class(cls: object) -> bool:
 
 
 def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> str | None:
-    """Return an error message if a default does not fit the type of its parameter; None if all fit.
+    """Return an error message if a tool parameter has a default of the wrong type; None if all fit.
 
     Only texts, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
     """

@@ -1,4 +1,4 @@
-"""The tools of a method, their limits, and the descriptions of the tools that are sent to a model."""
+"""The tools of a service method, with their limits and the descriptions that are sent to a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # accepted by every provider
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """The limits of tool use in one call: rounds, calls, concurrency, time and text.
+    """The limits of tool use in one service call: number of calls, concurrency, time and result size.
 
     Attributes:
         max_rounds: How many times the model may call tools and continue.
@@ -52,7 +52,7 @@ class ToolLimits:
 
 
 class OfferedTools(NamedTuple):
-    """The descriptions of the tools for one model, and the parsers for the arguments that it writes.
+    """The tool descriptions that are sent to a model, and the parsers for the tool arguments it returns.
 
     Attributes:
         tooling: The specifications that are sent with the request.
@@ -65,7 +65,7 @@ class OfferedTools(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Toolbox:
-    """The tools that one method offers to the model, and their limits.
+    """The tools that the model may call in a service method, and the limits of their use.
 
     Attributes:
         tools: The tools by name.
@@ -79,11 +79,11 @@ class Toolbox:
     _offered: dict[Capabilities, OfferedTools] = field(default_factory=dict, init=False, repr=False)
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
-        """Return a toolbox with more tools. Raise ToolDefinitionError for invalid or duplicate names."""
+        """Return a copy of the collection with more tools, or raise ToolDefinitionError for invalid names."""
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
-        """Return the tool descriptions for a model with these capabilities; None if there are no tools."""
+        """Return the tool descriptions to send to a model with given capabilities; None without tools."""
         if not self.tools:
             return None
         if capabilities not in self._offered:  # setdefault, because two threads may get here
@@ -102,7 +102,7 @@ def plan_toolbox(
     problems: list[DefinitionProblem],
     namespace: Mapping[str, object] | None = None,
 ) -> Toolbox | None:
-    """Create the toolbox (the tools and their limits) of a method, and add a problem for each invalid tool.
+    """Collect the tools of a service method, and report an error for each invalid tool.
 
     Returns None if there are no tools. ``namespace`` contains local names that string annotations may use.
     """
@@ -134,7 +134,7 @@ def plan_toolbox(
 def make_toolbox(
     sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, object] | None = None
 ) -> Toolbox:
-    """Create a toolbox from functions, objects with ``@tool`` methods, and tool providers.
+    """Collect tools for the model from functions, objects with ``@tool`` methods, and tool providers.
 
     Raises ToolDefinitionError if a model cannot call one of the tools.
     """
@@ -147,7 +147,7 @@ def make_toolbox(
 def tool_problems(
     tool: Tool, parameter_names: Collection[str], *, is_async: bool, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield a problem for each mistake that keeps a method from using a tool."""
+    """Yield an error if a service method cannot use a tool, for example because the tool is async."""
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     missing = [name for name in tool.injected if name not in parameter_names]
@@ -192,7 +192,7 @@ def _offer(tools: Iterable[Tool], capabilities: Capabilities) -> OfferedTools:
 def _specify(
     name: str, description: str, arguments: TypeParser[dict[str, Any]], profile: str | None
 ) -> tuple[ToolSpecification, TypeParser[dict[str, Any]]]:
-    """Return the description of a tool for the model, strict if possible, and a parser for the arguments."""
+    """Return the JSON Schema description of a tool for the model, and a parser for its arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
         from output_parsers.strict import encode_parser  # not every model has a strict mode
