@@ -1,4 +1,4 @@
-"""Choose the next model of a call, the method for structured output, and the wait before a retry.
+"""Choose which model a service call asks next, how it requests structured output, and when it retries.
 
 A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
 refused. A ModelFailover goes through the routes of one call. If the provider refuses a strategy, it tries the
@@ -141,7 +141,7 @@ class ModelRoute:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of the model, without strict tools if the provider has rejected them before."""
+        """The features that a model supports, without strict tool schemas if the provider rejected them."""
         capabilities = self.model.capabilities
         return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
@@ -265,7 +265,7 @@ class ModelState:
 
 
 class ModelFailover:
-    """Chooses the model for each request of one call. After a failure it chooses another model.
+    """Chooses the model for each request of a service call, and a fallback model after a failure.
 
     ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
     those that may recover are asked again in their order, each after its wait.

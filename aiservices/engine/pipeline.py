@@ -61,7 +61,7 @@ MEMORY_POSITIONS = ("memory", "memory as sent")
 
 
 class Pipeline:
-    """The interceptors (middleware) and listeners of one service.
+    """The interceptors (middleware) and event listeners that run around each call of a service.
 
     It holds no state of a call.
     """

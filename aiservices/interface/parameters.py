@@ -195,7 +195,7 @@ def unwrapped(function: Any) -> Any:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, or of the class of a callable object."""
+    """Return the name of a function, or the class name of an object with ``__call__``, for messages."""
     name: str = getattr(function, "__name__", "__call__")
     return name if name != "__call__" else type(getattr(function, "__self__", function)).__name__
 

@@ -78,7 +78,7 @@ class ReturnShape(Enum):
 
 
 class ReturnType(NamedTuple):
-    """The parsed return annotation of a service method.
+    """The return annotation of a service method, split into the answer type and how it is returned.
 
     Attributes:
         output_type: The type of the value; for items, the type of one item.
