@@ -1,4 +1,4 @@
-"""The limits of one call: requests, seconds, tokens and money."""
+"""The limits of one service call: number of requests, seconds, tokens and money."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..models.messages import Usage
 
 
 class Price(NamedTuple):
-    """The price of a model per million tokens, in the currency of ``Budget.money``.
+    """The price of a language model per million input tokens and per million output tokens.
 
     Attributes:
         input: Price of input tokens.
@@ -24,7 +24,7 @@ class Price(NamedTuple):
     cached: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """Return the cost of the tokens that one reply used."""
+        """Return the cost of one model reply, calculated from its token counts."""
         cached = self.input if self.cached is None else self.cached
         uncached_tokens = usage.input_tokens - usage.cached_tokens
         cost = uncached_tokens * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
@@ -33,14 +33,22 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one call, including its retries and its requests to fallback models.
+    """The limits of requests, time, tokens and money for one service call, including all retries.
 
     None sets no limit. Tokens and money are only known when a reply has arrived: a reply that exceeds them is
-    still used, and no further request is made. A reply without usage does not count, nor does one that was
-    abandoned.
+    still used, and no further request is made. Negative counts of a server count as 0. If a server reports no
+    usage, four characters of the messages and the reply count as one token. When an item of an ``Iterator``
+    does not fit, the rest of its reply is read for the usage if the budget limits tokens or money, up to
+    64,000 characters. A failed request does not count.
+
+    An attempt is one request for the answer. These are attempts: the first request, one after an answer that
+    cannot be read, for the whole answer or for single fields, one after an error of the provider, and one to
+    a fallback model or with a simpler strategy. These are not: a request whose reply calls tools, which
+    ToolLimits limits, and side questions of interceptors, such as the summary of a conversation. The HTTP
+    client repeats nothing itself. The ``attempts`` of a Result or an error list all requests.
 
     Attributes:
-        max_attempts: Requests for the answer, the first included. Rounds of tools are limited by ToolLimits.
+        max_attempts: Attempts to get the answer, the first included.
         seconds: Wall time of the whole call, waiting included.
         tokens: Input and output tokens of all replies.
         money: Cost of all replies, by ``prices``.
@@ -72,8 +80,13 @@ class Budget:
         if messages:
             raise DefinitionError([DefinitionProblem("Budget", message) for message in messages])
 
+    @property
+    def limits_usage(self) -> bool:
+        """True if the budget limits tokens or money."""
+        return self.tokens is not None or self.money is not None
+
     def problems(self, location: str, models: Iterable[str]) -> list[DefinitionProblem]:
-        """Return a problem for each model that has no price although the budget limits the cost."""
+        """Return an error for each model without a price, if the cost of a service call is limited."""
         if self.money is None:
             return []
         return [
@@ -83,7 +96,7 @@ class Budget:
         ]
 
     def price_of(self, *names: str) -> Price | None:
-        """Look up a model in the price list under each of its names, and return the first price, or None."""
+        """Return the token price for the first of several model names in the price list, or None."""
         for name in names:
             for key in (name, name.partition(":")[2]):
                 if key in self.prices:

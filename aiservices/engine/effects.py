@@ -11,15 +11,24 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+)
 from contextlib import aclosing, asynccontextmanager, closing
 from contextvars import copy_context
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
-from ..models.errors import InvalidReplyError, ModelTimeoutError
+from ..models.errors import InvalidReplyError, ModelError, ModelTimeoutError, ServiceOutputError
 from ..models.messages import ChatReply, ReplyDelta
 from ..models.requests import ChatRequest
 
@@ -29,11 +38,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _END: Any = object()
+# How much of an abandoned stream is read for its usage: characters, and those that a piece counts at least.
+_MAX_DISCARDED = 64_000
+_MIN_PER_PIECE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An effect (an instruction that a generator yields) to call a function and return its result.
+    """An instruction, yielded by the generator of a call, to run a function and send back its result.
 
     Attributes:
         function: Takes no arguments. In async calls it may be async.
@@ -46,7 +58,7 @@ class Run:
 
 
 class CallModel(NamedTuple):
-    """An effect (an instruction that a generator yields) to send a request to a model.
+    """An instruction, yielded by the generator of a call, to send a request to a language model.
 
     Attributes:
         model: The model.
@@ -54,15 +66,18 @@ class CallModel(NamedTuple):
         checks: Functions that run at the same time as the request and return True if the reply may be shown.
             A stream buffers the reply until all checks have returned. If one returns False, ReplyBlocked is
             raised and the request is cancelled; a blocking call has to wait for the reply first.
+        counts_usage: True to read a stream that is abandoned because an item does not fit to its end, which
+            has its token counts.
     """
 
     model: ChatModel
     request: ChatRequest
     checks: tuple[Run, ...] = ()
+    counts_usage: bool = False
 
 
 class Gather(NamedTuple):
-    """An effect (an instruction that a generator yields) to perform several effects concurrently.
+    """An instruction, yielded by the generator of a call, to run several other instructions concurrently.
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
@@ -75,7 +90,7 @@ class Gather(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An effect (an instruction that a generator yields) to pass an event to listeners and streams.
+    """An instruction, yielded by the generator of a call, to pass an event to listeners and streams.
 
     Attributes:
         event: The event.
@@ -88,7 +103,7 @@ class Emit:
 
 
 class Sleep(NamedTuple):
-    """An effect (an instruction that a generator yields) to wait for some seconds.
+    """An instruction, yielded by the generator of a call, to wait for some seconds before it continues.
 
     Attributes:
         seconds: The seconds to wait.
@@ -116,7 +131,7 @@ class ReplyBlocked(Exception):
 
 
 def run(flow: Flow[T]) -> T:
-    """Run a generator, execute each effect that it yields (such as a model call), and return its result."""
+    """Run a generator that yields actions such as model calls, execute each action, and return the result."""
     # The next step either sends an outcome into the generator, or throws an error into it.
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -133,7 +148,7 @@ def run(flow: Flow[T]) -> T:
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Run a generator in the event loop, execute its effects (such as model calls), and return its result."""
+    """Run a generator in an event loop, execute each action that it yields, such as a model call."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -149,7 +164,7 @@ async def arun(flow: Flow[T]) -> T:
 
 
 def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
-    """Run a generator, execute its effects (such as model calls), and yield pieces of replies and events."""
+    """Run a generator that yields actions such as model calls, and yield its events and streamed text."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     # When the user closes the stream, the cleanup code of the flow must run at once.
@@ -176,7 +191,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
 
 
 async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
-    """Run a generator in the event loop, execute its effects, and yield pieces of replies and events."""
+    """Run a generator of model calls in an event loop, and yield its events and streamed text."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     with closing(flow):
@@ -194,7 +209,11 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                         async with aclosing(source) as deltas:
                             async for delta in deltas:
                                 outcome = delta.reply
-                                yield delta
+                                try:
+                                    yield delta
+                                except ServiceOutputError as error:
+                                    await _aread_usage(error, effect, outcome, deltas)
+                                    raise
                         outcome, step = _whole_reply(outcome, effect), flow.send
                     else:
                         outcome, step = await _aperform(effect), flow.send
@@ -207,7 +226,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a generator, and let ``perform`` execute each effect that it yields, such as a model call.
+    """Run a generator, and call ``perform`` to execute each action that it yields, such as a model call.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
     inner flow.
@@ -230,7 +249,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def without_streaming(effect: Effect) -> Flow[Outcome]:
-    """Execute an effect, such as a model call, without streaming the reply of the model to the user."""
+    """Execute an action such as a model call, but do not stream the reply of the model to the user."""
     if isinstance(effect, CallModel):
         (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
         return reply
@@ -331,7 +350,11 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
     try:
         for delta in deltas:
             reply = delta.reply
-            yield delta
+            try:
+                yield delta
+            except ServiceOutputError as error:
+                _read_usage(error, effect, reply, iter(deltas))
+                raise
             # A blocking read cannot be interrupted here; the timeout of the request ends it.
             if reply is None and request.deadline is not None and time.monotonic() > request.deadline:
                 raise _timeout(effect)
@@ -341,6 +364,56 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
         if close is not None:
             close()
     return _whole_reply(reply, effect)
+
+
+def _read_usage(
+    error: ServiceOutputError, effect: CallModel, reply: ChatReply | None, rest: Iterator[ReplyDelta]
+) -> None:
+    """Add the token counts of a stream, whose end may have to be read for them, to the error of an item."""
+    try:
+        while reply is None and _may_read_on(error, effect):
+            delta = next(rest)
+            reply = delta.reply
+            error.discarded_characters += _length(delta)
+    except (ModelError, StopIteration):
+        pass
+    _add_usage(error, reply)
+
+
+async def _aread_usage(
+    error: ServiceOutputError,
+    effect: CallModel,
+    reply: ChatReply | None,
+    rest: AsyncGenerator[ReplyDelta, None],
+) -> None:
+    """Add the token counts of a stream, whose end may have to be read for them, to the error of an item."""
+    try:
+        while reply is None and _may_read_on(error, effect):
+            delta = await anext(rest)
+            reply = delta.reply
+            error.discarded_characters += _length(delta)
+    except (ModelError, StopAsyncIteration):
+        pass
+    _add_usage(error, reply)
+
+
+def _may_read_on(error: ServiceOutputError, effect: CallModel) -> bool:
+    deadline = effect.request.deadline
+    return (
+        effect.counts_usage
+        and error.discarded_characters < _MAX_DISCARDED
+        and (deadline is None or time.monotonic() < deadline)
+    )
+
+
+def _length(delta: ReplyDelta) -> int:
+    arguments = sum([len(call.arguments) for call in delta.tool_calls])
+    return max(_MIN_PER_PIECE, len(delta.text) + len(delta.reasoning) + arguments)
+
+
+def _add_usage(error: ServiceOutputError, reply: ChatReply | None) -> None:
+    if reply is not None and error.reply is not None:
+        error.reply = replace(error.reply, usage=reply.usage, model=reply.model, id=reply.id)
 
 
 async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
@@ -359,7 +432,7 @@ async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
 
 
 async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
-    """Await a result, and raise ModelTimeoutError at the deadline of the request."""
+    """Await the reply of a model, or raise ModelTimeoutError at the deadline of the request."""
     if effect.request.deadline is None:
         return await awaitable
     import asyncio
@@ -386,7 +459,7 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield the pieces of a streamed reply, but only after all checks have passed.
+    """Stream the reply of a model, but hold it back until all checks, such as guardrails, have passed.
 
     Until then a thread reads and buffers the deltas. Raises ReplyBlocked when a check fails. If the thread is
     still reading then, it closes the stream after the next delta.
@@ -413,7 +486,11 @@ def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]
             raise ReplyBlocked(_reply_so_far(reading))
         decided.set()
         while (delta := buffer.get()) is not _END:
-            yield delta
+            try:
+                yield delta
+            except ServiceOutputError as error:
+                _read_usage(error, effect, delta.reply, chain(iter(buffer.get, _END), deltas))
+                raise
         reply = reading.result()
         return (yield from deltas) if reply is None else reply
     finally:
@@ -423,7 +500,7 @@ def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]
 
 
 async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the pieces of a streamed reply in an event loop, but only after all checks have passed."""
+    """Stream the reply of a model in an event loop, but hold it back until checks such as guardrails pass."""
     import asyncio
 
     deltas = _adeltas(effect)
@@ -450,7 +527,7 @@ async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None
 async def _checked_reply(
     reply: Coroutine[Any, Any, ChatReply], passes: Callable[[], Awaitable[bool]]
 ) -> ChatReply:
-    """Return the reply of a model if all checks pass. Otherwise cancel the request and raise ReplyBlocked."""
+    """Return the reply of a model, or cancel the request and raise ReplyBlocked if a check fails."""
     async with _task(reply) as reading:
         if not await passes():
             raise ReplyBlocked(_reply_so_far(reading))
@@ -462,7 +539,7 @@ async def _apass(checks: tuple[Run, ...]) -> bool:
 
 
 def _start_thread(work: Callable[[], T]) -> Future[T]:
-    """Run a function in a daemon thread and return its Future. The program can end while it runs."""
+    """Start a function in a daemon thread, which does not keep the program alive, and return a Future."""
     from concurrent.futures import Future
 
     future: Future[T] = Future()
@@ -492,6 +569,6 @@ async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
 
 
 def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
-    """Return the reply of a model if it is already complete, else None."""
+    """Return the reply of a model if it was already received completely, else None."""
     failed = not reading.done() or reading.cancelled() or reading.exception() is not None
     return None if failed else reading.result()

@@ -1,4 +1,4 @@
-"""The data of a call: the settings of the method, the request with its arguments, and the progress.
+"""The data of a service call: settings of the method, chat request, arguments and progress.
 
 The plan is made once, when the service is created. Each call makes an Invocation, which is frozen:
 interceptors change it by making copies. Everything that changes during the call is in its CallState, which
@@ -7,6 +7,7 @@ all copies share.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
 from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError, SuspendedCallError
-from ..models.messages import AiMessage, Message
+from ..models.messages import AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import Denied, ToolErrors, ToolRun
 from ..tools.toolbox import Toolbox
@@ -53,23 +54,23 @@ class CallPlan(NamedTuple):
 
     @property
     def model(self) -> ChatModel:
-        """The first model that the call asks."""
+        """The primary language model of a service method, which is tried before the fallback models."""
         return self.routes[0].model
 
     @property
     def output_format(self) -> OutputFormat:
-        """The OutputFormat (schema, tool or prompt) that the next request to the first model uses."""
+        """The schema, tool or prompt text by which a service method requests a typed value from its model."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
-        """Return the Invocation (the data of one call) for a request that has no method arguments."""
+        """Create the data of a service call for a chat request that was not made from method arguments."""
         hooks = () if self.transform is None else (self.transform,)
         return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
 
 @dataclass(slots=True)
 class CallState:
-    """The progress of one call: the requests sent so far, the results of tools, and data of interceptors.
+    """The progress of one service call: the requests that were sent, and the tools that were run.
 
     All copies of an Invocation share it.
 
@@ -91,6 +92,8 @@ class CallState:
         earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
         interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
         suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
+        estimated_usage: The estimated tokens of replies whose usage is unknown, with the names of the models;
+            empty if the budget limits neither tokens nor money.
         is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
     """
 
@@ -109,53 +112,66 @@ class CallState:
     earlier_requests: int = 0
     interceptor_data: dict[str, Any] = field(default_factory=dict)
     suspended_id: str = ""
+    estimated_usage: tuple[tuple[str, Usage], ...] = ()
     is_abandoned: bool = False
 
     @property
     def seconds(self) -> float:
-        """The seconds since the call began."""
+        """The seconds since the service call began."""
         return time.monotonic() - self.started_at
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds left in the budget; None if the budget has no time limit."""
+        """The seconds until the time limit of the service call; None if there is no limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.seconds
 
     @property
     def tokens(self) -> int:
-        """The number of tokens that all replies of the call used so far."""
+        """The number of input and output tokens that a service call has used so far."""
         total = 0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
                 total += attempt.reply.usage.total_tokens
+        for _, usage in self.estimated_usage:
+            total += usage.total_tokens
         return total
 
     @property
     def money(self) -> float:
-        """The cost of all replies of the call so far, calculated with the prices in the budget."""
+        """The cost of a service call so far, calculated from its tokens and the configured prices."""
         total = 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
                 # The provider may report a more exact name than the one that was requested.
                 price = self.budget.price_of(attempt.reply.model, attempt.model)
                 total += 0.0 if price is None else price.of(attempt.reply.usage)
+        for name, usage in self.estimated_usage:
+            price = self.budget.price_of(name)
+            total += 0.0 if price is None else price.of(usage)
         return total
 
-    def with_deadline(self, request: ChatRequest) -> ChatRequest:
-        """Return the request with a deadline, so that it ends when the time of the budget is used up.
+    def add_attempt(self, attempt: Attempt, request: ChatRequest, discarded_characters: int = 0) -> None:
+        """Record a request and its reply. Impossible token counts of the reply are replaced.
 
-        Its timeout is shortened accordingly.
+        If the reply has no usage and the budget limits tokens or money, they are estimated.
+        ``discarded_characters`` is the length of a part that is not in the reply.
         """
-        left, timeout = self.seconds_left, request.options.timeout
-        if left is None:
-            return request
-        # a timeout of 0 would mean "no timeout" to some HTTP clients
-        timeout = max(left if timeout is None else min(left, timeout), 0.001)
-        options = replace(request.options, timeout=timeout)
-        return replace(request, options=options, deadline=time.monotonic() + left)
+        reply = attempt.reply
+        if reply is not None and reply.usage is not None and not _is_possible(reply.usage):
+            reply = replace(reply, usage=_valid_usage(reply.usage, attempt.model))
+            attempt = attempt._replace(reply=reply)
+        if reply is not None and reply.usage is None and self.budget.limits_usage:
+            estimate = _estimated_usage(request, reply, discarded_characters)
+            self.estimated_usage += ((attempt.model, estimate),)
+        self.attempts.append(attempt)
+
+    def with_deadline(self, request: ChatRequest) -> ChatRequest:
+        """Return a copy of the chat request with a deadline at the time limit of the service call."""
+        left = self.seconds_left
+        return request if left is None else replace(request, deadline=time.monotonic() + left)
 
     def next_attempt_number(self) -> int:
-        """Return the number of the next request in this call; the first request is number 1.
+        """Return the number of the next model request in a service call, counted from 1.
 
         Rounds of tools count; side questions of interceptors do not.
         """
@@ -165,12 +181,12 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Set the purpose, such as a tool round, of all requests of a call from the index ``since`` on."""
+        """Record why the requests from index ``since`` on were sent, such as to continue after tool calls."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
     def exceeded(self) -> BudgetExceededError | None:
-        """Return an error if the budget does not allow another request, else None."""
+        """Return an error if a limit (requests, time, tokens or money) forbids another request, else None."""
         budget = self.budget
         if self.is_abandoned:
             return BudgetExceededError("the caller does not wait for the answer any more", limit="seconds")
@@ -188,11 +204,53 @@ class CallState:
         return None
 
     def may_retry(self) -> bool:
-        """Return True if the call may send another request after a failure or an unreadable reply.
+        """Return True if a service call may send another request after an error or an invalid answer.
 
         After a stream has yielded text it may not, because the user already has a part of the first answer.
         """
         return not self.text_streamed and self.exceeded() is None
+
+
+_CHARACTERS_PER_TOKEN = 4
+_reported_models: set[str] = set()
+
+
+def _is_possible(usage: Usage) -> bool:
+    try:
+        return (
+            0 <= usage.cached_tokens <= usage.input_tokens
+            and usage.output_tokens >= 0
+            and usage.reasoning_tokens >= 0
+        )
+    except TypeError:  # a server sent texts
+        return False
+
+
+def _valid_usage(usage: Usage, model: str) -> Usage | None:
+    """Return token counts with 0 instead of negative ones, and at most as many cached as input tokens.
+
+    Returns None if they are not numbers. The first such reply of each model is logged.
+    """
+    if model not in _reported_models:
+        _reported_models.add(model)
+        logging.getLogger("aiservices").warning("%s reported impossible token counts: %s", model, usage)
+    try:
+        given, output = max(0, usage.input_tokens), max(0, usage.output_tokens)
+        return Usage(given, output, min(max(0, usage.cached_tokens), given), max(0, usage.reasoning_tokens))
+    except TypeError:
+        return None
+
+
+def _estimated_usage(request: ChatRequest, reply: ChatReply, discarded_characters: int) -> Usage:
+    """Estimate the tokens of a request and its reply from the lengths of their texts."""
+    sent = sum([_text_length(message) for message in request.messages])
+    received = _text_length(reply.message) + len(reply.refusal or "") + discarded_characters
+    return Usage(-(-sent // _CHARACTERS_PER_TOKEN), -(-received // _CHARACTERS_PER_TOKEN))
+
+
+def _text_length(message: Message) -> int:
+    calls = message.tool_calls if isinstance(message, AiMessage) else ()
+    return len(message.text) + sum([len(call.name) + len(call.arguments) for call in calls])
 
 
 def _exceeded(limit: str, message: str) -> BudgetExceededError:
@@ -234,20 +292,20 @@ class Invocation:
 
     @property
     def is_resumed(self) -> bool:
-        """True if the call was resumed after an approval and its approved tool calls have not run yet."""
+        """True if a service call was resumed after approval, and its approved tool calls have not run yet."""
         messages = self.state.tool_messages
         return bool(messages) and isinstance(messages[-1], AiMessage) and bool(messages[-1].tool_calls)
 
     @property
     def messages_sent(self) -> int:
-        """The number of messages with tool calls or tool results that the request already contains."""
+        """The number of tool calls and tool results that are already messages of the chat request."""
         messages = self.state.tool_messages
         if not messages:
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
 
     def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
-        """Return the data that an interceptor saved before the call was suspended; None if there are none.
+        """Return data that an interceptor (middleware) saved when the service call was suspended, or None.
 
         ``read`` converts it from JSON. If that fails, the state is damaged, and SuspendedCallError
         is raised.
@@ -264,5 +322,5 @@ class Invocation:
             ) from error
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
-        """Return a copy of the call with one more function that can change each request before it is sent."""
+        """Return a copy of the service call with a further function that can change each model request."""
         return replace(self, request_hooks=(*self.request_hooks, hook))

@@ -1,4 +1,4 @@
-"""The tool loop of a call: send a request, run the tools that the model requests, and repeat."""
+"""The tool loop of a service call: send a request, run the tools that the model calls, and repeat."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from .tool_execution import limit_text, tool_effect
 
 
 class ModelResponse(NamedTuple):
-    """The reply of a model, and the output format for parsing it."""
+    """The reply of a model, and the format (such as JSON Schema) in which it was requested."""
 
     reply: ChatReply
     output_format: OutputFormat
 
 
 class ToolLoopResult(NamedTuple):
-    """The result of the tool loop: the last reply, or tool results that can be the answer themselves.
+    """The result of all tool rounds of a service call: the last reply, or tool results to return directly.
 
     Attributes:
         reply: The last reply.
@@ -111,7 +111,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
 ) -> Flow[ModelResponse]:
-    """Send a request. On errors, retry, use a simpler way to request structured output, or another model.
+    """Send a chat request; on errors, retry it, simplify its output format, or use a fallback model.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
     if no model can be asked any more, and BudgetExceededError if the budget does not allow another request.
@@ -136,7 +136,7 @@ def request_model(
         yield Emit(AttemptStarted(state.next_attempt_number(), name, output_format))
         started_at = time.monotonic()
         try:
-            reply: ChatReply = yield CallModel(route.model, prepared)
+            reply: ChatReply = yield CallModel(route.model, prepared, (), state.budget.limits_usage)
         except ModelError as error:
             seconds = time.monotonic() - started_at
             state.attempts.append(Attempt(name, None, error, seconds, output_format.strategy))
@@ -154,12 +154,15 @@ def request_model(
         except ServiceOutputError as error:  # thrown in by the iterator of a stream: an item does not fit
             seconds = time.monotonic() - started_at
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            state.attempts.append(Attempt(name, error.reply, cause, seconds, output_format.strategy))
+            attempt = Attempt(name, error.reply, cause, seconds, output_format.strategy)
+            state.add_attempt(attempt, prepared, error.discarded_characters)
             yield Emit(ReplyFailed(name, error, seconds), streamed=False)
             raise
         else:
             seconds = time.monotonic() - started_at
-            state.attempts.append(Attempt(name, reply, None, seconds, output_format.strategy))
+            attempt = Attempt(name, reply, None, seconds, output_format.strategy)
+            state.add_attempt(attempt, prepared)
+            reply = state.attempts[-1].reply or reply  # with valid token counts
             current.remember_refusals()
             yield Emit(ReplyReceived(name, reply, seconds), streamed=False)
             return ModelResponse(reply, output_format)
@@ -176,7 +179,7 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:
-    """Return a BudgetExceededError if a request failed because the call ran out of time, else None."""
+    """Return a BudgetExceededError if the time limit of the service call has been reached, else None."""
     left = state.seconds_left
     return None if left is None or left > 0 else state.exceeded()
 
@@ -199,7 +202,7 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
 
 
 def _final_reply(response: ModelResponse) -> ChatReply | None:
-    """Return the reply if it contains the answer; None if it only calls tools that must run first.
+    """Return the reply of the model if it contains the answer; None if it only requests tool calls.
 
     Tool calls beside the answer are removed from the reply. They are not run, but the attempt still contains
     them.
@@ -219,7 +222,7 @@ def _final_reply(response: ModelResponse) -> ChatReply | None:
 
 
 def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
-    """Return a copy of the message in which each tool call has a unique id.
+    """Return a copy of a model's message in which each tool call has a unique id.
 
     Some servers send no ids, or the same ids in every reply.
     """
@@ -241,7 +244,7 @@ def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessag
 def _run_round(
     message: AiMessage, toolbox: Toolbox, invocation: Invocation, messages_sent: int
 ) -> Flow[list[ToolRun]]:
-    """Run the tool calls of one message concurrently, and add their results to the data of the call."""
+    """Run the tool calls of one model reply concurrently, and record their results."""
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
     state.tool_calls += len(calls)
@@ -315,7 +318,7 @@ def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> flo
 
 
 def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Return the toolbox for this call, with the tools that tool providers such as MCP servers add.
+    """Return the tools for one service call, including those of tool providers such as MCP servers.
 
     Raises DefinitionError for invalid tools.
     """
@@ -347,7 +350,7 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:
-    """Return the executed tool calls whose results can be the answer without asking the model again."""
+    """Return the tool calls whose results go directly to the caller of the service, not to the model."""
     behaviors = []
     for run in runs:
         if run.error is not None or run.name not in toolbox.tools:

@@ -164,9 +164,11 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
         text: The text that could not be read.
         problems: What is wrong with the text.
         reply: The whole reply; in a stream, the part that had arrived before the error.
+        discarded_characters: How many characters of a stream were read after that part, for its usage only.
     """
 
     reply: ChatReply | None = None
+    discarded_characters: int = 0
 
     def __init__(
         self, qualname: str, text: str, problems: Sequence[Problem], attempts: Sequence[Attempt] = ()
