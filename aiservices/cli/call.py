@@ -59,7 +59,7 @@ def call(
 
 
 class _CallDetails:
-    """A listener that stores the result of the call, with its attempts and tokens.
+    """A listener that stores the result of a service call, so that the command can print its details.
 
     It receives no events of a service that the user's program created. Then only methods that return a Result
     or a Stream have details.
@@ -168,7 +168,7 @@ async def _next(iterator: AsyncIterator[T]) -> T:
 
 
 def show_live(snapshots: Iterable[Any]) -> None:
-    """Show a streamed value on the terminal while it grows, and erase it at the end."""
+    """Show the incomplete value of a stream on the terminal while it grows, and erase it at the end."""
     console = stdout_console()
     # Without a terminal only the final value is printed, but the stream must be read to its end.
     if not console.is_terminal:

@@ -1,4 +1,4 @@
-"""The command ``check``, which finds problems in services and types that strict mode does not support."""
+"""The command ``check``: find problems in services, and types that the API's strict mode does not support."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _as_dict(
 
 
 class StrictModeNote(NamedTuple):
-    """A feature of a type that strict mode does not support, and what the library does about it.
+    """A feature of a Python type that the API's strict mode lacks, and how the library handles it.
 
     Attributes:
         about: "answer", or "tool NAME".
@@ -196,7 +196,7 @@ class StrictModeNote(NamedTuple):
 
 
 def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
-    """Yield notes on the types of a method's answer and tools that strict mode does not support.
+    """Yield notes on the types in a service method that the API's strict mode does not support.
 
     The default profile is that of the model, if the model has a strict mode. There are no notes on a type
     that only a custom parser can read.
@@ -229,7 +229,7 @@ def _findings(tp: object, profile: str) -> list[Finding]:
 
 
 def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
-    """Return the problems of a return type in strict mode when partial values are streamed to the user.
+    """Return the drawbacks of strict mode for a return type of which partial values are streamed.
 
     A value that is encoded for strict mode cannot be decoded before its end.
     """
@@ -244,7 +244,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
 
 
 def _keeps_its_shape(tp: Any, profile: str) -> bool:
-    """Return True if the model writes values of a type as the same JSON with and without strict mode.
+    """Return True if strict mode does not change the JSON in which a model writes values of a type.
 
     A root that is not an object is wrapped in one first.
     """

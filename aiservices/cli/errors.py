@@ -43,7 +43,7 @@ class CommandFailedError(Exception):
 
 @contextmanager
 def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
-    """Print an error raised in the block to standard error, and end the command with its exit code.
+    """Print an error of a ``with`` block to standard error, and end the command with its exit code.
 
     ``debug`` also prints the traceback. ``as_json`` also writes the error as JSON to standard output.
     """

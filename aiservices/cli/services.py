@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ServiceTarget(NamedTuple):
-    """The object that a command line target names: an interface, a service, or a factory function.
+    """An interface, service or factory function that a command line argument such as ``shop:Desk`` names.
 
     Attributes:
         module: The imported module.
@@ -69,7 +69,7 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 
 def find_target(text: str) -> ServiceTarget:
-    """Import the module of a command line target and find its service. Raises UsageError if it has none."""
+    """Import the module in a command line argument and find its service, or raise UsageError."""
     module_name, name, method = split_target(text)
     module = load_module(module_name)
     names = service_names(module)
@@ -87,7 +87,7 @@ def find_target(text: str) -> ServiceTarget:
 
 
 def _may_be_service(target: ServiceTarget) -> bool:
-    """Return True if the object of a command line target is a service, or may create one."""
+    """Return True if the object that a command line argument names is a service or may create one."""
     if not target.is_interface:
         return callable(target.value) or bool(method_names(target.value))
     cls = get_origin(target.value) or target.value
@@ -131,7 +131,7 @@ def method_names(service: object) -> list[str]:
 
 
 def selected_methods(target: ServiceTarget, service: object) -> list[str]:
-    """Return the method that a command line target names; if it names only a service, all its methods.
+    """Return the methods that a command line argument selects: one method, or all of a service.
 
     Raises UsageError if the service does not have the method.
     """
@@ -154,7 +154,7 @@ _NO_MODEL = (
 def make_service(
     target: ServiceTarget, model: ChatModel | str | None, listeners: Sequence[Listener] = ()
 ) -> object:
-    """Return the service that a command line target names, and create it if necessary.
+    """Return the service that a command line argument names; create it if it is an interface or factory.
 
     Raises DefinitionError for a wrong interface, and UsageError if there is no service.
     """

@@ -48,7 +48,7 @@ _BRANCHES_NOTE = (
 
 
 class _MethodPreview(NamedTuple):
-    """A method, with the request that calling it would send.
+    """A service method, with the model request that a call of the method would send.
 
     Attributes:
         plan: The plan of the method.
@@ -87,7 +87,7 @@ def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, 
 
 
 def _model_name(target: ServiceTarget, model: str | None) -> str | None:
-    """Return the name of the model for the preview, or None for a service that has its own model."""
+    """Return the model name with which a request is previewed, or None if the service has a model."""
     if model is not None or not accepts_model(target):
         return model
     return os.environ.get(_MODEL_VARIABLE) or _PREVIEW_MODEL

@@ -125,7 +125,7 @@ def _load_value(text: str, *, is_json: bool) -> _RawValue:
 
 
 def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
-    """Parse the value of one parameter. Raises OutputParsingError or ValueError if the type rejects it."""
+    """Parse a command line argument as a parameter's type; raise OutputParsingError or ValueError."""
     # The type decides between text and JSON: 12 is a text for str and a number for int.
     readings = [_json_readings(argument, raw_value) for raw_value in raw_values]
     as_text, as_json = readings[0]
@@ -143,7 +143,7 @@ def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
 
 
 def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
-    """Return True if each text is one list item; False if a single text is the whole value."""
+    """Return True if each text of a repeated command line argument is a list item; False for one value."""
     schema, first = argument.codec.schema, raw_values[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
     if len(raw_values) > 1 and not argument.variadic and "array" not in types:
@@ -262,7 +262,7 @@ _PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
 class _Placeholder:
-    """A placeholder for a value in a template. Its attributes, items and calls are placeholders, too."""
+    """A placeholder for a missing value in a prompt template, with placeholders as attributes and items."""
 
     unsafe_callable = alters_data = False  # the sandbox of Jinja reads these before a call
 
@@ -319,7 +319,7 @@ _MEDIA_PLACEHOLDERS: dict[object, type[Image | Audio | File]] = {
 def placeholder_arguments(
     plan: MethodPlan, supplied: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """Return positional and keyword arguments for a preview, and True if some are placeholders.
+    """Return arguments with which a prompt can be previewed, and True if some are placeholders.
 
     ``supplied`` are the values of arguments by name. Every other parameter gets its default, or a placeholder
     if it has no default.

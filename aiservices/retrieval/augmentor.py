@@ -90,7 +90,7 @@ _DEFAULT_INJECTION = Injection()
 
 
 class ContentsRetrieved(NamedTuple):
-    """An event in streams and for listeners: texts were retrieved for a user message.
+    """The event that texts were retrieved for a user message, for streams and listeners.
 
     The model is called next.
 
@@ -180,7 +180,7 @@ class RetrievalAugmentor:
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
 
     def retrieve(self, query: Query) -> Flow[Sequence[Content]]:
-        """Transform a query, run the retrievers, and return the fused results, best first."""
+        """Search with a query: transform it, run the retrievers, and return merged results, best first."""
         queries = yield from call_flow(self.transform, query)
         effects: list[Run] = []
         names: list[str] = []
@@ -193,7 +193,7 @@ class RetrievalAugmentor:
         return check_contents((yield from call_flow(self.fuse, query, rankings)), function_name(self.fuse))
 
     def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
-        """Return a copy of the call in which the last user message contains the retrieved texts."""
+        """Return a copy of the service call with the retrieved texts in its last user message."""
         messages = list(invocation.request.messages)
         position = last_user_position(messages)
         assert position is not None, "the query was made from the last user message"

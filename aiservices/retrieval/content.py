@@ -1,4 +1,4 @@
-"""The types for retrieval: contents (texts to search), queries, and the retriever protocol.
+"""The types for retrieval: texts to search, queries, and the interface of retrievers.
 
 Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
 user and imports optional packages.
@@ -65,7 +65,7 @@ class Query:
 
     @staticmethod
     def from_invocation(invocation: Invocation) -> Query | None:
-        """Return the last user message of a call as a query, or None if the call has no user message."""
+        """Return the last user message of a service call as a search query, or None if there is none."""
         messages = invocation.request.messages
         position = last_user_position(messages)
         if position is None:
@@ -83,7 +83,7 @@ class Retriever(Protocol):
 
 
 class DocumentLike(Protocol):
-    """A document of the loaders and splitters of LangChain."""
+    """The interface of LangChain documents, with which their loaders and splitters can be used."""
 
     @property
     def page_content(self) -> str: ...
@@ -94,7 +94,7 @@ class DocumentLike(Protocol):
 def contents_of(
     pieces: Iterable[str | DocumentLike | Content], name: str = "chunk", *, id: str | None = None
 ) -> list[Content]:
-    """Convert texts or documents to Content objects, which retrievers can search.
+    """Convert texts or LangChain documents to Content objects, which retrievers can search.
 
     Args:
         pieces: The texts or documents.
@@ -151,7 +151,7 @@ def split(
     overlap: int = 0,
     format: Literal["text", "markdown"] = "text",
 ) -> list[Content]:
-    """Split a text into contents, between paragraphs if possible, otherwise between sentences or words.
+    """Split a text into Content objects for a search, between paragraphs, sentences or words.
 
     Needs the package semantic-text-splitter.
 
@@ -173,13 +173,13 @@ def split(
 
 
 def last_user_position(messages: Sequence[Message]) -> int | None:
-    """Return the index of the last user message, or None if there is none."""
+    """Return the index of the last user message in a list of messages, or None if there is none."""
     positions = [index for index, message in enumerate(messages) if isinstance(message, UserMessage)]
     return positions[-1] if positions else None
 
 
 def check_contents(value: object, source: str) -> tuple[Content, ...]:
-    """Return a list of Content objects (retrieved texts) as a tuple. Raises TypeError for other values.
+    """Return retrieved texts as a tuple, or raise TypeError if they are not Content objects.
 
     ``source`` is the name of the function that returned the value, for the error message.
     """
@@ -197,7 +197,7 @@ def check_contents(value: object, source: str) -> tuple[Content, ...]:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional package. Raises ImportError with the extra that installs the package."""
+    """Import an optional package, or raise ImportError that names the extra to install."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -211,7 +211,7 @@ T = TypeVar("T")
 
 
 def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
-    """Return an effect (an instruction that a generator yields) that calls a user-supplied function.
+    """Return an instruction for the engine to call a function of the user, in a thread if necessary.
 
     A blocking function runs in a thread if the service method is async.
     """
@@ -224,7 +224,7 @@ def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
 
 
 def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
-    """Call a user-supplied generator function. Raises TypeError if it does not return a generator."""
+    """Call a generator function of the user, or raise TypeError if it does not return a generator."""
     result: object = function(*arguments)
     if isinstance(result, Generator):
         return result

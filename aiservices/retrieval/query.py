@@ -1,4 +1,4 @@
-"""The steps of a retrieval: transform a query, choose retrievers for it, and merge their results.
+"""Transform a search query, choose retrievers for it, and merge their results.
 
 Each step is a generator function, like an interceptor, so it can send requests to a model. ``SideQuestion``
 does that for the steps that ask a model.
@@ -133,7 +133,7 @@ class RouteToAll:
 
 @dataclass(frozen=True, slots=True)
 class RouteBy:
-    """A query router that calls a function to choose the retrievers for a query.
+    """A query router that calls a function of the user to choose the retrievers for a query.
 
     Attributes:
         function: Returns the retrievers for a query. It must not be async.
@@ -148,7 +148,7 @@ class RouteBy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A retriever with a name and a description, which a model can choose for a query.
+    """A retriever with a name and a description, by which a model can choose it for a query.
 
     Attributes:
         name: The name of the source of information, such as "orders".
@@ -240,7 +240,7 @@ class ReciprocalRankFusion:
 
 
 class ReRanker(Protocol):
-    """A model that scores how well contents answer a query, one score per content, higher is better.
+    """A model that scores how well each retrieved text answers a query.
 
     ``scores`` may be async if the service methods are async.
     """
@@ -296,7 +296,7 @@ _PIPELINE = Pipeline([Retry()])
 
 
 class SideQuestion:
-    """A method that is called during another call, for example to let a model rephrase a query.
+    """A service method that is called inside another call, for example to let a model rephrase a query.
 
     Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
     but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
@@ -307,7 +307,7 @@ class SideQuestion:
         self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
 
     def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
-        """Call the method and return its value.
+        """Call a service method inside another service call, and return the value.
 
         ``invocation`` is the other call. Without one the requests are not recorded anywhere.
         """
@@ -323,7 +323,7 @@ class SideQuestion:
 
 
 def hide_from_stream(flow: Flow[T]) -> Flow[T]:
-    """Run part of a call without showing its events in a stream. Listeners still get the events."""
+    """Run part of a service call without showing its events in the user's stream."""
     return map_effects(flow, _perform_hidden)
 
 

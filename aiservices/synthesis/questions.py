@@ -1,4 +1,4 @@
-"""The questions that a Synthesizer asks its model: prompts, text limits and the shared budget."""
+"""The model calls with which long texts are answered from: prompts, text sizes and shared limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINE = "---------------------"
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPrompts:
-    """The prompt templates of a synthesizer.
+    """The prompt templates for answering a question from texts, and for refining the answer.
 
     All templates have the variables ``information``, the contents, each below its id, and ``question``.
 
@@ -64,7 +64,7 @@ class SynthesisPrompts:
 
 
 class SynthesisQuestions(NamedTuple):
-    """The methods that ask the model of a Synthesizer, for example to answer or to refine an answer.
+    """The service methods for answering a question from many texts, such as one that refines an answer.
 
     Attributes:
         answer: Returns the output type.
@@ -90,7 +90,7 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Prepare the model calls for answering from many texts. Raises DefinitionError with all problems."""
+        """Prepare the model calls for answering from many texts, or raise DefinitionError."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
@@ -102,7 +102,7 @@ class SynthesisQuestions(NamedTuple):
         )
 
     def write(self, value: Any) -> str:
-        """Return an answer as text, so that a prompt can show it to the model that refines it."""
+        """Return a preliminary answer as text, for the prompt that asks the model to refine the answer."""
         parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
@@ -140,18 +140,18 @@ class SynthesisBudget:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the Synthesizer began to work on the answer."""
+        """The seconds since the work on an answer from many texts began."""
         return time.monotonic() - self.began
 
     def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
-        """Return the call that asks the model a question with the budget that is left.
+        """Prepare one of several model calls, limited to the remaining time, tokens and money.
 
         Raises BudgetExceededError if nothing of the budget is left.
         """
         return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
     def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
-        """Ask the model a question, and record the requests of the call."""
+        """Ask the model a question, and count the request towards the limits for the whole answer."""
         try:
             return (yield from pipeline.flow(invocation))
         finally:
@@ -175,7 +175,7 @@ class SynthesisBudget:
 
 @dataclass(frozen=True, slots=True)
 class TextLimit:
-    """The limit for the text of one request, with methods that cut and join contents to fit in it.
+    """The size limit for the text in one model request, with methods that split and join texts to fit.
 
     Attributes:
         limit: The largest size of a text.
@@ -193,14 +193,14 @@ class TextLimit:
             raise DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
-        """Convert contents to texts that fit the limit of a request, each below its id; long ones are split.
+        """Convert retrieved texts to texts that fit in one request, each below its id; split long ones.
 
         Cutting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
         """
         return [piece for content in contents for piece in self._cut(content)]
 
     def pack(self, contents: Sequence[Content]) -> list[str]:
-        """Join retrieved texts into fewer texts, each as long as the limit for one request allows."""
+        """Join retrieved texts into fewer texts, each as long as the size limit of a request allows."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece
@@ -211,7 +211,7 @@ class TextLimit:
         return packs
 
     def truncate(self, contents: Sequence[Content]) -> str:
-        """Return one text with all contents, or with the beginning of each content if they do not fit."""
+        """Return all retrieved texts as one text; if it is too long, use only the beginning of each."""
         whole = format_contents(contents)
         if self.measure(whole) <= self.limit:
             return whole

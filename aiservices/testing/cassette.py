@@ -86,7 +86,7 @@ class CassetteChatModel:
         self._open(CassetteFile(Path(path), CassetteMode(mode)), model, redact)
 
     def also(self, model: ChatModel | str) -> CassetteChatModel:
-        """Return a cassette for another model that uses the same file."""
+        """Return a chat model that records and replays the replies of another model in the same file."""
         other = CassetteChatModel.__new__(CassetteChatModel)
         other._open(self._file, model, self._redact)
         return other
@@ -124,7 +124,7 @@ class CassetteChatModel:
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded requests and replies in the file that were not replayed yet."""
+        """The number of recorded replies in the file that were not replayed yet."""
         return self._file.unplayed
 
     def complete(self, request: ChatRequest) -> ChatReply:
@@ -234,7 +234,7 @@ _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks f
 
 
 def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
-    """Return a recorded model error for replay, with no waiting time before the next attempt."""
+    """Return a recorded model error that is raised in a replay, without a waiting time before a retry."""
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), None)
     if not isinstance(error_type, type) or not issubclass(error_type, errors.ModelError):
@@ -286,7 +286,7 @@ class Exchange:
     error: Mapping[str, Any] | None = None
 
     def check(self) -> None:
-        """Raise an error, such as TypeError or KeyError, if the exchange cannot be replayed."""
+        """Raise an error, such as KeyError, if a recorded request and reply cannot be replayed."""
         dict(self.request)
         for piece in self.pieces:
             delta_from_json(piece)
@@ -325,16 +325,16 @@ class CassetteFile:
 
     @property
     def only_replays(self) -> bool:
-        """True if the cassette only replays, so no request is sent to a model."""
+        """True if recorded replies are only replayed, so that no request is sent to a model."""
         return self.mode is CassetteMode.NONE or (self.mode is CassetteMode.ONCE and self._is_loaded)
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded requests and replies in the file that were not replayed yet."""
+        """The number of recorded replies in the file that were not replayed yet."""
         return len(self._not_replayed)
 
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
-        """Return the next recorded reply or error for a request; None if it must be sent and recorded.
+        """Return the next recorded reply or error for a model request, or None if it was not recorded.
 
         Raises CassetteError if it was not recorded and must not be recorded now.
         """
@@ -353,7 +353,7 @@ class CassetteFile:
 
     @contextmanager
     def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
-        """Yield an empty exchange (request and reply) for the caller to fill in, and save it at the end.
+        """Yield an object for a new request and its reply, and save it in the file at the end of the block.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
         """

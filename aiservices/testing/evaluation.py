@@ -94,7 +94,7 @@ def evaluate(
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """Call ``method`` once for each case and pass each answer to each scorer.
+    """Call a method once for each test case, and pass each answer to each scorer.
 
     ``method`` is a method of a service (blocking, async or streaming) or any function to compare it with. At
     most ``max_concurrency`` calls run at a time. ``confidence`` is the level of the intervals in the report.
@@ -169,7 +169,7 @@ async def aevaluate(
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """Evaluate a method like ``evaluate``, but in the running event loop.
+    """Call a method in the running event loop once for each test case, and score the answers.
 
     Blocking functions run in threads.
     """
@@ -177,7 +177,7 @@ async def aevaluate(
 
 
 class _Evaluation:
-    """An evaluation that the same code runs for ``evaluate`` (blocking) and ``aevaluate`` (async)."""
+    """The evaluation of a service method with test cases, for blocking and async methods."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Evaluation:
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        """Run all test cases of an evaluation and return the report; ``drive`` executes one case."""
+        """Run all test cases of an evaluation concurrently and return the report."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
         # Each case is one effect, so that the driver runs them in threads or tasks with one limit.
@@ -239,7 +239,7 @@ def _problems(
     max_concurrency: int,
     confidence: float,
 ) -> Iterator[str]:
-    """Yield the problems in the arguments of ``evaluate``, such as a scorer that was not called."""
+    """Yield the mistakes in the arguments of ``evaluate``, such as ``exact`` instead of ``exact()``."""
     if not callable(method):
         yield f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
     if not cases:

@@ -82,7 +82,7 @@ class FakeChatModel(ScriptedChatModel):
         return HypothesisChoices(self._draw)
 
     def _next_call(self, request: ChatRequest, choices: Choices) -> ToolCall | None:
-        """Return the next tool call of the fake model, or None if it has called all the tools it should."""
+        """Return the next made-up tool call of the fake model, or None if it made enough tool calls."""
         output_tool = _output_tool(request)
         offered = {} if request.tooling is None else {tool.name: tool for tool in request.tooling.tools}
         wanted = [name for name in offered if output_tool is None or name != output_tool.name]
@@ -133,7 +133,7 @@ def _given_value(values: Mapping[Any, object], parser: TypeParser[Any]) -> Any:
 
 
 def _output_tool(request: ChatRequest) -> ToolSpecification | None:
-    """Return the tool whose arguments are the answer, or None if the answer is plain text."""
+    """Return the tool with which a model gives its final answer, or None if the answer is plain text."""
     tooling = request.tooling
     if tooling is None or request.response_format is not None or tooling.choice == "auto":
         return None

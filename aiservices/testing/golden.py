@@ -17,7 +17,7 @@ _SEPARATOR = "\n\n" + "=" * 72 + "\n\n"
 
 
 class GoldenError(AssertionError):
-    """The prompts differ from the golden file, or there is no golden file yet."""
+    """The prompts differ from the golden file (the accepted version), or the file does not exist yet."""
 
 
 class Golden:
@@ -33,7 +33,7 @@ class Golden:
         self._comparisons = 0
 
     def __call__(self, subject: object, /, *args: object, **kwargs: object) -> None:
-        """Compare the request of one method, or of all methods of a service, with its golden file.
+        """Compare the model requests of a method, or of all methods of a service, with their golden files.
 
         For a service, each keyword is the name of a method and its value a mapping of arguments, as in
         ``golden(service, ask={"text": "tea"})``. The arguments of other methods are made up. Raises
@@ -90,7 +90,7 @@ def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) ->
 
 
 def call_text(method: Any, /, *args: Any, **kwargs: Any) -> str:
-    """Return the request of a call as text: strategy, messages, schema, tools and options."""
+    """Return a model request as text for a golden file: strategy, messages, schema, tools and options."""
     call = preview(method, *args, **kwargs)
     hidden = ("extra_headers",)  # they may contain credentials
     options = [

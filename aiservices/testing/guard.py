@@ -1,4 +1,4 @@
-"""The guard that blocks requests to real models in tests that do not permit them."""
+"""Block requests to real models in tests without permission, by patching classes that send requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Permissions(Protocol):
 
     @property
     def hosts(self) -> Collection[str]:
-        """The hosts that every test may call."""
+        """The host names that every test may send model requests to."""
         ...
 
     @property
@@ -50,19 +50,19 @@ class RealCallGuard:
         PATCHES[module.__name__](self, module)
 
     def undo(self) -> None:
-        """Restore the original methods of all patched classes."""
+        """Restore the original methods of all classes that were patched to block model requests in tests."""
         # In reverse order: a method may have been patched twice.
         while self._undo:
             self._undo.pop()()
 
     def patch(self, cls: type, name: str, replacement: Callable[..., Any]) -> None:
-        """Replace a method of a class until ``undo`` is called."""
+        """Replace a method of a class to block real model requests, until the original is restored."""
         original = getattr(cls, name)
         setattr(cls, name, wraps(original)(replacement))
         self._undo.append(lambda: setattr(cls, name, original))
 
     def check(self, model: str, address: str) -> None:
-        """Raise RealModelCallError unless the test may call the model at this address."""
+        """Raise RealModelCallError unless the test may send requests to the model at a URL."""
         host = urlsplit(address).hostname or ""
         permissions = self._permissions
         if not (permissions.all_permitted or _is_loopback(host) or host in permissions.hosts):

@@ -101,7 +101,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]:
-    """A fixture whose call ``cassette(model)`` returns a model that replays recorded replies.
+    """A fixture that returns a function: ``cassette(model)`` returns a model that replays recorded replies.
 
     The option --cassettes records them.
 
@@ -129,7 +129,7 @@ def _option(request: pytest.FixtureRequest, name: str) -> Any:
 
 
 def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> Path:
-    """Return the path of the file of a test: ``<folder>/<module>/<test><suffix>`` next to its module."""
+    """Return the path of the data file for a test: ``<folder>/<module>/<test><suffix>``."""
     item = request.node
     cls = "" if item.cls is None else f"{item.cls.__name__}."
     return Path(item.path.parent, folder, item.path.stem, _file_name(cls + item.name, suffix))
@@ -139,7 +139,7 @@ _MAX_FILE_NAME = 120  # bytes; file systems accept 255, and encrypted ones 143
 
 
 def _file_name(test: str, suffix: str) -> str:
-    """Return a file name for a test. Different tests get different names.
+    """Return a unique file name for the data of a test.
 
     Parameter ids may contain characters that are not valid in file names, and be long. Such a name is
     changed, and a hash of the original makes it unique.
@@ -152,7 +152,7 @@ def _file_name(test: str, suffix: str) -> str:
 
 
 class GuardedRun:
-    """The permissions of one pytest run to call real models, and the guard that enforces them."""
+    """Checks in one pytest run that tests call real models only with permission."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.real_models = bool(config.getoption("--real-models"))
@@ -164,7 +164,7 @@ class GuardedRun:
         self._finder = ImportWatcher(self.protect)
 
     def start(self) -> None:
-        """Guard the watched modules, whether they are imported already or later."""
+        """Block real model requests in the modules that send them, now or when they are imported later."""
         sys.meta_path.insert(0, self._finder)
         for name in WATCHED:
             if name in sys.modules:

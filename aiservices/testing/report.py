@@ -126,12 +126,12 @@ class Report(Generic[T_co]):
 
     @property
     def attempts(self) -> int:
-        """The number of requests of all evaluated calls, without those of scorers."""
+        """The number of model requests of all evaluated calls, not counting requests of scorers."""
         return sum(outcome.attempts for outcome in self.outcomes)
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all evaluated calls, without those of scorers."""
+        """The tokens that all evaluated calls used, not counting those of scorers."""
         return sum((outcome.usage for outcome in self.outcomes), Usage())
 
     @property
@@ -356,7 +356,7 @@ _MAX_LABEL_LENGTH = 22
 
 
 class PlotRow(NamedTuple):
-    """The row of one scorer in the plot of a report.
+    """The data of one scorer that the plot in an evaluation report shows in a row.
 
     Positions are in units of the plot.
 
@@ -430,7 +430,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _scale(report: Report[object], summary: Summary) -> tuple[float, float]:
-    """Return the ends of the axis for scores: 0 and 1, or further apart if values lie beyond them."""
+    """Return the smallest and largest number on the score axis of a plot: 0 and 1, or a wider range."""
     scores = [outcome.scores.get(summary.scorer) for outcome in report.outcomes]
     numbers = [float(score) for score in scores if isinstance(score, (int, float))]
     numbers += [] if summary.interval is None or summary.is_rate else list(summary.interval)

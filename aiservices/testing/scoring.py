@@ -1,4 +1,4 @@
-"""Scorers, which rate answers, and the measurement of a call: its outcome, requests, tokens and time."""
+"""Scorers, which rate answers in an evaluation, and the measurement of tokens and time of a call."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
 
 
 def _consume(returned: Any, shape: ReturnShape) -> Any:
-    """Return the value of a call; a stream is read to its end first."""
+    """Return the value of a service call; read a stream to its end first."""
     if shape is ReturnShape.STREAM:
         returned = returned.result()
     if shape is ReturnShape.TEXT_STREAM:
@@ -238,7 +238,7 @@ def is_async(method: object) -> bool:
 
 
 def title_of(method: object) -> str:
-    """Return the title of a report: ``Service.method → model``, or the qualified name of a function."""
+    """Return the title of an evaluation report, such as ``Service.method → model``."""
     if is_service_method(method):
         plan = service_method_of(method).plan.call
         return f"{plan.qualname} → {plan.model.name}"

@@ -1,4 +1,4 @@
-"""Requests and replies of models as plain JSON, without secrets.
+"""Convert model requests and replies to plain JSON without secrets, and replies back.
 
 Cassettes and the seeds of fake answers are made from this JSON. Also writes files atomically.
 """
@@ -88,7 +88,7 @@ def reply_to_json(reply: ChatReply) -> dict[str, Any]:
 
 
 def reply_from_json(data: Mapping[str, Any]) -> ChatReply:
-    """Return the reply that ``reply_to_json`` wrote. Raises ValueError or KeyError for other data."""
+    """Return the model reply that was saved as plain JSON, or raise ValueError or KeyError for wrong data."""
     message = message_from_dict(data["message"])
     if not isinstance(message, AiMessage):
         raise ValueError("the message of a reply must be an AiMessage")
@@ -103,7 +103,9 @@ def reply_from_json(data: Mapping[str, Any]) -> ChatReply:
 
 
 def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
-    """Return one delta of a stream as plain JSON, without the whole reply that the last delta carries.
+    """Return one chunk of a streamed model reply as plain JSON for a recording.
+
+    The whole reply that the last chunk carries is left out.
 
     A delta that has only text becomes a string.
     """
@@ -114,7 +116,7 @@ def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
 
 
 def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
-    """Return the delta that ``delta_to_json`` wrote."""
+    """Return the chunk of a streamed model reply that was recorded as plain JSON."""
     if isinstance(data, str):
         return ReplyDelta(data)
     calls = tuple(ToolCallDelta(**call) for call in data.get("tool_calls", ()))

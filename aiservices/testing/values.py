@@ -45,7 +45,7 @@ class Choices(Protocol):
     def text(self, least: int, most: int | None) -> str: ...
     def matching(self, pattern: str) -> str: ...
     def reject(self) -> None:
-        """Discard the random choices that led to an invalid made-up value. May raise to end the attempt."""
+        """Discard the random choices that led to an invalid made-up value, so that others can be tried."""
 
 
 # --- Values for a parser ---
@@ -55,7 +55,7 @@ _ATTEMPTS_PER_FORMAT = 3
 
 
 class TextFormats(NamedTuple):
-    """The string formats, such as "date", that made-up keys and texts follow if the schema names none.
+    """The formats, such as "date", for made-up strings of which the JSON Schema gives no format.
 
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any text.
@@ -111,7 +111,7 @@ def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
 
 
 def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
-    """Return one made-up value with the reply text from which a parser reads this value.
+    """Make up one value and the reply text for it, from which the parser must read the same value.
 
     Raises OutputParsingError or ValueError if the parser does not accept it.
     """
@@ -153,7 +153,7 @@ def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> b
 
 
 def _without_encoding(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return a parser without the changes for strict mode, which hide limits such as ``minimum``."""
+    """Return a parser for the plain schema; the schema of strict mode omits limits such as ``minimum``."""
     node = parser.node
     while isinstance(node, (EncodedNode, EnvelopeNode)):
         node = node.inner
@@ -476,7 +476,7 @@ class SeededChoices:
         return text_matching(pattern, self._random)
 
     def reject(self) -> None:
-        """Do nothing: a random source makes different choices at the next attempt anyway."""
+        """Do nothing after an invalid made-up value, because the next random choices are different anyway."""
 
 
 # --- Texts for a pattern ---

@@ -376,7 +376,7 @@ class EnvelopeBuilder(Builder):
 
 
 class _EnvelopeFieldBuilder(MemberBuilder):
-    """Builds the streamed value that is the field of an envelope such as ``{"value": ...}``."""
+    """Builds the streamed value of a reply such as ``{"value": 5}``, where an object wraps the value."""
 
     def __init__(self, cursor: Cursor, key: str, value_spec: MemberSpec) -> None:
         self._cursor = cursor

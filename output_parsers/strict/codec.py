@@ -209,7 +209,7 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """This difference between a reply and its schema, as a Problem for error messages."""
+        """The difference between a model's reply and its JSON Schema, as an object for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 

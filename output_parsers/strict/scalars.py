@@ -323,7 +323,7 @@ class NullableCodec(Codec):
 
     @cached_property
     def inner(self) -> Codec:
-        """The converter (codec) for the value of an optional property, in a wrapper object if it may be null.
+        """The codec for an optional property's value; wraps it in an object if null could mean "omitted".
 
         Use it only when all definitions are known.
         """

@@ -167,7 +167,7 @@ def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
 
 
 def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
-    """Wrap those branches of a union in objects that could be confused with other branches in a reply.
+    """Wrap ambiguous branches of a union in JSON objects, to tell apart which branch a reply means.
 
     Return True if there were any.
     """

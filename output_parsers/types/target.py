@@ -235,7 +235,7 @@ class Target:
         return next((item for item in reversed(self.metadata) if isinstance(item, str)), None)
 
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
-        """Return a type inside this one, such as that of a field, without its aliases and metadata.
+        """Return the description of a nested type, such as the type of a field, for finding its parser.
 
         ``field`` is the name of the field if the part is one.
         """

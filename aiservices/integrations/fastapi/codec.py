@@ -102,11 +102,11 @@ class JsonCodec(Generic[T]):
         return documented
 
     def write(self, value: T) -> str:
-        """Return a value as JSON text. Raises ValueError if it cannot be written as the codec's type."""
+        """Return a value as JSON text, or raise ValueError if it does not have the codec's type."""
         return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
 
     def read(self, text: str) -> T:
-        """Read a value from exact JSON text of the type. Raises OutputParsingError for any other text."""
+        """Parse JSON text as the codec's type, without repairs, or raise OutputParsingError."""
         try:
             return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
         except OutputParsingError as error:
@@ -132,7 +132,7 @@ def _without_time_formats(schema: object) -> Any:
 
 
 def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> None:
-    """Collect ``Field(examples=…)`` of the records in a type, by the title of the record and the key."""
+    """Collect the ``Field(examples=…)`` values of the pydantic models and dataclasses inside a type."""
     for argument in get_args(tp):
         _collect_examples(argument, examples)
     cls, title = get_origin(tp) or tp, type_name(tp)
@@ -157,7 +157,7 @@ def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> 
 
 
 def _with_examples(schema: object, examples: Mapping[str, Mapping[str, list[object]]]) -> Any:
-    """Return a copy of a JSON Schema with the examples of the fields."""
+    """Return a copy of a JSON Schema in which properties have their ``examples`` from ``Field``."""
     if isinstance(schema, list):
         return [_with_examples(part, examples) for part in schema]
     if not isinstance(schema, dict):
@@ -179,13 +179,13 @@ def _outside_envelope(problem: Problem) -> Problem:
 def codec_for(
     tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
 ) -> JsonCodec[Any]:
-    """Return the JSON codec for a type. Raises UnsupportedTypeError if no parser supports the type."""
+    """Return the JSON codec for a type, or raise UnsupportedTypeError if no parser supports the type."""
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:
-    """Return a new TypedDict class with the given name and fields."""
+    """Return a new TypedDict class with the given name and fields, for a JSON object."""
     return TypedDict(name, fields)  # type: ignore[operator]  # the fields are known at run time only
 
 
@@ -207,7 +207,7 @@ class _MediaJson:
         self.to_media()  # reports a bad value while the arguments are read, with the path of the argument
 
     def to_media(self) -> Media:
-        """Return the media object. Raises ValueError unless exactly one of ``url`` and ``data`` is set."""
+        """Return the image, sound or file, or raise ValueError unless it has either ``url`` or ``data``."""
         if self.data is None and self.url is not None and self.url.startswith("data:"):
             return self.kind.from_url(self.url, self.media_type)
         data = None if self.data is None else b64decode(self.data, validate=True)
@@ -302,7 +302,7 @@ def json_type(tp: Any) -> Any:
 
 
 def to_json_records(value: Any) -> Any:
-    """Replace media and messages in a value with objects for JSON. Raises ValueError for a system message."""
+    """Return a value with media and messages as JSON objects, or raise ValueError for a system message."""
     # Exact types: a subclass may have fields that the record cannot hold, so the codec rejects it.
     if type(value) in _MEDIA_RECORDS:
         return _media_record(value)
@@ -318,7 +318,7 @@ def to_json_records(value: Any) -> Any:
 
 
 def from_json_records(value: Any) -> Any:
-    """Convert the JSON objects for media and messages in a value back to media and messages."""
+    """Return a value in which JSON objects for media and messages are converted back to these classes."""
     if isinstance(value, _MediaJson):
         return value.to_media()
     if isinstance(value, UserMessageJson):
@@ -441,14 +441,14 @@ class AccountJson(_FrozenModel):
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
 ) -> JsonCodec[Any]:
-    """Return a codec for a Result as JSON: its ``value``, and an ``account`` of the requests and tokens."""
+    """Return the JSON converter for a Result: its value and the details of the model requests."""
     title = "".join(character for character in name if character.isalnum())
     record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
     return codec_for(record, registry, namespace)
 
 
 def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
-    """Return a Result as JSON text. Raises ValueError if its value cannot be written as JSON."""
+    """Return a Result as JSON text, or raise ValueError if its value cannot be written as JSON."""
     reply = result.reply
     account = AccountJson(
         text=reply.text,

@@ -1,4 +1,4 @@
-"""The methods of an interface as remote callers see them: names, arguments and return values.
+"""Describe an interface for HTTP clients: its methods, their arguments and their return values.
 
 ``contract_of`` reads a Protocol or ABC once. The endpoints, the client, the OpenAPI document and the command
 line are all built from the resulting ``Contract``, so they always agree.
@@ -48,7 +48,7 @@ _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
 class Argument(NamedTuple):
-    """A method parameter whose value a remote caller sends.
+    """A parameter of a service method that an HTTP client passes in its request.
 
     Attributes:
         name: The name of the parameter.
@@ -68,12 +68,12 @@ class Argument(NamedTuple):
 
     @property
     def is_list(self) -> bool:
-        """True if the argument is sent as a JSON array."""
+        """True if the argument of a service method is sent as a JSON array."""
         return self.codec.schema.get("type") == "array"
 
     @property
     def item_schema(self) -> JsonSchema:
-        """The JSON Schema of one value of this argument in a query string.
+        """The JSON Schema of one query string value; for a list argument, the schema of an item.
 
         For a list it is the schema of an item. ``T | None`` with a default counts as ``T``, since a query
         string has no null, but the caller can leave the parameter out.
@@ -93,7 +93,7 @@ class Argument(NamedTuple):
 
 
 class Method:
-    """One method of an interface, with its signature and the codecs of its arguments and return value.
+    """A service method with its signature and with JSON converters for its arguments and return value.
 
     Attributes:
         qualname: ``Service.method``.
@@ -134,16 +134,16 @@ class Method:
 
     @property
     def path(self) -> str:
-        """The default URL path of the method, such as ``/is-positive`` for ``is_positive``."""
+        """The default URL path of a service method, such as ``/is-positive`` for ``is_positive``."""
         return "/" + self.name.strip("_").replace("_", "-")
 
     @property
     def streams(self) -> bool:
-        """True if the method returns an iterator or a stream."""
+        """True if a service method returns an iterator or a stream."""
         return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
     def http_methods(self, *, allow_get: bool) -> tuple[str, ...]:
-        """Return the HTTP methods of the endpoint: POST, and GET if it is allowed and fits.
+        """Return the HTTP methods of an endpoint: POST, and GET if a query string can hold the arguments.
 
         A query string must be able to hold all arguments.
         """
@@ -152,12 +152,12 @@ class Method:
 
     @property
     def return_codec(self) -> JsonCodec[Any]:
-        """The codec for the return value in the JSON body of a response."""
+        """The codec that writes the return value of a service method as JSON for the response body."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """The names of the required parameters whose values the server must supply for each call."""
+        """The required parameters of a service method that the server supplies, not the HTTP client."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty
@@ -170,7 +170,7 @@ class Method:
     def dump_arguments(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], omit: Collection[str] = ()
     ) -> str:
-        """Return the arguments of a call as the text of a JSON object.
+        """Return the arguments for a service method as a JSON object, for the body of the HTTP request.
 
         Arguments that are not passed, and those named in ``omit``, are left out. Raises TypeError if the
         arguments do not fit the signature, and ValueError if a value does not have its declared type.
@@ -196,7 +196,7 @@ class Method:
             raise ValueError(f"{self.qualname}: the arguments cannot be sent: {error}") from error
 
     def bind_arguments(self, values: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Convert a dict from parameter names to values into the ``args`` and ``kwargs`` of a call."""
+        """Convert a dict of arguments by parameter name to the ``args`` and ``kwargs`` of a Python call."""
         kwargs = {name: from_json_records(value) for name, value in values.items()}
         if self._variadic_name is None or self._variadic_name not in kwargs:
             args = [
@@ -215,7 +215,7 @@ class Method:
 
 
 def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
-    """Return the codec of the arguments with which a call that waits for approval is resumed."""
+    """Return the JSON codec for the request that resumes a call after its tool calls were approved."""
     title = method.arguments_codec.schema["title"].removesuffix("Arguments")
     fields = {"state": str, "approvals": bool | dict[str, bool | Denied]}
     return codec_for(typed_dict(f"{title}Resume", fields), DEFAULT_REGISTRY)

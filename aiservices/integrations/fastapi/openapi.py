@@ -120,7 +120,7 @@ def _return_annotation(method: Method) -> str:
 
 
 def query_parameters(method: Method) -> list[JsonObject]:
-    """Return the OpenAPI query parameters of a method's GET route."""
+    """Return the OpenAPI descriptions of the query parameters with which GET calls a service method."""
     return [
         {
             "name": argument.name,
@@ -167,7 +167,7 @@ def problem_schema() -> JsonSchema:
 
 
 class SchemaType:
-    """Base class of types that carry their own JSON Schema, which the OpenAPI document shows."""
+    """Base class of types for FastAPI that define their JSON Schema for the OpenAPI document."""
 
     core: CoreSchema
 
@@ -182,7 +182,7 @@ def schema_type(
     validate: Callable[[object], object] | None = None,
     components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
-    """Return a class for FastAPI that appears in the OpenAPI document with the given JSON Schema.
+    """Return a class that FastAPI can use as a type, and that has the given JSON Schema in OpenAPI.
 
     ``service`` keeps apart definitions of the same name in different services. ``validate`` converts the
     values; without it every value is accepted. ``components`` are further schemas for the document, by their
@@ -202,7 +202,7 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return a unique name under which pydantic stores a schema definition of a service.
+    """Return a unique name under which pydantic stores a schema definition that a service uses.
 
     Pydantic merges definitions with the same reference and numbers those with the same name but another
     reference. The hash makes equal definitions of several methods one component.
@@ -232,7 +232,7 @@ def _core_schema(
 
 
 def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
-    """Replace references to ``$defs`` with references to the components of the OpenAPI document."""
+    """Change each ``$ref`` to ``$defs`` in a JSON Schema to refer to OpenAPI's ``components`` instead."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]
     if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""Convert errors to JSON problems (RFC 9457), which remote callers receive in error responses.
+"""Convert errors to JSON objects for HTTP error responses ("problem details" of RFC 9457).
 
 A problem never contains a key, a prompt or text of a model or provider: its title depends on the class of the
 error only. Errors in the caller's own arguments are reported in full. This module needs neither FastAPI nor
@@ -64,7 +64,7 @@ class ProblemKind(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The URN that identifies this kind of problem."""
+        """The URN that identifies this kind of error in the ``type`` field of error responses (RFC 9457)."""
         return f"{_TYPE_PREFIX}{self.name}"
 
 
@@ -201,7 +201,7 @@ KINDS: tuple[ProblemKind, ...] = (
 
 
 def problem_of(error: Exception, qualname: str) -> Problem:
-    """Convert the exception of a failed call to the JSON problem that a remote caller receives."""
+    """Convert the exception of a failed service call to a JSON error (RFC 9457) for the HTTP client."""
     kind = _kind_of(error)
     # The cause of an exceeded budget is the last error of the model. It says whether and when to retry.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
@@ -259,7 +259,7 @@ def _retry_after(error: ModelError | None) -> float | None:
 
 
 def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
-    """Return a JSON problem that reports wrong arguments. It lists at most 20 mistakes."""
+    """Return the JSON error (RFC 9457) for a request with wrong arguments, with at most 20 mistakes."""
     more = len(parts) - _MAX_ARGUMENT_PROBLEMS
     return Problem(
         type=ARGUMENTS.type,
@@ -272,7 +272,7 @@ def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
 
 
 def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
-    """Convert the parsing error of a request's arguments to a list of the mistakes in them.
+    """Convert the error from parsing a request's arguments to a list with each mistake in them.
 
     ``root`` is the path of the text that the parser read, in the JSON object of all arguments.
     """
@@ -284,7 +284,7 @@ def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
 
 
 def _for_caller(message: str, path: str) -> str:
-    """Reword a parser's error message for remote callers, who do not know the parser's settings."""
+    """Reword a parser's error message for HTTP clients, who cannot change the settings of the parser."""
     # The parser's message says what a lenient parser would do. Here the key is an error.
     if message.startswith("unknown key left out"):
         return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
@@ -292,39 +292,39 @@ def _for_caller(message: str, path: str) -> str:
 
 
 def suspended_call_problem(detail: str, qualname: str) -> Problem:
-    """Return a JSON problem for the state of a suspended call that cannot be resumed."""
+    """Return the JSON error for a request to resume a suspended call whose saved data are not valid."""
     return _problem(_SUSPENDED_CALL, qualname, detail)
 
 
 def not_json_problem(qualname: str) -> Problem:
-    """Return a JSON problem for a request whose body or Content-Type is not JSON."""
+    """Return the JSON error for a request whose body or Content-Type is not JSON."""
     return _problem(NOT_JSON, qualname)
 
 
 def body_too_large_problem(max_size: int, qualname: str) -> Problem:
-    """Return a JSON problem for a request whose body has more bytes than the server accepts."""
+    """Return the JSON error for a request with a body that is larger than the server accepts."""
     return _problem(_BODY_TOO_LARGE, qualname, f"at most {max_size} bytes are accepted")
 
 
 def headers_too_large_problem(max_size: int) -> Problem:
-    """Return a JSON problem for a request whose headers and URL have more bytes than the server accepts."""
+    """Return the JSON error for a request with headers and a URL that are larger than the server accepts."""
     return _problem(_HEADERS_TOO_LARGE, detail=f"at most {max_size} bytes are accepted")
 
 
 def overloaded_problem(qualname: str) -> Problem:
-    """Return a JSON problem for a call that would have to wait behind too many others."""
+    """Return the JSON error for a call that is refused because too many other calls are waiting."""
     problem = _problem(_OVERLOADED, qualname)
     return problem.model_copy(update={"retryable": True, "retry_after": 1.0})
 
 
 def host_problem(host: str) -> Problem:
-    """Return a JSON problem for a request to a host name that is not among the allowed ones."""
+    """Return the JSON error for a request to a host name that is not among the allowed ones."""
     detail = f"the request is for {shorten(host, 60)!r}, which is not in allowed_hosts"
     return _problem(_HOST_REFUSED, detail=detail)
 
 
 def origin_problem(origin: str) -> Problem:
-    """Return a JSON problem for a request that a browser sent for a web page of another origin."""
+    """Return the JSON error for a request that a browser sent for a web page of another origin."""
     return _problem(_ORIGIN_REFUSED, detail=f"the request comes from a page of {shorten(origin, 60)!r}")
 
 

@@ -173,7 +173,7 @@ def _problems_of_settings(
 
 
 def _init_without_arguments(self: object) -> None:
-    """The ``__init__`` of a client object: it takes no arguments and does nothing."""
+    """An ``__init__`` without arguments for the class of an HTTP client; it does nothing."""
 
 
 def _remote_method(
@@ -257,7 +257,7 @@ async def _aiterate(method: Method, path: str, transport: Transport, body: str) 
 
 
 class Transport:
-    """Sends the HTTP requests of a remote client.
+    """Sends the HTTP requests of a client for a remote service, blocking or async.
 
     It has one blocking HTTP client, and one async HTTP client for each event loop.
     """
@@ -281,7 +281,7 @@ class Transport:
         self._async_clients = PerLoop(self._new_async_client, httpx2.AsyncClient.aclose, _abandon)
 
     def call(self, qualname: str, path: str, body: str) -> str:
-        """Send a request and return the body of the response. Raises AiServiceError if it fails."""
+        """Send an HTTP request and return the body of the response, or raise AiServiceError."""
         with self._http_errors(qualname):
             response = self._blocking_client().post(
                 self._base_url + path, content=body, headers=self._json_headers
@@ -290,7 +290,7 @@ class Transport:
         return response.text
 
     async def acall(self, qualname: str, path: str, body: str) -> str:
-        """Send an async request and return the body of the response. Raises AiServiceError if it fails."""
+        """Send an HTTP request with the async client, and return the body or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             response = await http.post(self._base_url + path, content=body, headers=self._json_headers)
@@ -300,7 +300,7 @@ class Transport:
     def events(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> Generator[ServerSentEvent, None, None]:
-        """Send a request and yield the server-sent events of the response. Raises AiServiceError."""
+        """Send an HTTP request and yield the server-sent events of the response, or raise AiServiceError."""
         with (
             self._http_errors(qualname),
             self._blocking_client().sse(
@@ -320,7 +320,7 @@ class Transport:
     async def aevents(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        """Send an async request and yield the server-sent events of the response. Raises AiServiceError."""
+        """Send an HTTP request with the async client; yield server-sent events or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             async with http.sse(
@@ -356,7 +356,7 @@ class Transport:
 
     @contextmanager
     def _http_errors(self, qualname: str) -> Generator[None, None, None]:
-        """Convert httpx2 errors raised in the block to ModelTimeoutError or ModelConnectionError."""
+        """Convert httpx2 exceptions from a ``with`` block to ModelTimeoutError or ModelConnectionError."""
         try:
             yield
         except httpx2.TimeoutException as error:
@@ -372,7 +372,7 @@ class Transport:
 
 @cache
 def _ssl_context() -> SSLContext:
-    """Return the default TLS settings.
+    """Return the default TLS settings of the HTTP client.
 
     They are loaded once, because loading the certificates blocks the event loop.
     """
@@ -380,21 +380,21 @@ def _ssl_context() -> SSLContext:
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Do nothing for an HTTP client whose event loop is closed: its sockets were closed with the loop."""
+    """Leave an HTTP client unclosed because its event loop is closed, which closed the sockets too."""
 
 
 # --- events ---
 
 
 class RemoteEventDecoder:
-    """Decodes server-sent events into the items of an iterator or the events of a Stream."""
+    """Decodes server-sent events into list items or stream events, for a client of a streaming method."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
         self._is_complete = False
 
     def decode(self, event: ServerSentEvent) -> Iterator[Any]:
-        """Yield the items in one server-sent event. Raises the error that an ``error`` event reports."""
+        """Yield the items from a server-sent event, or raise the error that the event reports."""
         try:
             yield from self._decode(event.event, event.data)
         # The error of an error event must not be converted to InvalidReplyError below.
@@ -404,7 +404,7 @@ class RemoteEventDecoder:
             raise _wrong_response(self._method, error) from error
 
     def check_complete(self) -> None:
-        """Raise ModelConnectionError if the stream ended before its last event."""
+        """Raise ModelConnectionError if a stream of server-sent events ended before its last event."""
         if not self._is_complete:
             message = f"{self._method.qualname}: the connection broke before the answer was complete"
             raise ModelConnectionError(message, retryable=True)
@@ -429,7 +429,7 @@ class RemoteEventDecoder:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
     def _attempt_started(self, data: JsonObject) -> AttemptStarted:
-        """Return the event for the start of a model request, with a parser for the text that follows."""
+        """Return the stream event for the start of a model request, and prepare to parse its text."""
         parser = self._method.value_codec.parser
         if data["field"] is not None:  # the model writes the value as the only field of an object
             parser = parser.with_envelope(data["field"])
@@ -496,7 +496,7 @@ _ERRORS_WITH_ID: dict[str, Callable[[Problem], AiServiceError]] = {
 
 
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
-    """Return the exception for an error that the server reported. Its attempts have no reply texts."""
+    """Return the exception for an error that the server of a remote service reported in its response."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
     error.attempts = attempts_from_json(problem.attempts)
     return error

@@ -64,7 +64,7 @@ _END: Any = object()
 
 
 class ProblemError(Exception):
-    """An exception that a route converts to an error response with a JSON problem."""
+    """An exception that a FastAPI route converts to an error response with a JSON body (RFC 9457)."""
 
     def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(problem.title)
@@ -78,13 +78,13 @@ def json_response(text: str) -> Response:
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an HTTP error response with a problem as its JSON body (RFC 9457)."""
+    """Return an HTTP error response with a JSON body that describes the error (RFC 9457)."""
     all_headers = {**_NO_STORE, **problem.headers, **(headers or {})}
     return Response(problem.json_bytes(), problem.status, all_headers, PROBLEM_MEDIA_TYPE)
 
 
 def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | None = None) -> Problem:
-    """Log the exception of a failed call, and return the JSON problem for the caller.
+    """Log the exception of a failed call, and return the JSON error for the HTTP client.
 
     Unexpected errors are logged with their traceback. If ``approvals`` are given, callers may approve tool
     calls, so the problem contains them.
@@ -100,7 +100,7 @@ def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | Non
 
 
 def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
-    """Return a JSON problem for a request that FastAPI rejected, for example one without a body."""
+    """Return the JSON error for a request that FastAPI rejected, for example one without a body."""
     parts = []
     for details in error.errors():
         origin, *steps = details["loc"]
@@ -117,7 +117,7 @@ def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
 
 
 class ApprovalSettings(NamedTuple):
-    """Lets callers approve tool calls over HTTP, with signed states. See ``approvals`` of ``router``.
+    """Settings that let HTTP clients approve the tool calls of a model, with signed data of the waiting call.
 
     Attributes:
         key: The secret that signs states. By default it is random, so a state can be resumed only by the
@@ -133,7 +133,7 @@ class ApprovalSettings(NamedTuple):
     expires_after: float = 3600.0
 
     def problems(self) -> Iterator[str]:
-        """Yield the mistakes in these settings."""
+        """Yield the mistakes in the settings for approving tool calls over HTTP."""
         if self.key is not None and not self.key:
             yield "the key of approvals is empty; pass a secret, for example 32 random bytes"
         if self.key is not None and self.store is None:
@@ -146,7 +146,7 @@ class ApprovalSettings(NamedTuple):
 
 
 class ApprovalStates:
-    """Signs the states of calls that wait for approval, and makes sure that each is resumed once."""
+    """Signs the saved data of calls that wait for approval, so that each call is resumed only once."""
 
     def __init__(self, settings: ApprovalSettings) -> None:
         self._key = os.urandom(32) if settings.key is None else settings.key
@@ -157,7 +157,7 @@ class ApprovalStates:
         self._lock = threading.Lock()
 
     def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
-        """Return a problem with the tool calls that wait and the signed state of the call."""
+        """Return the JSON error for a call that waits for approval of tool calls, with its signed data."""
         calls = tuple(PendingCall(id=one.id, name=one.name, arguments=one.arguments) for one in error.calls)
         try:
             state = error.state.to_json(key=self._key, expires_after=self._expires_after)
@@ -167,11 +167,11 @@ class ApprovalStates:
         return problem.model_copy(update={"calls": calls, "state": state})
 
     def read(self, text: str) -> SuspendedCall:
-        """Read a signed state. Raises SuspendedCallError if it was changed or has expired."""
+        """Verify and read the signed data of a suspended call, or raise SuspendedCallError."""
         return SuspendedCall.from_json(text, key=self._key)
 
     def claim(self, state: SuspendedCall) -> None:
-        """Record that a state is resumed now. Raises AlreadyResumedError if it was resumed before.
+        """Record that a suspended call is resumed, or raise AlreadyResumedError if it was resumed before.
 
         Like ChatMemory, this is done before the tools run, so a call that fails cannot run them again.
         """
@@ -201,7 +201,7 @@ class ApprovalStates:
 
 
 class Threads:
-    """The threads for the blocking methods of one router.
+    """A limited number of threads in which a FastAPI router runs blocking service methods.
 
     Args:
         threads: How many methods run at the same time.
@@ -215,7 +215,7 @@ class Threads:
         self._calls: set[object] = set()  # those that run or wait, also if their clients have left
 
     async def run(self, function: Callable[[], T], qualname: str) -> T:
-        """Run a blocking function in a thread. Raises ProblemError if too many calls wait already."""
+        """Run a blocking function in a thread, or raise ProblemError if too many calls wait already."""
         if len(self._calls) >= self._most_calls:
             raise ProblemError(overloaded_problem(qualname))
         call, has_started = object(), False
@@ -238,7 +238,7 @@ class Threads:
 
 
 class MethodCall:
-    """One call of a service method for a client, who may disconnect before the answer is there.
+    """A call of a service method for an HTTP client, who may disconnect before the answer is complete.
 
     ``args`` and ``kwargs`` are the arguments of ``function``, a bound method of the service.
 
@@ -260,18 +260,21 @@ class MethodCall:
 
     @property
     def is_coroutine(self) -> bool:
-        """True if the result of ``start`` has to be awaited."""
+        """True if the service method is async, so that its result must be awaited."""
         return asyncio.iscoroutinefunction(self._function)
 
     def prepare(self) -> None:
-        """Render the prompt, if ``create`` made the function. ``start`` does this otherwise."""
+        """Render the prompt of a service method before the method is called.
+
+        ``start`` renders it otherwise. A function that ``create`` did not make has no prompt to render.
+        """
         if self._service_method is not None:
             method = self._service_method
             self.invocation = method.plan.invocation(self._args, self._kwargs, method.budget)
             self.invocation.state.is_abandoned = self._is_abandoned  # another thread may have set it
 
     def start(self) -> Any:
-        """Call the function and return its result, which is a coroutine if the function is async."""
+        """Call the service method and return its result, which is a coroutine for an async method."""
         if self._service_method is None:
             return self._function(*self._args, **self._kwargs)
         if self.invocation is None:
@@ -279,13 +282,13 @@ class MethodCall:
         return self._service_method.start(cast("Invocation", self.invocation))
 
     def abandon(self) -> None:
-        """Let the call end before its next request to a model, because nobody waits for the answer."""
+        """Make a call end before its next request to a model, because the client has disconnected."""
         self._is_abandoned = True
         if self.invocation is not None:
             self.invocation.state.is_abandoned = True
 
     async def run(self, qualname: str, threads: Threads, *, is_large: bool = False) -> Any:
-        """Call the function and return its result. A blocking function runs in a thread.
+        """Call the service method and return its awaited result; a blocking method runs in a thread.
 
         ``is_large`` is True if rendering the prompt may take long, so that it must not block the event loop.
         """
@@ -301,7 +304,7 @@ class MethodCall:
 
 
 class ResumedCall(MethodCall):
-    """A call of a service method that continues after an approval.
+    """A suspended call of a service method that continues after its tool calls were approved or rejected.
 
     ``states`` records which states were resumed. ``arguments`` are those that the server sets, by name.
 
@@ -337,7 +340,7 @@ class ResumedCall(MethodCall):
         self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
 
     def prepare(self) -> None:
-        """Record that the state is resumed. Raises AlreadyResumedError if it was resumed before."""
+        """Record that a suspended call is resumed, or raise AlreadyResumedError if it was resumed before."""
         self._states.claim(self._state)
         self._is_claimed = True
 
@@ -367,7 +370,7 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Wait until the client disconnects."""
+    """Wait until the HTTP client disconnects."""
     message = await receive()
     if message["type"] != "http.disconnect":
         # The server does not follow the ASGI protocol. Never return, so that no call is cancelled by mistake.
@@ -377,7 +380,7 @@ async def _disconnected(receive: Receive) -> None:
 async def iterate(
     iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
 ) -> AsyncGenerator[Any, None]:
-    """Yield the items of a blocking or async iterator, and always close the stream behind it at the end."""
+    """Yield the items of a blocking or async iterator, and close their source at the end."""
     is_async = hasattr(iterator, "__aiter__")
     try:
         if is_async:
@@ -399,7 +402,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await work that runs in a thread, and wait for its end even if the current task is cancelled.
+    """Await work that runs in a thread; if the task is cancelled, still wait until the thread is done.
 
     A generator that is running in a thread cannot be closed.
     """
@@ -415,7 +418,7 @@ async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
 
 
 class DocumentedEventStream(JSONResponse):
-    """A response class that is only used to describe streaming routes in the OpenAPI document.
+    """A response class that describes streaming endpoints in the OpenAPI document and is never sent.
 
     FastAPI documents a schema only for subclasses of JSONResponse. The route itself returns
     EventStreamResponse.
@@ -425,7 +428,7 @@ class DocumentedEventStream(JSONResponse):
 
 
 class EventStreamResponse(StreamingResponse):
-    """A response that sends server-sent events, and closes their generators when the client disconnects.
+    """An HTTP response that sends server-sent events and closes their generator at a disconnect.
 
     ``sources`` are further generators to close: closing a generator that has not started does not close the
     generator from which it reads.
@@ -458,7 +461,7 @@ async def stream_method(
     *,
     is_large: bool,
 ) -> Response:
-    """Call a streaming method, and return a response that sends its server-sent events.
+    """Call a streaming service method, and return an HTTP response that sends its server-sent events.
 
     A request with a ``Last-Event-ID`` continues an earlier stream, which is not possible. It gets the status
     204, which tells the ``EventSource`` of a browser not to connect again.
@@ -504,7 +507,7 @@ async def _events(
 
 
 async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent]:
-    """Return the first events of a stream, up to the first one that contains a part of the answer."""
+    """Return the events of an answer stream up to the first event that contains a part of the answer."""
     first = []
     async for event in events:
         first.append(event)
@@ -519,7 +522,7 @@ async def _chunks(
     events: AsyncGenerator[SseEvent, None],
     approvals: ApprovalStates | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a stream as bytes, and a ping after 15 seconds without an event."""
+    """Yield server-sent events as bytes, and a ping after 15 seconds without an event."""
     pending: asyncio.Future[SseEvent | None] | None = None
     ids = count(1)
     try:

@@ -261,7 +261,7 @@ _DANGERS: dict[Role | None, str] = {
 def caller_problems(
     contracts: Sequence[tuple[Contract, Provider[object]]], caller_arguments: Collection[str]
 ) -> list[DefinitionProblem]:
-    """Return a problem for each method by which a caller could act as another one.
+    """Return an error message for each service method through which a client could act as another user.
 
     That is the case if callers can choose a MemoryId or UserName, or if all share one conversation.
     """
@@ -299,7 +299,7 @@ def caller_problems(
 
 
 class RouteSettings(NamedTuple):
-    """The arguments of ``router`` and ``app`` that apply to each route. Their docstrings describe them."""
+    """The settings of ``router`` and ``app`` that apply to each endpoint; their docstrings describe them."""
 
     paths: Mapping[str, str]
     server_arguments: Mapping[str, Callable[..., object]]
@@ -316,7 +316,7 @@ def _check_settings(
     caller_arguments: Collection[str],
     allowed_hosts: Collection[str] | None = None,
 ) -> None:
-    """Check the settings of a server. Raises DefinitionError, for example for unknown parameter names."""
+    """Raise DefinitionError if settings of the HTTP server are wrong, such as unknown parameter names."""
     paths, server_arguments = settings.paths, settings.server_arguments
     contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.
@@ -423,7 +423,7 @@ def _add_routes(
 
 
 class RequestCheck:
-    """ASGI middleware that refuses requests for other hosts, and those of web pages of other origins.
+    """ASGI middleware that refuses requests to unknown host names or from web pages of other origins.
 
     Args:
         app: The application.
@@ -454,7 +454,7 @@ class RequestCheck:
 
 
 def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[DefinitionProblem]:
-    """Return a problem for each allowed host that is not a host name."""
+    """Return an error message for each value in the list of allowed hosts that is not a host name."""
     if isinstance(allowed_hosts, str):
         return [DefinitionProblem(location, f"allowed_hosts is a str; pass [{allowed_hosts!r}]")]
     return [
@@ -499,7 +499,7 @@ def _is_same_origin(method: str, headers: Headers) -> bool:
 
 
 class ServiceRoute(APIRoute):
-    """A FastAPI route that keeps the request body as JSON text and answers errors with JSON problems."""
+    """A FastAPI route that passes the JSON body on unparsed, and reports errors as JSON (RFC 9457)."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
         handle = super().get_route_handler()
@@ -537,13 +537,13 @@ class JsonText(bytes):
 
 
 class _TextRequest(Request):
-    """A request whose body has a limited size, and which returns its JSON body as unparsed text.
+    """An HTTP request with a limited body size; its JSON body is returned as text, not parsed.
 
     ``json.loads`` would round numbers that the codec reads exactly.
     """
 
     async def read(self, max_size: int, qualname: str) -> None:
-        """Read the body. Raises ProblemError as soon as it has more than ``max_size`` bytes."""
+        """Read the body of an HTTP request, or raise ProblemError if it is larger than ``max_size`` bytes."""
         declared_size = self.headers.get("content-length", "")
         if declared_size.isdecimal() and int(declared_size) > max_size:
             raise ProblemError(body_too_large_problem(max_size, qualname))
@@ -566,7 +566,7 @@ class _TextRequest(Request):
 
 
 def _size_of_headers(scope: Scope) -> int:
-    """Return how many bytes the headers and the URL of a request have."""
+    """Return the size of an HTTP request's headers and URL in bytes."""
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     for name, value in scope["headers"]:
         size += len(name) + len(value)
@@ -601,7 +601,7 @@ class Endpoints:
 
     @property
     def can_wait_for_approval(self) -> bool:
-        """True if callers may approve tool calls, and the method has tools."""
+        """True if the service method has tools and HTTP clients may approve the tool calls."""
         if self._states is None:
             return False
         function = getattr(self._provider.service, self._method.name, None)
@@ -609,7 +609,7 @@ class Endpoints:
         return not is_service_method(function) or service_method_of(function).plan.call.toolbox is not None
 
     def post(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
-        """Return the POST endpoint, which reads the arguments from a JSON object in the body."""
+        """Return the POST endpoint of a service method, which reads the arguments from the JSON body."""
 
         async def endpoint(
             request: Request,
@@ -633,7 +633,7 @@ class Endpoints:
         return self._with_signature(endpoint, parameters, allowed)
 
     def get(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
-        """Return the GET endpoint, which reads the arguments from the query string."""
+        """Return the GET endpoint of a service method, which reads the arguments from the query string."""
 
         async def endpoint(request: Request, service: object, **others: object) -> Response:
             arguments = _query_arguments(request, self._method)
@@ -675,7 +675,7 @@ class Endpoints:
         function: Callable[..., Any],
         server_arguments: Mapping[str, object],
     ) -> ResumedCall:
-        """Return the call that continues. Raises ProblemError if the state or the decisions are wrong."""
+        """Return the suspended call that a request resumes, or raise ProblemError for a wrong request."""
         qualname = self._method.qualname
         values = self._read(body, codec)
         states: Any = self._states
@@ -691,13 +691,13 @@ class Endpoints:
             raise ProblemError(log_problem(error, qualname)) from error
 
     def _json_text(self, body: object) -> JsonText:
-        """Return the request body. Raises ProblemError if its Content-Type is not JSON."""
+        """Return the HTTP request body, or raise ProblemError if its Content-Type is not JSON."""
         if not isinstance(body, JsonText):
             raise ProblemError(not_json_problem(self._method.qualname))
         return body
 
     def _read(self, body: JsonText, codec: JsonCodec[dict[str, Any]]) -> dict[str, Any]:
-        """Read the arguments of an endpoint from the request body. Raises ProblemError if they are wrong."""
+        """Parse the arguments of a service method from the JSON request body, or raise ProblemError."""
         qualname = self._method.qualname
         try:
             return codec.read(body.decode())
@@ -715,7 +715,7 @@ class Endpoints:
         *,
         is_large: bool,
     ) -> Response:
-        """Call the service method and return the HTTP response. Raises ProblemError if the call fails."""
+        """Call the service method and return the HTTP response, or raise ProblemError if the call fails."""
         method = self._method
         args, kwargs = method.bind_arguments(values)
         call = MethodCall(getattr(service, method.name), args, kwargs)
@@ -739,7 +739,7 @@ class Endpoints:
     def _with_signature(
         self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]
     ) -> Callable[..., Awaitable[Response]]:
-        """Set the signature of an endpoint, from which FastAPI takes its parameters and dependencies."""
+        """Give an endpoint the signature from which FastAPI takes its parameters and dependencies."""
         hints: dict[str, object] = {
             "request": Request,
             **parameters,
@@ -785,7 +785,7 @@ def _write(method: Method, value: Any) -> str:
 
 
 def _query_arguments(request: Request, method: Method) -> dict[str, object]:
-    """Read the arguments of a method from the query string. Raises ProblemError with all mistakes."""
+    """Parse a service method's arguments in the query string; raise ProblemError with all mistakes."""
     query = request.query_params
     arguments = {argument.name: argument for argument in method.arguments}
     parts = [
@@ -813,14 +813,14 @@ def _query_arguments(request: Request, method: Method) -> dict[str, object]:
 
 
 def _json_of_query(texts: list[str], argument: Argument) -> str:
-    """Convert the query string values of an argument, in which strings have no quotes, to JSON text."""
+    """Convert the query string values of one argument to JSON text, adding quotes to strings."""
     is_string = argument.scalar_type == "string"
     items = [json.dumps(text, ensure_ascii=False) if is_string else text for text in texts]
     return f"[{', '.join(items)}]" if argument.is_list else items[0]
 
 
 def _wrong_query_parts(texts: list[str], argument: Argument, error: OutputParsingError) -> list[WrongPart]:
-    """Return the mistakes in one argument of a query string.
+    """Return the parsing mistakes in one argument of a service method in a query string.
 
     A value that is not JSON gets a simpler message than that of the parser.
     """

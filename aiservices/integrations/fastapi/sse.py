@@ -36,7 +36,7 @@ _EMPTY_SNAPSHOT = '{"value":null,"done":false}'
 
 
 class EventName(StrEnum):
-    """The names of the server-sent events. The module docstring lists the events of each return type."""
+    """The names of the server-sent events that streaming service methods send."""
 
     TEXT = "text"
     ITEM = "item"
@@ -75,19 +75,19 @@ class SseEvent(NamedTuple):
 
 
 class EventEncoder(Protocol):
-    """Encodes the items of an iterator or stream as server-sent events."""
+    """Encodes the items that a streaming service method yields as server-sent events."""
 
     def encode(self, item: Any) -> Iterator[SseEvent]:
-        """Yield the server-sent events for one item of the stream."""
+        """Yield the server-sent events for one item that a streaming service method yielded."""
         ...
 
     def finish(self) -> Iterator[SseEvent]:
-        """Yield the server-sent events that follow the last item."""
+        """Yield the server-sent events that follow the last item of a streaming service method."""
         ...
 
 
 class ItemEncoder:
-    """Encodes text chunks or list items as server-sent events."""
+    """Encodes the text chunks or list items of a service method's iterator as server-sent events."""
 
     def __init__(self, method: Method) -> None:
         self._codec = method.value_codec

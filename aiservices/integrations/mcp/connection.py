@@ -55,7 +55,7 @@ class Connection:
         self._reopening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Connect to the MCP server, starting it if it is a process. Raises McpServerError."""
+        """Connect to an MCP server, starting a local one as a process, or raise McpServerError."""
         # The owner task reports through this future that the client is open, or why it cannot be opened.
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -75,7 +75,7 @@ class Connection:
             raise McpServerError(f"{self.name} cannot be opened: {_error_text(error)}") from error
 
     async def close(self) -> None:
-        """Close the connection to the server, and stop a server that runs as a process."""
+        """Close the connection to the MCP server, and stop a server that runs as a local process."""
         self._client = None
         self._stop.set()
         if self._owner is not None:
@@ -83,7 +83,7 @@ class Connection:
             self._owner = None
 
     async def _own_client(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
-        """Open an MCP client, and keep it open until an event is set.
+        """Open the connection of an MCP client, and keep it open until an event is set.
 
         The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.
@@ -155,15 +155,15 @@ class Connection:
             raise McpServerError(message) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Call a tool. Raises TimeoutError, or ToolException if the server reports an error."""
+        """Call a tool of the MCP server; raise TimeoutError, or ToolException for a server error."""
         return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
 
     async def read(self, uri: str) -> ReadResourceResult:
-        """Read a resource. Raises TimeoutError, or ToolException if the server reports an error."""
+        """Read a resource of the MCP server; raise TimeoutError, or ToolException for a server error."""
         return await self._tool_request(lambda client: client.read_resource(uri))
 
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request, and convert errors of the server to ToolException, whose message the model sees."""
+        """Send an MCP request, and convert server errors to ToolException, whose message the model sees."""
         from mcp import MCPError
 
         try:

@@ -201,7 +201,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Forget the connection, event loop and thread of the MCP server, and return them for closing."""
+        """Reset the object with the MCP server's tools, and return its connection and thread for closing."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state
@@ -209,7 +209,7 @@ class McpTools:
     # --- tools for a call ---
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the current tools of the MCP server. The result is awaitable if the invocation is async."""
+        """Return the current tools of the MCP server, as an awaitable if the service method is async."""
         if invocation is not None and invocation.plan.is_async:
             return self._await(self._list_tools(is_async=True))
         return self._block_on(self._list_tools(is_async=False))

@@ -134,7 +134,7 @@ _ROLES = {SystemMessage: "system", AiMessage: "assistant", ToolMessage: "tool"}
 
 
 def captures_content() -> bool:
-    """Return True if an environment variable allows prompts and replies in spans.
+    """Return True if an environment variable allows OpenTelemetry spans to contain prompts and replies.
 
     Raises ValueError if the variable has an unknown value.
     """
@@ -173,7 +173,7 @@ def _host_and_port(endpoint: str) -> dict[str, str | int]:
 
 
 def options_attributes(options: ChatOptions) -> Attributes:
-    """Return the span attributes for the options that are set for a request.
+    """Return the span attributes for the chat options of a model request, such as the temperature.
 
     The default options of the model object are not known here.
     """
@@ -221,7 +221,7 @@ def error_type(error: BaseException) -> str:
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """Return the span event (name and attributes) for an event of a call, or None if spans omit it."""
+    """Return the OpenTelemetry span event for an event of a service call, or None if spans omit it."""
     match effect:
         case Sleep(seconds):
             return BACKOFF, {"seconds": seconds}

@@ -123,7 +123,7 @@ class AiServicesInstrumentor:
         GLOBAL_INTERCEPTORS[:] = [*_other_global_interceptors(), telemetry]
 
     def uninstrument(self, **_: object) -> None:
-        """Stop tracing new calls. Calls that are running keep their spans."""
+        """Stop tracing new service calls; calls that are already running keep their spans."""
         GLOBAL_INTERCEPTORS[:] = _other_global_interceptors()
 
 
@@ -132,7 +132,7 @@ def _other_global_interceptors() -> list[Interceptor]:
 
 
 class Signals:
-    """The tracer, metrics and settings that one ``OpenTelemetry`` interceptor uses for all calls."""
+    """The OpenTelemetry tracer, metrics and settings for tracing the calls of services."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Signals:
 
 
 class TracedCall:
-    """Creates the spans of one call: of the call itself, its requests to models, and its tools.
+    """Creates the OpenTelemetry spans for a service call, its requests to models and its tool calls.
 
     ``trace_effect`` performs each effect of the call inside its span. In the conventions a method with tools
     is an agent, since the model decides which actions are taken. A method without tools is a workflow.
@@ -207,7 +207,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Execute one step of a call; a request to a model or a tool call gets an OpenTelemetry span."""
+        """Execute one operation of a service call, in a span if it is a model request or a tool call."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))
@@ -308,7 +308,7 @@ class TracedCall:
 
     @contextmanager
     def _tool_span(self, call: ToolCall) -> Iterator[list[ToolRun]]:
-        """Open the span of a tool call for a ``with`` block, and end the span after the block.
+        """Open the OpenTelemetry span of a tool call for a ``with`` block, and end it after the block.
 
         The block appends its ToolRun to the list that it receives.
         """
@@ -362,7 +362,7 @@ class TracedCall:
         *,
         closed_early: bool = False,
     ) -> None:
-        """End the span of the call and record the duration of the call.
+        """End the OpenTelemetry span of a service call and record the duration of the call.
 
         ``closed_early`` means that the reader closed the stream before its end.
         """
@@ -392,7 +392,7 @@ class TracedCall:
 
 
 class TracedModel:
-    """A wrapper of a model that writes the span and the metrics of one request.
+    """A wrapper of a chat model that writes the OpenTelemetry span and metrics of one request.
 
     The span is current only while the model works. Between two chunks of a stream it is not current, because
     spans that the reader of the stream opens would become children of the request. The span starts with the
@@ -490,7 +490,7 @@ class TracedModel:
             self._stop()
 
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
-        """Start the span of the request and return an OpenTelemetry context in which the span is current."""
+        """Start the span of a model request and return an OpenTelemetry context with this span as current."""
         own_name, other_model = self._model.name, request.options.model
         # Only the name of the model is replaced. The provider remains that of the model object.
         if other_model is not None:
@@ -530,7 +530,7 @@ class TracedModel:
         self._stop_times = (time.perf_counter(), time.time_ns())
 
     def end(self, error: BaseException | None = None, *, closed_early: bool = False) -> None:
-        """End the span of the request and record its metrics, if a request was made.
+        """End the OpenTelemetry span of a model request, and record metrics if a request was sent.
 
         ``error`` is the error of the whole effect, ``closed_early`` means that the stream was closed before
         its end.
@@ -586,7 +586,7 @@ class TracedModel:
 
 
 class AttachedContext:
-    """A reusable ``with`` block in which an OpenTelemetry context is the current one."""
+    """A reusable context manager that makes an OpenTelemetry context the current one."""
 
     __slots__ = ("_context", "_token")
 
@@ -602,7 +602,7 @@ class AttachedContext:
 
 @contextmanager
 def log_errors() -> Iterator[None]:
-    """Log errors in the block instead of raising them, so that telemetry does not break a call."""
+    """Log the errors of a ``with`` block instead of raising them, so that telemetry cannot break a call."""
     try:
         yield
     except Exception:

@@ -95,7 +95,7 @@ _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
 class _PlaygroundService(NamedTuple):
-    """A service on the playground page, with its id in URLs, its path prefix and its contract."""
+    """A service on the web page for trying services, with its id in URLs and its method descriptions."""
 
     id: str
     prefix: str
@@ -174,10 +174,13 @@ def mount(
 
 
 def _page_route_class(allowed_hosts: Collection[str] | None) -> type[ServiceRoute]:
-    """Return a class for routes that refuse requests from web pages of other origins."""
+    """Return a FastAPI route class that refuses requests from web pages of other origins."""
 
     class PageRoute(ServiceRoute):
-        """A route of the page. Other routes of the application are not checked."""
+        """A FastAPI route of the web page for trying services, with a check of the request's origin.
+
+        Other routes of the application are not checked.
+        """
 
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
             check = RequestCheck(super().handle, allowed_hosts=allowed_hosts, same_origin=True)
@@ -245,7 +248,7 @@ def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
 
 
 class RunEndpoints(Endpoints):
-    """Endpoints of the playground that call a method and answer with server-sent events.
+    """FastAPI endpoints with which a web page calls service methods and shows their streamed answers.
 
     The last event is ``end`` with the details of the call, after ``result`` or ``error``.
     """
@@ -302,7 +305,7 @@ async def _answer_events(
 
 
 class PlaygroundRun(MethodCall):
-    """One call of a method on the playground page, with its outcome and its details.
+    """A service method call made from the web page for trying services, with its result and details.
 
     Only the methods of a service that ``create`` returned have details.
 
@@ -318,7 +321,7 @@ class PlaygroundRun(MethodCall):
         self.items: list[Any] = []
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
-        """Return the result of a method call as JSON text, and remember it for the details of the call.
+        """Return the result of a service call as JSON text, and store it for the call's details.
 
         Raises ValueError if the value cannot be written.
         """
@@ -329,7 +332,7 @@ class PlaygroundRun(MethodCall):
         return f'{{"value": {text}}}'
 
     def account_json(self) -> str:
-        """Return the details of the call as JSON text, or ``null`` if ``create`` did not make the service.
+        """Return the details of a service call, such as tokens, as JSON text, or ``null`` if it has none.
 
         A call that failed has details too.
         """
@@ -381,7 +384,7 @@ class PlaygroundRun(MethodCall):
 
 
 def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
-    """Return attempts as JSON objects, each with the text of the reply and why it was rejected."""
+    """Return model requests as JSON objects, each with the text of the reply and why it was rejected."""
     records = []
     for attempt, record in zip(attempts, attempts_to_json(attempts), strict=True):
         problems = attempt.error.problems if isinstance(attempt.error, OutputParsingError) else ()
@@ -404,7 +407,7 @@ def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
 
 
 class PreviewEndpoints(Endpoints):
-    """Endpoints of the playground that return the request a method would send, without sending it."""
+    """FastAPI endpoints that return the model request of a service method, without sending it."""
 
     async def _respond(
         self,
