@@ -267,7 +267,7 @@ class SummarizingWindow:
         except (ModelError, FinishError) as error:
             failure = error
         seconds, purpose = time.monotonic() - began, AttemptPurpose.SIDE_QUESTION
-        state.attempts.append(Attempt(name, reply, failure, seconds, purpose=purpose))
+        state.add_attempt(Attempt(name, reply, failure, seconds, purpose=purpose), request)
         return None if reply is None or failure is not None else reply.text.strip() or None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 from loopback import DONE, Loopback, ReceivedRequest, Reply, Script, answer, delta, error, sse, usage_event
@@ -343,3 +344,53 @@ def test_repaired_fields_and_tool_calls_in_turn_keep_the_attempts() -> None:
     rounds = [one for one in raised.attempts if one.purpose is AttemptPurpose.TOOL_ROUND]
     assert len(answers) == 5
     assert len(server.requests) == len(answers) + len(rounds)
+
+
+SECONDS = Budget(max_attempts=3, seconds=0.5, first_wait=8.0)
+MUCH_LONGER = 8.0  # seconds that each slow part takes when nothing ends it
+
+
+@tool(name="look_up")
+async def slow_look_up(what: str) -> str:
+    """Look something up."""
+    await asyncio.sleep(MUCH_LONGER)
+    return what
+
+
+SLOW_PARTS: dict[str, Script] = {
+    "an async tool": tool_reply,
+    "the wait before a retry": error(503, "busy"),
+    "a long Retry-After": error(429, "busy", headers={"retry-after": "8"}),
+}
+
+
+@pytest.mark.parametrize("part", SLOW_PARTS)
+@pytest.mark.parametrize("kind", ["whole_async", "items_async"])
+def test_a_budget_in_seconds_ends_a_call_with_a_slow_part(part: str, kind: str) -> None:
+    with Loopback().reply(SLOW_PARTS[part]) as server, model_of(server) as model:
+        tools = [slow_look_up] if part == "an async tool" else []
+
+        class AsyncWriter(Protocol):
+            @user_message("List the items.")
+            async def whole_async(self) -> list[Item]: ...
+
+            @user_message("List the items.")
+            def items_async(self) -> AsyncIterator[Item]: ...
+
+        writer = create(AsyncWriter, model, tools=tools, budget=SECONDS)
+        start = time.monotonic()
+        raised = outcome(CALLS[kind], cast("Writer", writer))
+        # 0.3 s are promised; a loaded machine may need more, but far less than the slow part
+        assert time.monotonic() - start < MUCH_LONGER / 3
+    assert raised is not None
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("part", ["the wait before a retry", "a long Retry-After"])
+@pytest.mark.parametrize("kind", ["whole", "items", "stream"])
+def test_a_budget_in_seconds_ends_a_blocking_call_that_would_wait(part: str, kind: str) -> None:
+    with Loopback().reply(SLOW_PARTS[part]) as server, model_of(server) as model:
+        start = time.monotonic()
+        assert outcome(CALLS[kind], create(Writer, model, budget=SECONDS)) is not None
+        assert time.monotonic() - start < MUCH_LONGER / 3
+    assert len(server.requests) == 1
