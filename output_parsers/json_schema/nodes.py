@@ -89,7 +89,7 @@ _LIMIT_MESSAGES = {
 _IN_PLACE = frozenset("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _UNEVALUATED = frozenset(("unevaluatedProperties", "unevaluatedItems"))
-_MAX_PARTS = 10_000  # of a JSON Schema
+MAX_PARTS = 10_000  # objects and arrays of a JSON Schema
 _MAX_HINT_PARTS = 1_000
 
 KeywordCheck: TypeAlias = Callable[[Any, Any, object, Any], Iterator[Any]]  # of the package jsonschema
@@ -234,9 +234,9 @@ class SchemaCheck:
             elif sizes[id(part)] == 0:
                 raise InvalidSchemaError(self.name, pointers[id(part)], "it refers only to itself")
             # jsonschema looks at all of them, also at those that it has seen
-            if sizes[id(part)] > _MAX_PARTS and not part.keys().isdisjoint(_UNEVALUATED):
+            if sizes[id(part)] > MAX_PARTS and not part.keys().isdisjoint(_UNEVALUATED):
                 reason = (
-                    f"'unevaluatedProperties' and 'unevaluatedItems' apply to more than {_MAX_PARTS:,} parts"
+                    f"'unevaluatedProperties' and 'unevaluatedItems' apply to more than {MAX_PARTS:,} parts"
                 )
                 raise InvalidSchemaError(self.name, pointer, reason)
             return sizes[id(part)]

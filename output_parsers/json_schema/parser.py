@@ -18,6 +18,7 @@ from .nodes import (
     ASSERTIONS,
     DATA,
     MAPS,
+    MAX_PARTS,
     InvalidSchemaError,
     SchemaCheck,
     SchemaTree,
@@ -27,6 +28,7 @@ from .nodes import (
     valid_or_aligned,
 )
 
+_MAX_DEPTH = 100  # of the objects and arrays in a JSON Schema
 _ROOT = "Root"  # the name of a schema in the definitions of another one
 
 
@@ -109,7 +111,8 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
     result is validated with the package jsonschema. Formats are not enforced, and defaults are not filled in.
     ``name`` defaults to the title of the schema.
 
-    Raises InvalidSchemaError if the schema is invalid.
+    Raises InvalidSchemaError if the schema is invalid, has more than 10,000 parts, or is nested deeper than
+    100 levels.
     """
     title = schema.get("title") if isinstance(schema, Mapping) else None
     schema_name = name or (title if isinstance(title, str) else "")
@@ -117,7 +120,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
-        plain_schema: JsonSchema = _plain(schema)
+        plain_schema = _plain(schema, name)
         check = SchemaCheck(plain_schema, name)
         tree = SchemaTree(plain_schema, check, schema_name)
         return JsonSchemaParser(SchemaNode(tree, check, plain_schema), _inlined(plain_schema, tree), name)
@@ -130,7 +133,7 @@ def check_schema(schema: Mapping[str, object], name: str) -> None:
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
-        SchemaCheck(_plain(schema), name)
+        SchemaCheck(_plain(schema, name), name)
     except RecursionError as error:
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
@@ -209,11 +212,27 @@ def _description(schema: Mapping[str, object]) -> str | None:
     return description if isinstance(description, str) else None
 
 
-def _plain(part: object) -> Any:
-    """Deep-copy a JSON Schema as plain dicts and lists, because the package jsonschema accepts only these."""
-    if isinstance(part, Mapping):
-        return {key: _plain(value) for key, value in part.items()}
-    return [_plain(item) for item in part] if isinstance(part, (list, tuple)) else part
+def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
+    """Deep-copy a JSON Schema as plain dicts and lists, because the package jsonschema accepts only these.
+
+    Raises InvalidSchemaError if it is too large or nested too deeply.
+    """
+    size = 0
+
+    def copy(part: object, depth: int) -> object:
+        nonlocal size
+        if not isinstance(part, (Mapping, list, tuple)):
+            return part
+        size += 1
+        if size > MAX_PARTS:
+            raise InvalidSchemaError(name, "#", f"it has more than {MAX_PARTS:,} objects and arrays")
+        if depth > _MAX_DEPTH:
+            raise InvalidSchemaError(name, "#", f"it is nested deeper than {_MAX_DEPTH} levels")
+        if isinstance(part, Mapping):
+            return {key: copy(value, depth + 1) for key, value in part.items()}
+        return [copy(item, depth + 1) for item in part]
+
+    return {key: copy(value, 2) for key, value in schema.items()}
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:

@@ -19,6 +19,7 @@ from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
 
 Build = Callable[[Target], Node[object]]
+_MAX_KINDS = 20  # of values in a message
 
 
 class _Fit(NamedTuple):
@@ -46,7 +47,10 @@ class UnionNode(Node[object]):
     # These are cached because unions inside unions would compute them again and again.
     @cached_property
     def kind(self) -> str:  # type: ignore[override]  # a property in place of an attribute
-        return " or ".join(self._kinds)
+        kinds = self._kinds
+        if len(kinds) > _MAX_KINDS:
+            kinds = (*kinds[:_MAX_KINDS], f"{len(kinds) - _MAX_KINDS} other types")
+        return " or ".join(kinds)
 
     @cached_property
     def _kinds(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 from output_parsers import OutputParsingError
 from output_parsers.json_schema.nodes import InvalidSchemaError
-from output_parsers.json_schema.parser import schema_parser
+from output_parsers.json_schema.parser import check_schema, schema_parser
 
 
 def _with_pattern(pattern: str) -> dict[str, Any]:
@@ -198,3 +198,43 @@ def test_a_reference_is_validated_again_where_it_leads_elsewhere() -> None:
     assert parser.parse(f'{{"any": {node}}}') == {"any": {"children": [{"other": 1}]}}
     with pytest.raises(OutputParsingError):
         parser.parse(f'{{"any": {node}, "strict": {node}}}')
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (_nested(100), "it is nested deeper than 100 levels"),
+        (_nested(100_000), "it is nested deeper than 100 levels"),
+        (
+            {"anyOf": [{"const": number} for number in range(10_000)]},
+            "it has more than 10,000 objects and arrays",
+        ),
+    ],
+)
+def test_a_schema_that_is_too_large_is_refused(schema: dict[str, Any], reason: str) -> None:
+    for check in (lambda: schema_parser(schema, name="Answer"), lambda: check_schema(schema, "Answer")):
+        with pytest.raises(InvalidSchemaError) as caught:
+            check()
+        assert str(caught.value) == f"the JSON Schema 'Answer' is invalid at #: {reason}"
+
+
+def test_a_schema_may_have_many_levels_and_parts() -> None:
+    assert schema_parser(_nested(40)).parse("[" * 40 + "3" + "]" * 40)
+    names = [f"field{number}" for number in range(2_000)]
+    parser = schema_parser({"type": "object", "properties": {name: {"type": "integer"} for name in names}})
+    assert parser.parse('{"field7": "3"}') == {"field7": 3}
+
+
+def test_a_message_names_some_of_many_alternatives() -> None:
+    schema = {"anyOf": [{"const": number} for number in range(1_000)]}
+    with pytest.raises(OutputParsingError) as caught:
+        schema_parser(schema).parse('"x"')
+    assert "980 other types" in str(caught.value)
+    assert len(str(caught.value)) < 1_000
