@@ -369,7 +369,7 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
 def _read_usage(
     error: ServiceOutputError, effect: CallModel, reply: ChatReply | None, rest: Iterator[ReplyDelta]
 ) -> None:
-    """Add the token counts of a stream, whose end may have to be read for them, to the error of an item."""
+    """Add the token usage of a streamed reply to the error that an invalid list item raises."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = next(rest)
@@ -386,7 +386,7 @@ async def _aread_usage(
     reply: ChatReply | None,
     rest: AsyncGenerator[ReplyDelta, None],
 ) -> None:
-    """Add the token counts of a stream, whose end may have to be read for them, to the error of an item."""
+    """Add the token usage of a streamed reply to the error that an invalid list item raises."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = await anext(rest)

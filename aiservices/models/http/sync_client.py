@@ -386,8 +386,10 @@ class _Connection:
         if not head or head[-1] not in _HEAD_ENDS:
             return None
         start = len(head) - 1
-        while not head[start].startswith(b"HTTP/"):
+        while start >= 0 and not head[start].startswith(b"HTTP/"):
             start -= 1
+        if start < 0:
+            return None
         status = int(head[start].split(None, 2)[1])
         # an interim response, such as 100 Continue, precedes the final one
         return (status, Headers(head[start + 1 : -1])) if status >= 200 else None

@@ -88,11 +88,6 @@ def test_a_dict_is_read(tp: Any, text: str, value: dict[Any, Any] | None) -> Non
             '{"a": 1}',
             '$.a: expected a key that is text, found "a"',
         ),
-        (
-            dict[list[int], int],
-            '{"[1]": 1}',
-            '$["[1]"]: expected a key that is an array, found "[1]"',
-        ),
     ],
 )
 def test_wrong_keys_and_values_of_a_dict_are_reported_one_by_one(tp: Any, text: str, message: str) -> None:
