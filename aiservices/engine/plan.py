@@ -157,12 +157,13 @@ class CallState:
         ``discarded_characters`` is the length of a part that is not in the reply.
         """
         reply = attempt.reply
-        if reply is not None and reply.usage is not None and not _is_possible(reply.usage):
-            reply = replace(reply, usage=_valid_usage(reply.usage, attempt.model))
-            attempt = attempt._replace(reply=reply)
-        if reply is not None and reply.usage is None and self.budget.limits_usage:
-            estimate = _estimated_usage(request, reply, discarded_characters)
-            self.estimated_usage += ((attempt.model, estimate),)
+        if reply is not None:
+            if reply.usage is not None and not _is_possible(reply.usage):
+                reply = replace(reply, usage=_valid_usage(reply.usage, attempt.model))
+                attempt = attempt._replace(reply=reply)
+            if reply.usage is None and self.budget.limits_usage:
+                estimate = _estimated_usage(request, reply, discarded_characters)
+                self.estimated_usage += ((attempt.model, estimate),)
         self.attempts.append(attempt)
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
