@@ -10,12 +10,17 @@ from typing import Any
 
 import pycurl
 import pytest
+from hypothesis import settings
 from loopback import Loopback, NetworkBlockedError
 
 try:  # pytest runs inside tests unload their imports, and numpy cannot be imported twice
     import numpy  # noqa: F401
 except ImportError:
     pass
+
+# On a loaded machine, any example may take longer than the usual deadline of Hypothesis.
+settings.register_profile("any_load", deadline=None)
+settings.load_profile("any_load")
 
 _SETTINGS = ("OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "AISERVICES_")
 
