@@ -14,7 +14,7 @@ containers with the string that is being written::
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
@@ -516,13 +516,28 @@ def shows_partial_text(node: TypeNode) -> bool:
     return isinstance(node, (TextNode, AnyNode))
 
 
+def _distinct_options(union: UnionNode) -> Iterator[TypeNode]:
+    """Yield the members of a union and of the unions in it, each once."""
+    seen: set[int] = set()
+    waiting: list[TypeNode] = [union]
+    while waiting:
+        node = resolve_recursive(waiting.pop())
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, UnionNode):
+            waiting.extend(node.options)
+        else:
+            yield node
+
+
 def accepts_bracket(node: TypeNode, bracket: str) -> bool:
     """Return True if a JSON value that begins with ``bracket`` may be of this type."""
     node = resolve_recursive(node)
     if isinstance(node, (RootModelNode, ConstrainedNode)):
         return accepts_bracket(node.parts[0], bracket)
     if isinstance(node, UnionNode):
-        return any(accepts_bracket(option, bracket) for option in node.options)
+        return any(accepts_bracket(option, bracket) for option in _distinct_options(node))
     other = _NEVER_OBJECTS if bracket == "{" else _NEVER_ARRAYS
     return not isinstance(node, (*_NEVER_CONTAINERS, *other))
 
@@ -608,7 +623,7 @@ def may_have_key(node: TypeNode, key: str) -> bool:
     """Return True if JSON objects of this type probably have the key ``key``."""
     node = resolve_recursive(node)
     if isinstance(node, UnionNode):
-        return any(may_have_key(option, key) for option in node.options)
+        return any(may_have_key(option, key) for option in _distinct_options(node))
     if isinstance(node, ObjectNode):
         return node.field_for_key(key)[0] is not None
     return accepts_bracket(node, "{") and key not in _ENVELOPE_KEYS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from output_parsers import OutputParsingError
+from output_parsers import ItemReader, OutputParsingError, PartialReader
 from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import check_schema, schema_parser
 
@@ -238,3 +238,13 @@ def test_a_message_names_some_of_many_alternatives() -> None:
         schema_parser(schema).parse('"x"')
     assert "980 other types" in str(caught.value)
     assert len(str(caught.value)) < 1_000
+
+
+def test_two_references_at_each_level_can_be_streamed() -> None:
+    reader = PartialReader(schema_parser(_chain("anyOf", {}, {"title": "other"}, array=True)))
+    reader.feed("[" * 40)
+    reader.feed("3" + "]" * 40)
+    assert reader.finish().value == json.loads("[" * 40 + "3" + "]" * 40)
+    items = ItemReader(schema_parser(_chain("anyOf", {}, {"title": "other"})))
+    assert items.feed("[1, 2]") == [1, 2]
+    assert items.finish() == []
