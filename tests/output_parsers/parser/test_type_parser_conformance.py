@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT.parent / "shared" / "corpus"
 ERROR = {"error": True}
