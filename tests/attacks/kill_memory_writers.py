@@ -81,8 +81,11 @@ def main(kind: str, address: str, kills: int) -> None:
             for writer in writers:
                 time.sleep(chance.uniform(0, 0.01))
                 os.kill(writer, signal.SIGKILL)
-            for writer in writers:
-                assert os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) == -signal.SIGKILL
+            codes = [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers]
+            if set(codes) != {-signal.SIGKILL}:
+                file.seek(0)
+                failures = [line for line in file.read().decode().splitlines() if line.startswith("failed")]
+                raise RuntimeError(f"writers ended before they were killed: {failures}")
             longest = max(longest, seconds_of_next_call(kind, address))
         file.seek(0)
         acknowledged = file.read().decode().splitlines()

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -169,10 +170,27 @@ class SqliteChatMemoryStore:
             connection = sqlite3.connect(
                 self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             self._connection = connection
         return self._connection
+
+    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        """Switch an SQLite file to write-ahead logging, and wait while other processes open the new file.
+
+        SQLite refuses this change at once when the file is locked: the timeout of the connection does not
+        apply to it.
+        """
+        end = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not _is_locked(error) or time.monotonic() > end:
+                    connection.close()
+                    raise
+            time.sleep(0.005)
 
 
 def _is_locked(error: Exception) -> bool:
