@@ -9,6 +9,7 @@ a flow; ``stream`` and ``astream`` yield the deltas of replies and the events th
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 import time
 from collections.abc import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _END: Any = object()
+_GRACE = 0.2  # seconds, for functions that start after the deadline of the call
 # How much of an abandoned stream is read for its usage: characters, and those that a piece counts at least.
 _MAX_DISCARDED = 64_000
 _MIN_PER_PIECE = 4
@@ -50,11 +52,15 @@ class Run:
     Attributes:
         function: Takes no arguments. In async calls it may be async.
         in_thread: True to run it in a thread in async calls, because it blocks.
+        deadline: The value of ``time.monotonic()`` at which an async call stops waiting for the function and
+            raises TimeoutError. None means the time limit of the call; ``math.inf`` means that the function
+            always runs to its end, for example to save something.
     """
 
     function: Callable[[], Any | Awaitable[Any]]
     _: KW_ONLY
     in_thread: bool = False
+    deadline: float | None = None
 
 
 class CallModel(NamedTuple):
@@ -248,6 +254,42 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
                 outcome, step = error, flow.throw
 
 
+def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exception]) -> Flow[T]:
+    """Run a generator, and raise an error at the deadline, also if one of its functions is still running.
+
+    An async call does not wait for such a function any more. A blocking call cannot interrupt it, and raises
+    the error when it returns. A function that starts after the deadline, such as one that cleans up, has
+    ``_GRACE`` seconds.
+    """
+
+    def limited(effect: Run, end: float) -> Run:
+        return replace(effect, deadline=end) if effect.deadline is None else effect
+
+    def perform(effect: Effect) -> Flow[Outcome]:
+        if not isinstance(effect, (Run, Gather, CallModel)):
+            return (yield effect)
+        is_late = time.monotonic() >= deadline
+        end = time.monotonic() + _GRACE if is_late else deadline
+        if isinstance(effect, Run):
+            effect = limited(effect, end)
+        elif isinstance(effect, Gather):
+            effects = [limited(one, end) if isinstance(one, Run) else one for one in effect.effects]
+            effect = effect._replace(effects=tuple(effects))
+        elif effect.checks:
+            effect = effect._replace(checks=tuple([limited(check, end) for check in effect.checks]))
+        try:
+            outcome = yield effect
+        except TimeoutError as error:
+            if time.monotonic() < end:  # not the deadline, but a TimeoutError of the function
+                raise
+            raise expired() from error
+        if isinstance(effect, Run) and effect.deadline == end and not is_late and time.monotonic() >= end:
+            raise expired()
+        return outcome
+
+    return map_effects(flow, perform)
+
+
 def without_streaming(effect: Effect) -> Flow[Outcome]:
     """Execute an action such as a model call, but do not stream the reply of the model to the user."""
     if isinstance(effect, CallModel):
@@ -312,9 +354,11 @@ async def _aperform(effect: Effect) -> Outcome:
         case CallModel(model, request, checks):
             reply = _before_deadline(model.acomplete(request), effect)
             return await (_checked_reply(reply, partial(_apass, checks)) if checks else reply)
-        case Run(function, in_thread=in_thread):
-            outcome = await asyncio.to_thread(function) if in_thread else function()
-            return await outcome if inspect.isawaitable(outcome) else outcome
+        case Run(deadline=deadline):
+            if deadline is None or deadline == math.inf:
+                return await _arun_function(effect)
+            async with asyncio.timeout(deadline - time.monotonic()):
+                return await _arun_function(effect)
         case Gather(effects, max_concurrency):
             semaphore = asyncio.Semaphore(max_concurrency or len(effects) or 1)
             tasks = [asyncio.ensure_future(_aperform_with(semaphore, one)) for one in effects]
@@ -332,6 +376,16 @@ async def _aperform(effect: Effect) -> Outcome:
         case _:
             raise _not_an_effect(effect)
     return None
+
+
+async def _arun_function(effect: Run) -> Outcome:
+    if effect.in_thread:
+        import asyncio
+
+        outcome = await asyncio.to_thread(effect.function)
+    else:
+        outcome = effect.function()
+    return await outcome if inspect.isawaitable(outcome) else outcome
 
 
 async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcome:

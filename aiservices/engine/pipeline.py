@@ -18,7 +18,7 @@ from ..models.errors import (
     ToolError,
 )
 from ..tools.tool import ToolRun
-from .effects import Effect, Emit, Flow, Run, map_effects
+from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .events import CallCompleted, CallFailed, CallStarted
 from .plan import Invocation
 from .results import Answer, Result
@@ -91,7 +91,10 @@ class Pipeline:
         for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrap(interceptor, proceed)
         flow = _with_attempts_on_errors(proceed, invocation)
-        return notify(flow, invocation, self._listeners) if self._listeners else flow
+        if self._listeners:
+            flow = notify(flow, invocation, self._listeners)
+        deadline = invocation.state.deadline
+        return flow if deadline is None else with_deadline(flow, deadline, invocation.state.time_exceeded)
 
 
 def _wrap(interceptor: Interceptor, proceed: Proceed) -> Proceed:

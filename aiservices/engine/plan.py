@@ -121,6 +121,11 @@ class CallState:
         return time.monotonic() - self.started_at
 
     @property
+    def deadline(self) -> float | None:
+        """The value of ``time.monotonic()`` at the time limit of the call; None if there is no limit."""
+        return None if self.budget.seconds is None else self.started_at + self.budget.seconds
+
+    @property
     def seconds_left(self) -> float | None:
         """The seconds until the time limit of the service call; None if there is no limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.seconds
@@ -168,8 +173,8 @@ class CallState:
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
         """Return a copy of the chat request with a deadline at the time limit of the service call."""
-        left = self.seconds_left
-        return request if left is None else replace(request, deadline=time.monotonic() + left)
+        deadline = self.deadline
+        return request if deadline is None else replace(request, deadline=deadline)
 
     def next_attempt_number(self) -> int:
         """Return the number of the next model request in a service call, counted from 1.
@@ -197,12 +202,17 @@ class CallState:
         if made >= budget.max_attempts:
             return _exceeded("max_attempts", f"{made} of {budget.max_attempts} attempts used")
         if budget.seconds is not None and self.seconds >= budget.seconds:
-            return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds:g} seconds passed")
+            return self.time_exceeded()
         if budget.tokens is not None and self.tokens >= budget.tokens:
             return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
         if budget.money is not None and self.money >= budget.money:
             return _exceeded("money", f"{self.money:.6g} of {budget.money:g} spent")
         return None
+
+    def time_exceeded(self) -> BudgetExceededError:
+        """Return the error for a service call that has reached its time limit."""
+        message = f"{self.seconds:.1f} of {self.budget.seconds:g} seconds passed"
+        return _exceeded("seconds", message)
 
     def may_retry(self) -> bool:
         """Return True if a service call may send another request after an error or an invalid answer.

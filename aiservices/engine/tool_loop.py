@@ -311,10 +311,8 @@ def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Ru
 
 def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
     timeout, left = tool.timeout or limits.timeout, invocation.state.seconds_left
-    # A blocking tool without a timeout cannot be interrupted, so the budget does not add one.
-    if left is None or (timeout is None and not tool.asynchronous):
-        return timeout
-    return max(0.001, left if timeout is None else min(timeout, left))
+    # The budget ends async tools by itself. It cannot interrupt blocking ones, but it shortens their timeout.
+    return timeout if timeout is None or left is None or tool.asynchronous else max(0.001, min(timeout, left))
 
 
 def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:

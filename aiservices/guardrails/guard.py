@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
 from ..interface.parameters import is_async
-from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
+from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
 
 Stage: TypeAlias = Literal["input", "output"]
 
@@ -181,7 +181,8 @@ def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
 def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invocation) -> Flow[Verdict]:
     """Call a guard function, report its verdict to event listeners, and return the verdict.
 
-    Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict.
+    Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict. A
+    BudgetExceededError is raised unchanged.
     """
     name = guard_name(guard)
     try:
@@ -189,6 +190,8 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
         if not isinstance(verdict, Verdict):
             expected = "it must return passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
             raise TypeError(f"{expected}, but it returned {verdict!r}")
+    except BudgetExceededError:
+        raise
     except Exception as error:
         raise guard_failure(name, stage, invocation, error) from error
     yield Emit(GuardrailRan(name, stage, verdict), streamed=False)

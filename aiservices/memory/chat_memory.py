@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -205,7 +206,8 @@ class ChatMemory:
             conversation = ticket.conversation
             if invocation.is_resumed and invocation.state.suspended_id:
                 with self._store_errors("write", conversation):
-                    yield Run(partial(self._claim_state, invocation), in_thread=self._in_thread)
+                    claim = partial(self._claim_state, invocation)
+                    yield Run(claim, in_thread=self._in_thread, deadline=math.inf)
             invocation, write = yield from self._recall(conversation, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
@@ -213,7 +215,8 @@ class ChatMemory:
             exchange = exchange_of(recorder.message or user_message, answer)
             try:
                 with self._store_errors("write", conversation):
-                    yield Run(ticket.release_after(partial(write, exchange)), in_thread=self._in_thread)
+                    save = ticket.release_after(partial(write, exchange))
+                    yield Run(save, in_thread=self._in_thread, deadline=math.inf)
             except (MemoryConflictError, MemoryStoreError) as error:
                 error.reply, error.value = answer.reply, answer.value
                 raise

@@ -22,6 +22,7 @@ from aiservices import AiMessage, MemoryId, ScriptedChatModel, UserMessage, crea
 from aiservices.memory import ChatMemory, MemoryConflictError, RedisChatMemoryStore, SqliteChatMemoryStore
 from aiservices.memory.history import join_exchanges, split_exchanges
 
+PREFIX = f"{os.getpid()}:"  # of this run in Redis, which other tests use too
 WRITERS = 4  # at the same time; two of them share a conversation
 
 
@@ -30,7 +31,9 @@ class Chat(Protocol):
 
 
 def opened(kind: str, address: str) -> Any:
-    return SqliteChatMemoryStore(address) if kind == "sqlite" else RedisChatMemoryStore(address, prefix="k:")
+    return (
+        SqliteChatMemoryStore(address) if kind == "sqlite" else RedisChatMemoryStore(address, prefix=PREFIX)
+    )
 
 
 def write_until_killed(store: Any, conversation: str, name: str, log: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol, cast
@@ -16,19 +16,29 @@ from loopback import DONE, Loopback, ReceivedRequest, Reply, Script, answer, del
 from aiservices import (
     AiServiceError,
     Budget,
+    BudgetExceededError,
+    CallCompleted,
+    CallStarted,
     FallbackChatModel,
     Price,
     Result,
     Retry,
+    ScriptedChatModel,
     ServiceOutputError,
     Stream,
+    Tool,
     ToolLimits,
     create,
     tool,
     user_message,
 )
+from aiservices.guardrails import InputGuardrails, OutputGuardrails
+from aiservices.interceptors import Invocation, Run
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
 from aiservices.models.errors import AttemptPurpose
 from aiservices.models.openai import OpenAiChatModel
+from aiservices.moderation import Moderation, ModerationResult
+from aiservices.retrieval import RetrievalAugmentor
 
 TOKENS_PER_REPLY = 100
 USAGE = {"prompt_tokens": 60, "completion_tokens": 40}
@@ -394,3 +404,168 @@ def test_a_budget_in_seconds_ends_a_blocking_call_that_would_wait(part: str, kin
         assert outcome(CALLS[kind], create(Writer, model, budget=SECONDS)) is not None
         assert time.monotonic() - start < MUCH_LONGER / 3
     assert len(server.requests) == 1
+
+
+# --- Code of the user that takes long ---
+
+
+def slow(*_: object) -> Any:
+    time.sleep(2 * 0.2)
+
+
+async def aslow(*_: object) -> Any:
+    await asyncio.sleep(MUCH_LONGER)
+
+
+class Waiting:
+    """An interceptor that waits before or after the model call, and cleans up in any case."""
+
+    def __init__(self, before: Callable[[], Any], after: Callable[[], Any]) -> None:
+        self.before, self.after, self.cleaned_up = before, after, 0
+
+    def __call__(self, invocation: Invocation, proceed: Any) -> Any:
+        try:
+            yield Run(self.before)
+            answer = yield from proceed(invocation)
+            yield Run(self.after)
+            return answer
+        finally:
+            yield Run(self.clean_up)
+
+    async def clean_up(self) -> None:
+        await asyncio.sleep(0)
+        self.cleaned_up += 1
+
+
+class SlowStore(InMemoryChatMemoryStore):
+    def load(self, conversation: str, /, *, last: int | None = None) -> Any:
+        time.sleep(1)
+        return super().load(conversation, last=last)
+
+
+class SlowRetriever:
+    async def retrieve(self, query: object) -> list[Any]:
+        await aslow()
+        return []
+
+
+class SlowModerator:
+    async def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+        await aslow()
+        return []
+
+
+class SlowProvider:
+    async def tools(self, invocation: Invocation) -> list[Tool]:
+        await aslow()
+        return []
+
+
+async def listen_until_the_call_started(event: object) -> None:
+    if isinstance(event, CallStarted):
+        await aslow()
+
+
+SLOW_CODE: dict[str, Callable[[], dict[str, Any]]] = {
+    "an interceptor before": lambda: {"interceptors": [Waiting(aslow, lambda: None)]},
+    "an interceptor after": lambda: {"interceptors": [Waiting(lambda: None, aslow)]},
+    "an input guard": lambda: {"interceptors": [InputGuardrails(aslow)]},
+    "a moderator": lambda: {"interceptors": [Moderation(SlowModerator())]},
+    "an output guard": lambda: {"interceptors": [OutputGuardrails(aslow)]},
+    "a retriever": lambda: {"interceptors": [RetrievalAugmentor(SlowRetriever())]},
+    "a store in a thread": lambda: {"interceptors": [ChatMemory(store=SlowStore())]},
+    "a provider of tools": lambda: {"tools": [SlowProvider()]},
+    "a listener": lambda: {"listeners": [listen_until_the_call_started]},
+}
+
+
+class Talk(Protocol):
+    @user_message("Talk about {{topic}}.")
+    async def text(self, topic: str) -> str: ...
+
+    @user_message("Talk about {{topic}}.")
+    def texts(self, topic: str) -> AsyncIterator[str]: ...
+
+
+async def text_of(talk: Talk) -> str:
+    return await talk.text("rain")
+
+
+async def texts_of(talk: Talk) -> str:
+    return "".join([piece async for piece in talk.texts("rain")])
+
+
+@pytest.mark.parametrize("part", SLOW_CODE)
+@pytest.mark.parametrize("call", [text_of, texts_of])
+def test_a_budget_in_seconds_ends_async_code_of_the_user(part: str, call: Callable[[Talk], Any]) -> None:
+    settings = SLOW_CODE[part]()
+    talk = create(Talk, ScriptedChatModel(lambda request: "It rains."), budget=SECONDS, **settings)
+
+    async def measured() -> float:  # without the threads that asyncio.run waits for
+        start = time.monotonic()
+        with pytest.raises(BudgetExceededError, match=r"of 0.5 seconds passed") as raised:
+            await call(talk)
+        assert raised.value.limit == "seconds"
+        return time.monotonic() - start
+
+    assert asyncio.run(measured()) < MUCH_LONGER / 3
+    for interceptor in settings.get("interceptors", ()):
+        if isinstance(interceptor, Waiting):
+            assert interceptor.cleaned_up == 1
+
+
+def test_a_listener_that_never_returns_does_not_lose_the_answer() -> None:
+    async def listen(event: object) -> None:
+        if isinstance(event, CallCompleted):
+            await aslow()
+
+    talk = create(Talk, ScriptedChatModel(["It rains."]), budget=SECONDS, listeners=[listen])
+    start = time.monotonic()
+    assert asyncio.run(text_of(talk)) == "It rains."
+    assert time.monotonic() - start < MUCH_LONGER / 3
+
+
+def test_clean_up_that_never_returns_is_ended() -> None:
+    waiting = Waiting(aslow, aslow)
+    waiting.clean_up = aslow  # type: ignore[method-assign]
+    talk = create(Talk, ScriptedChatModel([]), budget=SECONDS, interceptors=[waiting])
+    start = time.monotonic()
+    with pytest.raises(BudgetExceededError):
+        asyncio.run(text_of(talk))
+    assert time.monotonic() - start < MUCH_LONGER / 3
+
+
+def test_an_exchange_is_saved_although_the_time_is_up() -> None:
+    class SavesSlowly(InMemoryChatMemoryStore):
+        def append(self, conversation: str, messages: Any, /, *, expected: int) -> int:
+            time.sleep(0.4)
+            return super().append(conversation, messages, expected=expected)
+
+    memory = ChatMemory(store=SavesSlowly(), namespace="")
+    budget = Budget(seconds=0.2)
+    talk = create(Talk, ScriptedChatModel(["It rains."]), budget=budget, interceptors=[memory])
+    assert asyncio.run(text_of(talk)) == "It rains."
+    assert len(memory.messages()) == 2
+
+
+def test_a_blocking_call_checks_the_time_when_code_of_the_user_returns() -> None:
+    class Blocking(Protocol):
+        @user_message("Talk about {{topic}}.")
+        def text(self, topic: str) -> str: ...
+
+    for interceptor in (Waiting(slow, slow), InputGuardrails(slow), OutputGuardrails(slow)):
+        if isinstance(interceptor, Waiting):
+            interceptor.clean_up = lambda: None  # type: ignore[assignment, method-assign, return-value]
+        model = ScriptedChatModel(["It rains."])
+        talk = create(Blocking, model, budget=Budget(seconds=0.2), interceptors=[interceptor])
+        with pytest.raises(BudgetExceededError, match=r"of 0.2 seconds passed"):
+            talk.text("rain")
+
+
+def test_a_timeout_error_of_an_interceptor_is_not_the_end_of_the_budget() -> None:
+    def fail() -> None:
+        raise TimeoutError("the directory does not answer")
+
+    talk = create(Talk, ScriptedChatModel([]), budget=Budget(seconds=60), interceptors=[Waiting(fail, fail)])
+    with pytest.raises(TimeoutError, match="the directory does not answer"):
+        asyncio.run(text_of(talk))
