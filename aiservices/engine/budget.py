@@ -17,17 +17,22 @@ class Price(NamedTuple):
         input: Price of input tokens.
         output: Price of output tokens.
         cached: Price of input tokens that the provider had cached; None if they cost as much as other input.
+        cache_write: Price of input tokens that the provider writes to its cache; None if they cost as much as
+            other input.
     """
 
     input: float
     output: float
     cached: float | None = None
+    cache_write: float | None = None
 
     def of(self, usage: Usage) -> float:
         """Return the cost of one model reply, calculated from its token counts."""
         cached = self.input if self.cached is None else self.cached
-        uncached_tokens = usage.input_tokens - usage.cached_tokens
-        cost = uncached_tokens * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
+        cache_write = self.input if self.cache_write is None else self.cache_write
+        other_tokens = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        cost = other_tokens * self.input + usage.output_tokens * self.output
+        cost += usage.cached_tokens * cached + usage.cache_write_tokens * cache_write
         return cost / 1_000_000
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
@@ -229,7 +229,9 @@ _reported_models: set[str] = set()
 def _is_possible(usage: Usage) -> bool:
     try:
         return (
-            0 <= usage.cached_tokens <= usage.input_tokens
+            usage.cached_tokens >= 0
+            and usage.cache_write_tokens >= 0
+            and usage.cached_tokens + usage.cache_write_tokens <= usage.input_tokens
             and usage.output_tokens >= 0
             and usage.reasoning_tokens >= 0
         )
@@ -238,7 +240,7 @@ def _is_possible(usage: Usage) -> bool:
 
 
 def _valid_usage(usage: Usage, model: str) -> Usage | None:
-    """Return token counts with 0 instead of negative ones, and at most as many cached as input tokens.
+    """Return token counts with 0 instead of negative ones, and input tokens that include the cached ones.
 
     Returns None if they are not numbers. The first such reply of each model is logged.
     """
@@ -246,8 +248,11 @@ def _valid_usage(usage: Usage, model: str) -> Usage | None:
         _reported_models.add(model)
         logging.getLogger("aiservices").warning("%s reported impossible token counts: %s", model, usage)
     try:
-        given, output = max(0, usage.input_tokens), max(0, usage.output_tokens)
-        return Usage(given, output, min(max(0, usage.cached_tokens), given), max(0, usage.reasoning_tokens))
+        counts = Usage(*[max(0, getattr(usage, one.name)) for one in fields(usage)])
+        # Some servers do not count what was read from the cache or written to it as input.
+        return replace(
+            counts, input_tokens=max(counts.input_tokens, counts.cached_tokens + counts.cache_write_tokens)
+        )
     except TypeError:
         return None
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields as dataclass_fields
+from binascii import crc32
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields as dataclass_fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .media import Audio, File, Image, Media, interleave
+
+# Members of a stored message that this version does not know. They are stored again, so that a program with
+# an older version loses nothing of what a newer one has stored.
+OtherMembers: TypeAlias = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class SystemMessage:
     """
 
     text: str
+    other: OtherMembers = field(default=(), compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class UserMessage:
     text: str
     name: str | None = None
     contents: tuple[str | Media, ...] = ()
+    other: OtherMembers = field(default=(), compare=False, repr=False, kw_only=True)
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
@@ -46,11 +53,14 @@ class UserMessage:
 
         Blank text is left out.
         """
-        # The line breaks around an image in a template are layout, and some providers reject blank pieces of
-        # text.
-        pieces = interleave(self.text, self.contents)
-        trimmed = (part.strip("\n") if isinstance(part, str) else part for part in pieces)
-        return tuple(part for part in trimmed if not isinstance(part, str) or part.strip())
+        return _parts(self.text, self.contents)
+
+
+def _parts(text: str, contents: tuple[str | Media, ...]) -> tuple[str | Media, ...]:
+    # Line breaks around an image in a template are layout, and some providers reject blank pieces of text.
+    pieces = interleave(text, contents)
+    trimmed = (part.strip("\n") if isinstance(part, str) else part for part in pieces)
+    return tuple(part for part in trimmed if not isinstance(part, str) or part.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,26 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderState:
+    """A message of the model as its provider sent it, with the parts that only the provider understands.
+
+    Providers ask for these parts again in later requests: encrypted reasoning, signatures, and the results of
+    tools that they ran. Only the model class that created the state reads it.
+
+    Attributes:
+        provider: The API and its address, as in "anthropic at https://api.anthropic.com".
+        model: The model that wrote the message.
+        parts: The parts of the message, as JSON values, in the order of the provider.
+        checksum: Of the text and the tool calls of the message, to notice that they were edited.
+    """
+
+    provider: str
+    model: str
+    parts: tuple[Any, ...]
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
 class AiMessage:
     """A message that the model wrote, with text, tool calls or both.
 
@@ -76,11 +106,35 @@ class AiMessage:
         text: The text; "" if the model only calls tools.
         tool_calls: The tools that the model wants to run before it answers.
         reasoning: The text of the model's reasoning, if the provider returns it.
+        state: What the provider needs back in later requests, such as encrypted reasoning; None if nothing.
+            Messages with different states are equal.
     """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
+    state: ProviderState | None = field(default=None, compare=False, repr=False)
+    other: OtherMembers = field(default=(), compare=False, repr=False, kw_only=True)
+
+    def with_state(self, provider: str, model: str, parts: Sequence[Any]) -> AiMessage:
+        """Return a copy of the message that keeps the parts that its provider sent."""
+        return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
+
+    def parts_for(self, provider: str) -> tuple[Any, ...] | None:
+        """Return the parts that a provider sent and needs back, or None.
+
+        None is also returned if another provider sent the message, or if its text or its tool calls were
+        edited since, because providers refuse parts that do not fit the message.
+        """
+        state = self.state
+        if state is None or state.provider != provider or state.checksum != _checksum(self):
+            return None
+        return state.parts
+
+
+def _checksum(message: AiMessage) -> int:
+    calls = [text for call in message.tool_calls for text in (call.id, call.name, call.arguments)]
+    return crc32("\0".join([message.text, *calls]).encode(errors="surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +145,21 @@ class ToolMessage:
         call_id: The id of the ``ToolCall`` in the message before.
         name: The name of the tool.
         text: The result, or a message about an error.
+        failed: True if the tool failed, so that the text is about an error.
+        contents: Images, audio and files of the result, in the same way as in a ``UserMessage``.
     """
 
     call_id: str
     name: str
     text: str
+    failed: bool = field(default=False, kw_only=True)
+    contents: tuple[str | Media, ...] = ()
+    other: OtherMembers = field(default=(), compare=False, repr=False, kw_only=True)
+
+    @property
+    def parts(self) -> tuple[str | Media, ...]:
+        """The texts, images and files of a tool's result in the order in which they are sent."""
+        return _parts(self.text, self.contents)
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
@@ -106,16 +170,18 @@ class Usage:
     """The number of tokens that one or several requests to a model used.
 
     Attributes:
-        input_tokens: The tokens of the messages and of everything else that was sent.
+        input_tokens: The tokens of the messages and of everything else that was sent, cached ones included.
         output_tokens: The tokens that the model generated, reasoning included.
         cached_tokens: The part of ``input_tokens`` that the provider read from its prompt cache.
         reasoning_tokens: The part of ``output_tokens`` that was spent on reasoning.
+        cache_write_tokens: The part of ``input_tokens`` that the provider wrote to its prompt cache.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -128,6 +194,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -208,6 +275,8 @@ class ReplyDelta(NamedTuple):
 # Messages as JSON. Memory stores, suspended calls and cassettes save messages in this form, so a change must
 # keep the old form readable.
 
+_STATE_VERSION = 1
+_NOT_TEXT = ("tool_calls", "contents", "state", "other")
 _TextFields = TypeVar("_TextFields", Message, ToolCall)
 _MESSAGE_TYPES: dict[str, type[Message]] = {
     "system": SystemMessage,
@@ -239,27 +308,40 @@ def messages_from_json(text: str) -> list[Message]:
 def message_to_dict(message: Message) -> dict[str, Any]:
     """Convert a chat message to a dict with its ``type`` and all fields that are not empty."""
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
-    data = {name: getattr(message, name) for name in message.__dataclass_fields__}
-    data = {name: value for name, value in data.items() if value not in (None, ())}
-    if isinstance(message, UserMessage) and message.contents:
+    data = {name: getattr(message, name) for name in message.__dataclass_fields__ if name != "other"}
+    data = {name: value for name, value in data.items() if value not in (None, (), False)}
+    if isinstance(message, (UserMessage, ToolMessage)) and message.contents:
         data["contents"] = [
             part if isinstance(part, str) else _media_to_dict(part) for part in message.contents
         ]
-    if isinstance(message, AiMessage) and message.tool_calls:
-        data["tool_calls"] = tuple(asdict(call) for call in message.tool_calls)
-    return {"type": _TYPE_NAMES[type(message)], **data}
+    if isinstance(message, AiMessage):
+        if message.tool_calls:
+            data["tool_calls"] = tuple(asdict(call) for call in message.tool_calls)
+        if message.state is not None:
+            data["state"] = _state_to_dict(message.state)
+    return {"type": _TYPE_NAMES[type(message)], **data, **dict(message.other)}
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Convert a dict with a ``type``, as stored in JSON, to a chat message, or raise ValueError.
 
-    ``message_to_dict`` returns such a dict.
+    ``message_to_dict`` returns such a dict. Unknown members are kept in ``other``.
     """
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"unknown type of message: {name!r}")
+    known = cls.__dataclass_fields__.keys() - {"other"}
+    unknown = {key: fields.pop(key) for key in fields.keys() - known}
+    if "state" in fields:
+        state = _state_from_dict(fields["state"])
+        if state is None:  # a newer version wrote it
+            unknown["state"] = fields.pop("state")
+        else:
+            fields["state"] = state
+    if unknown:
+        fields["other"] = tuple(unknown.items())
     for field_name in ("contents", "tool_calls"):
         if not isinstance(fields.get(field_name, ()), (list, tuple)):
             raise ValueError(f"{field_name} of a message is {fields[field_name]!r}; it must be a list")
@@ -279,12 +361,34 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 def _checked_texts(value: _TextFields) -> _TextFields:
     """Return a message unchanged if its text fields are strings, or raise TypeError."""
     # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
-    for field in dataclass_fields(value):
-        content = getattr(value, field.name)
-        is_omitted = field.default is None and content is None
-        if field.name not in ("tool_calls", "contents") and not isinstance(content, str) and not is_omitted:
-            raise TypeError(f"{field.name} is {content!r}; it must be text")
+    for one in dataclass_fields(value):
+        content = getattr(value, one.name)
+        is_omitted = one.default is None and content is None
+        if one.name == "failed":
+            if not isinstance(content, bool):
+                raise TypeError(f"failed is {content!r}; it must be true or false")
+        elif one.name not in _NOT_TEXT and not isinstance(content, str) and not is_omitted:
+            raise TypeError(f"{one.name} is {content!r}; it must be text")
     return value
+
+
+def _state_to_dict(state: ProviderState) -> dict[str, Any]:
+    return {"version": _STATE_VERSION, **{name: getattr(state, name) for name in state.__dataclass_fields__}}
+
+
+def _state_from_dict(data: object) -> ProviderState | None:
+    """Convert a dict from JSON back to the state of a provider, or to None if its version is unknown."""
+    if not isinstance(data, Mapping) or data.get("version") != _STATE_VERSION:
+        return None
+    provider, model, parts, checksum = (data.get(name) for name in ("provider", "model", "parts", "checksum"))
+    if not (
+        isinstance(provider, str)
+        and isinstance(model, str)
+        and isinstance(parts, (list, tuple))
+        and isinstance(checksum, int)
+    ):
+        return None
+    return ProviderState(provider, model, tuple(parts), checksum)
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class PublishedPrices(Prices):
 
     The prices come from the package ``genai-prices`` and are as recent as the installed version; its
     ``UpdatePrices`` downloads newer ones. Prices that depend on the length or the time of a request are
-    computed for each request. Discounts, batch prices, searches and cache writes are not included. A model
+    computed for each request. Discounts, batch prices and searches are not included. A model
     without a price for input or output is not a key.
 
     Args:
@@ -152,6 +152,7 @@ class PublishedPrices(Prices):
             new_usage(input_tokens=1),
             new_usage(output_tokens=1),
             new_usage(input_tokens=1, cache_read_tokens=1),
+            new_usage(input_tokens=1, cache_write_tokens=1),
         )
         try:
             costs = [self._package.calc_price(usage, name, provider_id=self.provider) for usage in usages]
@@ -189,6 +190,7 @@ class _PublishedPrice(Price):
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
         )
         return float(package.calc_price(tokens, self.model, provider_id=self.provider).total_price)
 

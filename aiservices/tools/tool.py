@@ -153,7 +153,7 @@ class ToolRun(NamedTuple):
     @property
     def message(self) -> ToolMessage:
         """The message that sends the result of the tool to the model."""
-        return ToolMessage(self.call.id, self.call.name, self.text)
+        return ToolMessage(self.call.id, self.call.name, self.text, failed=self.error is not None)
 
 
 ErrorFormatter: TypeAlias = Callable[[ToolRun], str]

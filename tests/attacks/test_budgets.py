@@ -235,7 +235,8 @@ def test_negative_usage_counts_as_zero_and_is_logged_once(
     assert raised.usage.total_tokens == 200
     assert [record.getMessage() for record in caplog.records] == [
         f"openai:n-{kind} reported impossible token counts: "
-        "Usage(input_tokens=-500, output_tokens=100, cached_tokens=0, reasoning_tokens=0)"
+        "Usage(input_tokens=-500, output_tokens=100, cached_tokens=0, reasoning_tokens=0, "
+        "cache_write_tokens=0)"
     ]
 
 

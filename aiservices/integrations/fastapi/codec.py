@@ -362,6 +362,8 @@ class UsageJson(_FrozenModel):
     """The part of ``input_tokens`` that the provider read from its cache."""
     reasoning_tokens: int = 0
     """The part of ``output_tokens`` that the model spent on reasoning."""
+    cache_write_tokens: int = 0
+    """The part of ``input_tokens`` that the provider wrote to its cache."""
 
 
 class AttemptJson(_FrozenModel):
@@ -536,6 +538,7 @@ def _usage_to_json(usage: Usage) -> UsageJson:
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
     )
 
 

@@ -69,6 +69,7 @@ TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 
 TOOL_NAME: Final = "gen_ai.tool.name"
@@ -206,6 +207,8 @@ def usage_attributes(usage: Usage) -> Attributes:
     attributes: Attributes = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
     if usage.cached_tokens:
         attributes[CACHED_TOKENS] = usage.cached_tokens
+    if usage.cache_write_tokens:
+        attributes[CACHE_WRITE_TOKENS] = usage.cache_write_tokens
     if usage.reasoning_tokens:
         attributes[REASONING_TOKENS] = usage.reasoning_tokens
     return attributes

@@ -349,6 +349,7 @@ class PlaygroundRun(MethodCall):
             "output_tokens": usage.output_tokens,
             "cached_tokens": usage.cached_tokens,
             "reasoning_tokens": usage.reasoning_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
             "attempts": _attempts_with_text(state.attempts),
             "coercions": None if coercions is None else [coercion._asdict() for coercion in coercions],
             "tool_runs": [

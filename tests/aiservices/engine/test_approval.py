@@ -202,7 +202,7 @@ def test_a_refused_call_does_not_run_and_the_model_gets_the_reason(verdict: Any,
     state = paused(lambda: service.told("pay")).state
     result = resume(service.told, state, {"c1": verdict})
     assert (result.value, bank.sent) == ("Not paid.", [])
-    assert model.requests[1].messages[-1] == ToolMessage("c1", "send", text)
+    assert model.requests[1].messages[-1] == ToolMessage("c1", "send", text, failed=True)
     (run,) = result.tool_runs
     assert (run.text, str(run.error), type(run.error)) == (text, text, ToolError)
 
@@ -215,7 +215,7 @@ def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_no
     assert resume(service.ask, state, {"c1": Denied("no"), "c3": True}) == "Half."
     assert (bank.sent, bank.looked) == ([6], ["a"])
     assert model.requests[1].messages[-3:] == (
-        ToolMessage("c1", "send", "The call was not approved: no."),
+        ToolMessage("c1", "send", "The call was not approved: no.", failed=True),
         ToolMessage("c2", "balance", "100"),
         ToolMessage("c3", "send", "sent 6"),
     )

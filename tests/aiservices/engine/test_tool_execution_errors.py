@@ -48,7 +48,7 @@ def test_the_model_does_not_get_the_text_of_an_error(kind: str) -> None:
 
     model = strict_provider(tool_calls_reply(("fail", "{}")), "Sorry.")
     assert CALL_KINDS[kind](text_service(model, fail)) == "Sorry."
-    assert messages_to(model)[-1] == ToolMessage("c1", "fail", "The tool fail failed.")
+    assert messages_to(model)[-1] == ToolMessage("c1", "fail", "The tool fail failed.", failed=True)
 
 
 @every_call_kind
@@ -119,7 +119,7 @@ def test_a_tool_has_so_much_time(asynchronous: bool) -> None:
     else:
         text_service(model, slow).ask("x")
     left.set()
-    assert messages_to(model)[-1] == ToolMessage("c1", "slow", "The tool slow did not finish in time.")
+    assert messages_to(model)[-1] == ToolMessage("c1", "slow", "The tool slow did not finish in time.", failed=True)
 
 
 def test_the_timeout_of_the_limits_applies_to_tools_without_one() -> None:

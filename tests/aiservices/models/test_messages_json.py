@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from aiservices import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from aiservices import AiMessage, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from aiservices.models.messages import (
     message_from_dict,
     message_to_dict,
@@ -67,6 +68,59 @@ def test_the_json_of_a_message_has_its_type_and_the_fields_that_are_set(message:
     assert message_from_dict(data) == message
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"type": "user", "text": "x", "colour": 1},
+        {"type": "ai", "text": "x", "tool_calls": (), "phase": {"name": "final"}},
+        {"type": "ai", "text": "x", "state": {"version": 2, "blob": "abc"}},
+        {"type": "ai", "text": "x", "state": "abc"},
+    ],
+)
+def test_members_of_newer_versions_are_kept(data: Any) -> None:
+    expected = {name: value for name, value in data.items() if value != ()}
+    assert json.loads(json.dumps(message_to_dict(message_from_dict(data)))) == expected
+
+
+def test_the_state_of_a_provider_is_stored_but_neither_compared_nor_shown() -> None:
+    call = ToolCall("c1", "add", "{}")
+    message = AiMessage("x", (call,)).with_state("acme at https://acme", "m1", [{"signature": "abc"}])
+    stored = message_from_dict(json.loads(json.dumps(message_to_dict(message))))
+    assert isinstance(stored, AiMessage)
+    assert stored.state == message.state
+    assert stored.parts_for("acme at https://acme") == ({"signature": "abc"},)
+    assert message == AiMessage("x", (call,))
+    assert hash(message) == hash(AiMessage("x", (call,)))
+    assert "abc" not in repr(message)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"text": "y"},
+        {"text": ""},
+        {"tool_calls": ()},
+        {"tool_calls": (ToolCall("c2", "add", "{}"),)},
+        {"tool_calls": (ToolCall("c1", "add", "{} "),)},
+        {"tool_calls": (ToolCall("c1", "add", "{}"), ToolCall("c2", "add", "{}"))},
+    ],
+)
+def test_an_edited_message_has_no_parts_for_its_provider(edit: dict[str, Any]) -> None:
+    message = AiMessage("x", (ToolCall("c1", "add", "{}"),)).with_state("acme", "m1", [1])
+    assert replace(message, reasoning="other").parts_for("acme") == (1,)
+    assert replace(message, **edit).parts_for("acme") is None
+    assert message.parts_for("another") is None
+
+
+def test_a_failed_result_with_an_image_is_stored() -> None:
+    image = Image.from_bytes(b"\x89PNG", "image/png")
+    message = ToolMessage("c1", "draw", "no ink", (image,), failed=True)
+    data = json.loads(json.dumps(message_to_dict(message)))
+    assert data["failed"] is True
+    assert message_from_dict(data) == message
+    assert message.parts == ("no ink", image)
+
+
 def test_message_from_dict_does_not_change_its_argument() -> None:
     data = message_to_dict(AiMessage("", (ToolCall("c1", "add", "{}"),)))
     before = json.dumps(data)
@@ -84,11 +138,6 @@ def test_text_in_any_script_is_written_without_escapes() -> None:
         ({}, "unknown type of message: None"),
         ({"type": "bot", "text": "x"}, "unknown type of message: 'bot'"),
         ({"type": [], "text": "x"}, "unknown type of message: []"),
-        (
-            {"type": "user", "text": "x", "colour": 1},
-            "wrong fields in a message of the type user: "
-            "UserMessage.__init__() got an unexpected keyword argument 'colour'",
-        ),
         (
             {"type": "tool", "text": "x"},
             "wrong fields in a message of the type tool: "

@@ -172,6 +172,7 @@ def test_a_method_that_returns_a_bare_value_has_call_details() -> None:
         "output_tokens": 6,
         "cached_tokens": 0,
         "reasoning_tokens": 0,
+        "cache_write_tokens": 0,
         "attempts": account["attempts"],
         "coercions": [{"path": "$", "rule": "text around the JSON left out", "before": "", "after": ""}],
         "tool_runs": [],
