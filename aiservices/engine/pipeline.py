@@ -139,7 +139,8 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     """
     state = invocation.state
     reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
-    strategy, reasons, messages = output_format.strategy, output_format.reasons, tuple(state.tool_messages)
+    strategy, messages = output_format.strategy, tuple(state.tool_messages)
+    reasons = (*output_format.reasons, *reply.notes)
     if immediate_runs:
         tool_run = _choose_tool_result(immediate_runs, invocation)
         tool_runs = tuple(state.tool_runs)

@@ -94,6 +94,8 @@ class CallState:
         suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
         estimated_usage: The estimated tokens of replies whose usage is unknown, with the names of the models;
             empty if the budget limits neither tokens nor money.
+        messages_without_state: How many messages at the start of a request are sent without the state of
+            their provider, because the provider refused it.
         is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
     """
 
@@ -113,6 +115,7 @@ class CallState:
     interceptor_data: dict[str, Any] = field(default_factory=dict)
     suspended_id: str = ""
     estimated_usage: tuple[tuple[str, Usage], ...] = ()
+    messages_without_state: int = 0
     is_abandoned: bool = False
 
     @property

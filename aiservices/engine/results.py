@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from output_parsers.result.reading import Coercion
 
 from ..models.errors import Attempt, usage_of
-from ..models.messages import ChatReply, FinishReason, Message, Usage
+from ..models.messages import ChatReply, FinishReason, Message, ServerToolRun, Usage
 from ..models.strategy import Strategy
 from ..tools.tool import ToolRun
 
@@ -50,6 +50,12 @@ class Result(Generic[T_co]):
     def finish_reason(self) -> FinishReason:
         """The reason why the model stopped writing its last reply, such as "stop" or "length"."""
         return self.reply.finish_reason
+
+    @property
+    def server_tool_runs(self) -> tuple[ServerToolRun, ...]:
+        """The tools that the provider ran in all requests of a service call, such as a web search."""
+        replies = [attempt.reply for attempt in self.attempts if attempt.reply is not None]
+        return tuple([run for reply in replies for run in reply.server_tool_runs])
 
     @property
     def model(self) -> str:

@@ -37,6 +37,8 @@ from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .tool_execution import limit_text, tool_effect
 
+_MAX_CONTINUATIONS = 10  # of a reply that a provider paused
+
 
 class ModelResponse(NamedTuple):
     """The reply of a model, and the format (such as JSON Schema) in which it was requested."""
@@ -118,6 +120,8 @@ def request_model(
     """
     state = invocation.state
     failover = state.failovers.get(invocation.routes) or _start_failover(invocation)
+    paused: list[ChatReply] = []
+    is_repeated = False
     while True:
         exceeded = state.exceeded()
         if exceeded is not None:
@@ -133,6 +137,8 @@ def request_model(
         # Hooks come last, so that they see exactly what is sent.
         for hook in invocation.request_hooks:
             prepared = hook(prepared)
+        if state.messages_without_state:
+            prepared = _without_state(prepared, state.messages_without_state)
         yield Emit(AttemptStarted(state.next_attempt_number(), name, output_format))
         started_at = time.monotonic()
         try:
@@ -141,6 +147,13 @@ def request_model(
             seconds = time.monotonic() - started_at
             state.attempts.append(Attempt(name, None, error, seconds, output_format.strategy))
             yield Emit(ReplyFailed(name, error, seconds), streamed=False)
+            if error.remedy and state.may_retry():
+                if error.remedy == "send again":
+                    continue
+                count = len(prepared.messages)
+                if any(_has_state(message) for message in prepared.messages):
+                    state.messages_without_state = count
+                    continue
             wait = failover.after_failure(
                 error,
                 may_retry=state.may_retry(),
@@ -165,7 +178,40 @@ def request_model(
             reply = state.attempts[-1].reply or reply  # with valid token counts
             current.remember_refusals()
             yield Emit(ReplyReceived(name, reply, seconds), streamed=False)
-            return ModelResponse(reply, output_format)
+            if reply.finish_reason is FinishReason.PAUSED and len(paused) < _MAX_CONTINUATIONS:
+                state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
+                paused.append(reply)
+                request = request.plus(reply.message)
+                continue
+            if reply.finish_reason is FinishReason.MALFORMED and not is_repeated and state.may_retry():
+                is_repeated = True
+                continue
+            return ModelResponse(_joined(paused, reply), output_format)
+
+
+def _has_state(message: Message) -> bool:
+    return isinstance(message, AiMessage) and message.state is not None
+
+
+def _without_state(request: ChatRequest, count: int) -> ChatRequest:
+    """Return a copy of a chat request without the state of the provider in its first ``count`` messages."""
+    messages = [
+        replace(message, state=None) if isinstance(message, AiMessage) and index < count else message
+        for index, message in enumerate(request.messages)
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
+    """Return the last reply with the messages of the replies before it, after which the provider paused."""
+    for earlier in reversed(paused):
+        reply = replace(
+            reply,
+            message=earlier.message.plus(reply.message),
+            server_tool_runs=(*earlier.server_tool_runs, *reply.server_tool_runs),
+            citations=(*earlier.citations, *reply.citations),
+        )
+    return reply
 
 
 def _start_failover(invocation: Invocation) -> ModelFailover:
@@ -193,6 +239,9 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
     elif reply.finish_reason is FinishReason.LENGTH:
         message = f"{qualname}: the answer was cut off by a length limit; raise max_tokens or ask for less"
         error = TruncatedError(message, text=reply.text, reason="length")
+    elif reply.finish_reason in (FinishReason.MALFORMED, FinishReason.PAUSED):
+        message = f"{qualname}: the model stopped before its answer was complete: {reply.stop_reason}"
+        error = FinishError(message, text=reply.text, reason=reply.stop_reason)
     elif reply.finish_reason is FinishReason.CONTENT_FILTER:
         message = f"{qualname}: the content filter of the provider stopped the answer"
         error = ContentFilterError(message, text=reply.text, reason="content_filter")

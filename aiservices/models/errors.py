@@ -35,13 +35,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
     from .messages import ChatReply, ToolCall, Usage
     from .strategy import Strategy
+
+
+# How a request that a provider refused can succeed the next time; "" if that is unknown.
+Remedy: TypeAlias = Literal["", "drop state", "send again"]
 
 
 class AiServiceError(Exception):
@@ -321,7 +325,12 @@ class ModelError(AiServiceError):
         retryable: True if the same request may succeed later.
         retry_after: The seconds that the provider asked to wait before the next request; None if it did not.
         body: The body of the response, if it was read.
+        remedy: How the next request can succeed: "drop state" if the provider refuses what it sent itself in
+            earlier messages, such as encrypted reasoning; "send again" if the model object has learned to
+            leave out what the provider refuses; "" if neither is known.
     """
+
+    remedy: Remedy = ""
 
     def __init__(
         self,

@@ -120,6 +120,16 @@ class AiMessage:
         """Return a copy of the message that keeps the parts that its provider sent."""
         return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
 
+    def plus(self, continuation: AiMessage) -> AiMessage:
+        """Return one message for this message of a model and the one with which the model continued it."""
+        reasoning = "\n\n".join(filter(None, (self.reasoning, continuation.reasoning))) or None
+        calls = (*self.tool_calls, *continuation.tool_calls)
+        message = AiMessage(self.text + continuation.text, calls, reasoning)
+        last = continuation.state
+        if last is None or (parts := self.parts_for(last.provider)) is None:
+            return message
+        return message.with_state(last.provider, last.model, (*parts, *last.parts))
+
     def parts_for(self, provider: str) -> tuple[Any, ...] | None:
         """Return the parts that a provider sent and needs back, or None.
 
@@ -202,7 +212,9 @@ class FinishReason(StrEnum):
     """The reason why the model stopped generating.
 
     STOP: the answer is complete. LENGTH: a token limit was reached. TOOL_CALLS: the model calls tools.
-    CONTENT_FILTER: the filter of the provider stopped the answer. OTHER: the provider gave another reason.
+    CONTENT_FILTER: the filter of the provider stopped the answer. PAUSED: the provider paused its own tools,
+    and continues when it gets the message back. MALFORMED: the provider could not read a tool call of the
+    model. OTHER: the provider gave another reason.
     """
 
     # The values, except OTHER, are those of the Chat Completions API.
@@ -210,7 +222,24 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     TOOL_CALLS = "tool_calls"
     CONTENT_FILTER = "content_filter"
+    PAUSED = "paused"
+    MALFORMED = "malformed"
     OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerToolRun:
+    """A tool that the provider ran while the model wrote its reply, such as a web search.
+
+    Attributes:
+        name: The name of the tool, as the provider gives it.
+        input: What the model passed to the tool, as JSON; None if the provider does not say.
+        output: The result, as JSON; None if the provider does not say.
+    """
+
+    name: str
+    input: Any = None
+    output: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +254,10 @@ class ChatReply:
         id: The id that the provider gave the reply; "" if none.
         refusal: The text with which the model refused to answer; None if it did not refuse.
         raw: The JSON body of the response, as bytes; None if the provider does not answer with JSON.
+        stop_reason: Why the model stopped, in the word of the provider; "" if it did not say.
+        notes: What was left out of the request because the model does not support it.
+        server_tool_runs: The tools that the provider ran, such as a web search.
+        citations: The sources that the model cites, as JSON objects in the format of the provider.
     """
 
     message: AiMessage
@@ -234,6 +267,10 @@ class ChatReply:
     id: str = ""
     refusal: str | None = None
     raw: bytes | None = None
+    stop_reason: str = ""
+    notes: tuple[str, ...] = ()
+    server_tool_runs: tuple[ServerToolRun, ...] = ()
+    citations: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def text(self) -> str:

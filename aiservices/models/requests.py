@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from output_parsers.parser.type_parser import TypeParser
 
 
+ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
     """The options of a request to a chat model, such as its temperature and timeout.
@@ -35,6 +38,10 @@ class ChatOptions:
         stop: Texts at which the model stops generating.
         seed: The seed of the sampling, for providers that support it.
         reasoning_effort: How much a reasoning model reasons before it answers.
+        cache: How long the provider should keep the beginning of the request in its prompt cache; None for
+            its default.
+        server_tools: Tools that the provider runs, such as a web search, as the provider documents them.
+        service_tier: The tier of the provider that handles the request, as the provider documents it.
         timeout: The seconds for connecting, and for the whole reply; for a stream, for each wait.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them. Fields
             that are set at several levels are merged by key.
@@ -47,7 +54,10 @@ class ChatOptions:
     max_tokens: int | None = None
     stop: tuple[str, ...] | None = None
     seed: int | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    cache: Literal["5m", "1h"] | None = None
+    server_tools: tuple[Mapping[str, Any], ...] | None = None
+    service_tier: str | None = None
     timeout: float | None = None
     extra_body: Mapping[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None

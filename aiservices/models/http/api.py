@@ -17,6 +17,7 @@ from typing import ClassVar, TypeAlias
 
 from pydantic_core import to_json
 
+from ..errors import ModelError, Remedy
 from ..messages import ChatReply, Message
 from ..requests import ChatOptions, ResponseFormat, Tooling
 from .base import HttpRequest
@@ -84,6 +85,14 @@ class ApiDialect(ABC):
 
     def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
         """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
+
+    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+        """Return how the next request can succeed after the provider refused one, or "" if that is unknown.
+
+        "drop state" means that it refused the state of earlier messages, such as encrypted reasoning. A
+        dialect that has learned to leave out what was refused returns "send again".
+        """
+        return ""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         """Return the details of a provider's HTTP error response, such as its message and status.

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from ..base import Capabilities
-from ..errors import DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
+from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
 from .api import ApiDialect, CallSettings, RequestWriter
@@ -397,7 +397,7 @@ class _Call(Generic[R]):
         try:
             return self.model._dialect.read_reply(body, response.headers, self.settings)
         except REPLY_ERRORS as error:
-            raise self._errors().unusable_reply(error, body) from error
+            raise self._unusable(error, body) from error
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
         """Return a parser that converts a streamed HTTP response to pieces of the model's reply."""
@@ -417,7 +417,7 @@ class _Call(Generic[R]):
         except ReplyTooLargeError as error:
             raise self._errors().from_exception(error) from None
         except REPLY_ERRORS as error:
-            raise self._errors().unusable_reply(error, chunk) from error
+            raise self._unusable(error, chunk) from error
 
     def end(self, reader: StreamReader) -> list[ReplyDelta]:
         """Return the last pieces of the model's reply after the end of the streamed HTTP response."""
@@ -439,7 +439,17 @@ class _Call(Generic[R]):
         """Convert an exception of the HTTP client to a ModelError."""
         if self.logs and (response := getattr(error, "response", None)) is not None:
             self._log_response(response, response.content)
-        return self._errors().from_exception(error)
+        return self._with_remedy(self._errors().from_exception(error))
+
+    def _unusable(self, error: Exception, body: bytes) -> ModelError:
+        return self._with_remedy(self._errors().unusable_reply(error, body))
+
+    def _with_remedy(self, error: ModelError) -> ModelError:
+        if isinstance(error, BadRequestError):
+            error.remedy = self.model._dialect.remedy(error, self.settings)
+            if error.remedy == "send again":
+                self.model._prepared.clear()  # what was written before has what the provider refused
+        return error
 
     def log(self, message: str, *values: object) -> None:
         """Log a message with secrets removed and with the name and URL of the model at its start."""

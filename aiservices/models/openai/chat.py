@@ -53,8 +53,9 @@ class ChatDialect(ApiDialect):
             "stop": options.stop,
             "seed": options.seed,
             "reasoning_effort": options.reasoning_effort,
+            "service_tier": options.service_tier,
             "response_format": _response_format(settings.response_format),
-            **_tools(settings.tooling, is_openai=self._endpoint.is_openai),
+            **_tools(settings.tooling, options.server_tools or (), is_openai=self._endpoint.is_openai),
         }
         if settings.stream:
             members |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -86,10 +87,12 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
     }
 
 
-def _tools(tooling: Tooling | None, *, is_openai: bool) -> JsonObject:
+def _tools(
+    tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]], *, is_openai: bool
+) -> JsonObject:
     if tooling is None:
-        return {}
-    tools = [
+        return {"tools": server_tools} if server_tools else {}
+    tools: list[Mapping[str, object]] = [
         {
             **tool.metadata,
             "type": "function",
@@ -103,7 +106,7 @@ def _tools(tooling: Tooling | None, *, is_openai: bool) -> JsonObject:
         }
         for tool in tooling.tools
     ]
-    members: JsonObject = {"tools": tools}
+    members: JsonObject = {"tools": [*tools, *server_tools]}
     if tooling.choice == "required":
         members["tool_choice"] = "required"
     elif tooling.choice != "auto":

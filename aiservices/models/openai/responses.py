@@ -59,7 +59,8 @@ class ResponsesDialect(ApiDialect):
             "max_output_tokens": options.max_tokens,
             "reasoning": None if effort is None else {"effort": effort},
             "text": None if response_format is None else {"format": _text_format(response_format)},
-            **(_tools(settings.tooling) if settings.tooling is not None else {}),
+            "service_tier": options.service_tier,
+            **_tools(settings.tooling, options.server_tools or ()),
             "store": False,  # the default is that the provider keeps the conversation
         }
         if settings.stream:
@@ -88,8 +89,10 @@ def _text_format(response_format: ResponseFormat) -> JsonObject:
     }
 
 
-def _tools(tooling: Tooling) -> JsonObject:
-    tools = [
+def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]) -> JsonObject:
+    if tooling is None:
+        return {"tools": server_tools} if server_tools else {}
+    tools: list[Mapping[str, object]] = [
         {
             **tool.metadata,
             "type": "function",
@@ -101,7 +104,7 @@ def _tools(tooling: Tooling) -> JsonObject:
         }
         for tool in tooling.tools
     ]
-    members: JsonObject = {"tools": tools}
+    members: JsonObject = {"tools": [*tools, *server_tools]}
     if tooling.choice == "required":
         members["tool_choice"] = "required"
     elif tooling.choice != "auto":
