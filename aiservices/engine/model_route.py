@@ -44,6 +44,17 @@ _STRATEGY_WORDS = {
     Strategy.JSON_MODE: ("response_format", "response format", "json_object", "json mode", "text.format"),
 }
 
+# Of these errors, the schema is the reason, and not the strategy.
+_SCHEMA_WORDS = (
+    "invalid schema",
+    "invalid_json_schema",
+    "invalid_function_parameters",
+    "schema is too complex",
+    "compiled grammar is too large",
+    "too many states",
+    "output_config.format.schema",
+)
+
 # By a model name that the options gave (mostly ""), then by the name of the strategy option: reason and time.
 Unsupported = dict[str, dict[str, tuple[str, float]]]
 _BY_ADDRESS: dict[tuple[str, str], Unsupported] = {}
@@ -366,7 +377,7 @@ def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
 def _refuses_schema(error: ModelError) -> bool:
     """Return True if the provider rejected one JSON Schema as invalid, but may accept other schemas."""
     text = _provider_text(error)
-    return "invalid schema" in text or "invalid_json_schema" in text or "invalid_function_parameters" in text
+    return any(words in text for words in _SCHEMA_WORDS)
 
 
 def _one_line(error: ModelError) -> str:

@@ -55,6 +55,8 @@ def select_strategies(
     else:
         options = _requested_options(typed, capabilities, requested, model_name)
     factory = _FormatFactory(typed, capabilities, partial_values=partial_values, is_streamed=is_streamed)
+    if capabilities.requires_strict and requested is None and not factory.is_strict:
+        options = [option for option in options if option.strategy is not Strategy.JSON_SCHEMA]
     return StrategyFallbacks(tuple(options), factory.make)
 
 
@@ -123,6 +125,11 @@ class _FormatFactory:
         self._capabilities = capabilities
         self._partial_values = partial_values
         self._is_streamed = is_streamed
+
+    @property
+    def is_strict(self) -> bool:
+        """True if the strict mode of the provider can express the schema of the type."""
+        return self._strict_schema[0].strict
 
     def make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
         output_format = self._make(option, reasons)

@@ -22,6 +22,7 @@ class Capabilities:
         json_schema: The model accepts a JSON Schema for its answer.
         strict_schema: The provider enforces a JSON Schema, for answers and for tools, if the schema is within
             the subset that its strict mode accepts.
+        requires_strict: The model accepts a JSON Schema for its answer only if the schema is in that subset.
         json_mode: The model can be made to answer with any JSON object.
         constrained: The schema is enforced while tokens are generated, so every answer fits it, but the model
             does not see the schema. The prompt then contains a short description of it.
@@ -32,6 +33,7 @@ class Capabilities:
 
     json_schema: bool = False
     strict_schema: bool = False
+    requires_strict: bool = False
     json_mode: bool = False
     constrained: bool = False
     tools: bool = False
@@ -86,6 +88,7 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 # Named as text: importing the classes here would make every start of a program slower.
 _BUILT_IN = {
+    "anthropic": "aiservices.models.anthropic:AnthropicChatModel.named",
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
     "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",
     "azure": "aiservices.models.openai:OpenAiChatModel.azure",

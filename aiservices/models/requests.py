@@ -153,8 +153,8 @@ class Tooling:
 
     Attributes:
         tools: The tools that the model may call.
-        choice: "auto" (the model decides), "required" (it must call some tool), or the name of the tool that
-            it must call.
+        choice: "auto" (the model decides), "required" (it must call some tool), "none" (it must not call
+            any), or the name of the tool that it must call.
         parallel_calls: True if a reply may contain several tool calls.
     """
 

@@ -107,8 +107,8 @@ def _tools(
         for tool in tooling.tools
     ]
     members: JsonObject = {"tools": [*tools, *server_tools]}
-    if tooling.choice == "required":
-        members["tool_choice"] = "required"
+    if tooling.choice in ("required", "none"):
+        members["tool_choice"] = tooling.choice
     elif tooling.choice != "auto":
         members["tool_choice"] = {"type": "function", "function": {"name": safe_name(tooling.choice)}}
     if not tooling.parallel_calls and is_openai:

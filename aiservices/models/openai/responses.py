@@ -105,8 +105,8 @@ def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]
         for tool in tooling.tools
     ]
     members: JsonObject = {"tools": [*tools, *server_tools]}
-    if tooling.choice == "required":
-        members["tool_choice"] = "required"
+    if tooling.choice in ("required", "none"):
+        members["tool_choice"] = tooling.choice
     elif tooling.choice != "auto":
         members["tool_choice"] = {"type": "function", "name": safe_name(tooling.choice)}
     if not tooling.parallel_calls:
