@@ -27,6 +27,7 @@ class Capabilities:
         constrained: The schema is enforced while tokens are generated, so every answer fits it, but the model
             does not see the schema. The prompt then contains a short description of it.
         tools: The model calls tools, and can be made to call a certain tool.
+        schema_with_tools: The model accepts a JSON Schema for its answer also while tools are offered.
         profile: The subset that the strict mode accepts, as a key of
             ``output_parsers.strict.profiles.PROFILES``.
     """
@@ -37,6 +38,7 @@ class Capabilities:
     json_mode: bool = False
     constrained: bool = False
     tools: bool = False
+    schema_with_tools: bool = True
     profile: str = "openai"
 
 
@@ -88,6 +90,9 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 # Named as text: importing the classes here would make every start of a program slower.
 _BUILT_IN = {
+    "google": "aiservices.models.gemini:GeminiChatModel.named",
+    "gemini": "aiservices.models.gemini:GeminiChatModel.named",
+    "google-vertex": "aiservices.models.gemini:GeminiChatModel.vertex",
     "anthropic": "aiservices.models.anthropic:AnthropicChatModel.named",
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
     "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",

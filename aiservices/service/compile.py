@@ -9,7 +9,7 @@ import collections.abc
 import inspect
 import types
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import NoneType, UnionType
 from typing import (
@@ -244,12 +244,22 @@ def plan_method(
     if returns is not None:
         parser = _find_parser(returns, settings.parsers, namespace, qualname, problems)
         parser = with_leniency(parser, declared.leniency or settings.leniency, qualname, problems)
-        routes = _make_routes(returns, parser, model, method_strategy, service_strategy, qualname, problems)
+        tools = settings.tools if declared.tools is None else declared.tools
+        routes = _make_routes(
+            returns,
+            parser,
+            model,
+            method_strategy,
+            service_strategy,
+            qualname,
+            problems,
+            offers_tools=bool(tools),
+        )
         if prompt is not None and declared.examples and not problems:
             examples = plan_examples(declared.examples, prompt, parser, problems)
             prompt = prompt._replace(examples=examples)
         toolbox = plan_toolbox(
-            settings.tools if declared.tools is None else declared.tools,
+            tools,
             settings.tool_limits,
             list(without_self.parameters),
             [route.model for route in routes],
@@ -467,6 +477,8 @@ def _make_routes(
     service_strategy: Strategy | None,
     qualname: str,
     problems: list[DefinitionProblem],
+    *,
+    offers_tools: bool,
 ) -> tuple[ModelRoute, ...]:
     """Return the models of a service method, and how each can be asked for a value of the return type."""
     members = () if model is None else members_of(model)
@@ -481,8 +493,11 @@ def _make_routes(
     routes = []
     try:
         for member in members:
+            capabilities = member.capabilities
+            if offers_tools and not capabilities.schema_with_tools:
+                capabilities = replace(capabilities, json_schema=False, json_mode=False)
             strategies = select_strategies(
-                parser, member.capabilities, requested, member.name, partial_values=partial_values
+                parser, capabilities, requested, member.name, partial_values=partial_values
             )
             strategies.prepare()
             routes.append(ModelRoute(member, strategies))

@@ -1,0 +1,632 @@
+"""Gemini through Google's own API, in AI Studio and on Vertex AI, without the SDK."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+from pydantic_core import from_json, to_json
+
+from .anthropic import arguments_object
+from .base import Capabilities
+from .errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelError, Remedy
+from .http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from .http.base import Credentials, display_url
+from .http.errors import ErrorDetails, UnreadableReplyError, read_error_details
+from .http.model import HttpChatModel, HttpClients
+from .http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from .media import Media
+from .messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    ReplyDelta,
+    ServerToolRun,
+    SystemMessage,
+    ToolCall,
+    ToolCallDelta,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from .requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
+
+_LOGGER = logging.getLogger("aiservices.gemini")
+_NO_OPTIONS = ChatOptions()
+_KEY_ADVICE = "set GEMINI_API_KEY or GOOGLE_API_KEY, or pass api_key"
+_VERTEX_ADVICE = "pass token, or install google-auth and sign in with gcloud auth application-default login"
+_VERTEX_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_MADE_UP_ID = "no_id_"  # of calls for which Gemini sent no id; such ids are not sent back
+# What Google documents for calls of tools that have no signature, because another model made them.
+_NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
+_THINKING_BUDGETS: dict[ReasoningEffort, int] = {
+    "none": 0,
+    "minimal": 512,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24_576,
+    "xhigh": 24_576,
+    "max": 24_576,
+}
+_FINISH_REASONS = {
+    "STOP": FinishReason.STOP,
+    "MAX_TOKENS": FinishReason.LENGTH,
+    "CONTINUATION": FinishReason.PAUSED,
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "LANGUAGE"),
+        FinishReason.CONTENT_FILTER,
+    ),
+    **dict.fromkeys(
+        (
+            "MALFORMED_FUNCTION_CALL",
+            "UNEXPECTED_TOOL_CALL",
+            "TOO_MANY_TOOL_CALLS",
+            "MISSING_THOUGHT_SIGNATURE",
+            "MALFORMED_RESPONSE",
+        ),
+        FinishReason.MALFORMED,
+    ),
+}
+_STATE_ERRORS = ("thought_signature", "thought signature", "thoughtsignature")
+
+
+class GeminiRules(NamedTuple):
+    """What a Gemini model accepts in a request; it depends on the version of the model.
+
+    Attributes:
+        thinking: How reasoning is asked for: "none" (the model does not reason), "budget" (a number of
+            tokens) or "level" (a word).
+        can_stop_thinking: True if reasoning can be switched off.
+        minimal_level: True if the model has the level "minimal".
+        schema_with_tools: True if an answer can have a JSON Schema while tools are offered.
+        signatures: True if the model requires the signatures of its calls of tools.
+    """
+
+    thinking: str = "level"
+    can_stop_thinking: bool = False
+    minimal_level: bool = True
+    schema_with_tools: bool = True
+    signatures: bool = True
+
+
+@lru_cache(maxsize=256)
+def gemini_rules(model: str) -> GeminiRules:
+    """Return what a Gemini model accepts in a request, by its name."""
+    found = re.search(r"gemini-(\d)(?:\.(\d))?(-pro)?", model.lower())
+    if found is None:
+        return GeminiRules()
+    version, is_pro = (int(found[1]), int(found[2] or 0)), found[3] is not None
+    if version < (2, 5):
+        return GeminiRules("none", False, False, False, False)
+    if version < (3, 0):
+        return GeminiRules("budget", not is_pro, False, False, False)
+    return GeminiRules(minimal_level=not is_pro and version != (3, 7))
+
+
+class GeminiChatModel(HttpChatModel):
+    """Gemini through Google's own API, in AI Studio or on Vertex AI.
+
+    Its names in ``create`` are ``"google:NAME"`` (or ``"gemini:NAME"``) and ``"google-vertex:NAME"``.
+    Creating a model opens no connection and needs no key, and the SDK of Google is not used. The signatures
+    that Gemini adds to its messages are kept in ``AiMessage.state`` and sent back, as the API asks for.
+
+    Args:
+        model: The name of the model.
+        base_url: The URL of the server; by default GEMINI_BASE_URL, or that of AI Studio.
+        api_key: The key of AI Studio; by default GEMINI_API_KEY or GOOGLE_API_KEY.
+        token: Returns an access token for Vertex AI. It is called for every request, so it should keep the
+            token until it expires.
+        options: Options for all requests; those of a request have priority.
+        capabilities: The features that the model supports, if those that its name implies are wrong.
+        log_level: The level at which requests and replies are logged, without keys.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        token: Callable[[], str] | None = None,
+        options: ChatOptions = _NO_OPTIONS,
+        capabilities: Capabilities | None = None,
+        log_level: int = logging.DEBUG,
+    ) -> None:
+        url = (
+            base_url
+            or os.environ.get("GEMINI_BASE_URL")
+            or "https://generativelanguage.googleapis.com/v1beta"
+        )
+        address, provider = display_url(url), "google" if token is None else "google-vertex"
+        name = f"{provider}:{model}"
+        make_credentials = (
+            partial(_key_credentials, name, api_key)
+            if token is None
+            else (partial(_token_credentials, name, token))
+        )
+        super().__init__(
+            model,
+            provider=provider,
+            dialect=GeminiDialect(f"gemini at {address}"),
+            clients=HttpClients(name, url, make_credentials),
+            address=address,
+            key_advice=_KEY_ADVICE if token is None else _VERTEX_ADVICE,
+            capabilities=capabilities or gemini_capabilities(model),
+            options=options,
+            logger=_LOGGER,
+            log_level=log_level,
+        )
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the Gemini model with a name in AI Studio, or at the server that GEMINI_BASE_URL names."""
+        if not name:
+            message = '"google:" does not name a model: write the name after the colon'
+            raise LookupError(f'{message}, as in "google:gemini-3-pro"')
+        return cls(name)
+
+    @classmethod
+    def vertex(
+        cls,
+        name: str,
+        *,
+        project: str | None = None,
+        location: str | None = None,
+        token: Callable[[], str] | None = None,
+        options: ChatOptions = _NO_OPTIONS,
+        capabilities: Capabilities | None = None,
+    ) -> Self:
+        """Return the Gemini model with a name on Vertex AI.
+
+        Args:
+            name: The name of the model.
+            project: The Google Cloud project; by default GOOGLE_CLOUD_PROJECT.
+            location: The region; by default GOOGLE_CLOUD_LOCATION, or "global".
+            token: Returns an access token; by default that of google-auth.
+            options: Options for all requests.
+            capabilities: The features that the model supports, if those that its name implies are wrong.
+        """
+        project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+        if not name or not project:
+            message = "pass a project or set GOOGLE_CLOUD_PROJECT" if name else "name a model after the colon"
+            raise DefinitionError([DefinitionProblem(f"google-vertex:{name}", message)])
+        location = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+        host = "aiplatform.googleapis.com"
+        if location != "global":
+            host = f"{location}-{host}"
+        return cls(
+            name,
+            base_url=f"https://{host}/v1/projects/{project}/locations/{location}/publishers/google",
+            token=token or google_token(f"google-vertex:{name}"),
+            options=options,
+            capabilities=capabilities,
+        )
+
+
+def gemini_capabilities(model: str) -> Capabilities:
+    """Return the features that a Gemini model supports, by its name."""
+    return Capabilities(
+        json_schema=True,
+        strict_schema=True,
+        json_mode=True,
+        tools=True,
+        schema_with_tools=gemini_rules(model).schema_with_tools,
+        profile="gemini",
+    )
+
+
+def _key_credentials(model_name: str, api_key: str | None) -> Credentials:
+    key = api_key
+    if key is None:
+        key = os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY") or ""
+    if not key.strip():
+        raise AuthenticationError(f"{model_name}: there is no API key; {_KEY_ADVICE}")
+    return Credentials({"x-goog-api-key": key, **_HEADERS}, (key,))
+
+
+def _token_credentials(model_name: str, token: Callable[[], str]) -> Credentials:
+    def sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        value = token()
+        if not isinstance(value, str) or not value.strip():
+            raise AuthenticationError(f"{model_name}: token returned no access token; {_VERTEX_ADVICE}")
+        return {"authorization": f"Bearer {value}"}
+
+    return Credentials(_HEADERS, (), sign)
+
+
+_HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
+
+
+def google_token(model_name: str) -> Callable[[], str]:
+    """Return a function that gets access tokens for Google Cloud from google-auth, which renews them."""
+    credentials: Any = None
+
+    def token() -> str:
+        nonlocal credentials
+        try:
+            import google.auth
+            import google.auth.transport.requests
+        except ImportError:
+            raise AuthenticationError(f"{model_name}: there is no access token; {_VERTEX_ADVICE}") from None
+        if credentials is None:
+            credentials, _ = google.auth.default(scopes=[_VERTEX_SCOPE])
+        if not credentials.valid:
+            credentials.refresh(google.auth.transport.requests.Request())
+        return str(credentials.token)
+
+    return token
+
+
+class GeminiDialect(ApiDialect):
+    """Writes requests and parses replies in the format of Gemini's method generateContent.
+
+    Args:
+        provider: The API and its address, to recognize the state of messages that came from there.
+    """
+
+    reply_name = "response of generateContent"
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._refuses_thinking: set[str] = set()  # names of models
+
+    def request_writer(self, settings: CallSettings) -> RequestWriter:
+        options, rules = settings.options, gemini_rules(settings.model)
+        answer_format = settings.response_format
+        schema = answer_format.schema if isinstance(answer_format, JsonSchemaFormat) else None
+        thinking, _ = self._thinking(settings)
+        config = {
+            "temperature": options.temperature,
+            "topP": options.top_p,
+            "maxOutputTokens": options.max_tokens,
+            "stopSequences": options.stop,
+            "seed": options.seed,
+            "responseMimeType": None if answer_format is None else "application/json",
+            "responseJsonSchema": schema,
+            "thinkingConfig": thinking,
+        }
+        members: JsonObject = {
+            "generationConfig": {name: value for name, value in config.items() if value is not None} or None,
+            "serviceTier": options.service_tier,
+            **_tools(settings.tooling, options.server_tools or ()),
+        }
+        method = "streamGenerateContent?alt=sse" if settings.stream else "generateContent"
+        return json_request_writer(
+            f"/models/{quote(settings.model, safe='')}:{method}",
+            members,
+            {
+                "systemInstruction": _system_instruction,
+                "contents": partial(write_contents, provider=self._provider, rules=rules),
+            },
+            options.extra_body,
+            merged=("generationConfig", "toolConfig"),
+        )
+
+    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
+        return self._read(settings, body)
+
+    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        if "json" in headers.get("content-type", ""):
+            return WholeReplyReader(partial(self._read, settings))
+        return GeminiStreamReader(partial(self._reply, settings))
+
+    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+        text = (error.body or str(error)).lower()
+        if any(words in text for words in _STATE_ERRORS):
+            return "drop state"
+        thinking, _ = self._thinking(settings)
+        if thinking is not None and "think" in text:
+            self._refuses_thinking.add(settings.model)
+            return "send again"
+        return ""
+
+    def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
+        details = read_error_details(headers, _first_error(body))
+        waits, quotas = _error_hints(body)
+        return details._replace(
+            retry_after=details.retry_after if waits is None else waits, quota_exceeded=quotas
+        )
+
+    def _read(self, settings: CallSettings, body: bytes) -> ChatReply:
+        return self._reply(settings, parse_object(body), body)
+
+    def _reply(self, settings: CallSettings, data: JsonObject, body: bytes | None = None) -> ChatReply:
+        try:
+            candidates = data.get("candidates")
+            blocked = (data.get("promptFeedback") or {}).get("blockReason")
+            if not candidates and not blocked:
+                raise UnreadableReplyError("it has no candidates")
+            candidate: JsonObject = candidates[0] if candidates else {}
+            parts = (candidate.get("content") or {}).get("parts") or []
+            stop_reason = candidate.get("finishReason") or ""
+            message = read_parts(parts, self._provider, data.get("modelVersion") or settings.model)
+            grounding = candidate.get("groundingMetadata") or {}
+            return ChatReply(
+                message,
+                FinishReason.CONTENT_FILTER if blocked else _finish_reason(stop_reason, message),
+                read_usage(data.get("usageMetadata")),
+                data.get("modelVersion") or "",
+                data.get("responseId") or "",
+                None,
+                body,
+                blocked or stop_reason,
+                self._thinking(settings)[1],
+                _server_tool_runs(parts),
+                tuple(grounding.get("groundingChunks") or ()),
+            )
+        except (AttributeError, KeyError, TypeError):
+            raise UnreadableReplyError("its candidates have an unexpected shape") from None
+
+    def _thinking(self, settings: CallSettings) -> tuple[JsonObject | None, tuple[str, ...]]:
+        """Return the member thinkingConfig, and what the notes of the reply say about it."""
+        effort, rules = settings.options.reasoning_effort, gemini_rules(settings.model)
+        if effort is None:
+            return None, ()
+        if rules.thinking == "none":
+            return None, ("reasoning_effort was left out: the model does not reason",)
+        if settings.model in self._refuses_thinking:
+            return None, ("reasoning_effort was left out: the model refuses it",)
+        lowest = ("the model always reasons, so it reasons as little as it can",)
+        if rules.thinking == "budget":
+            if effort == "none" and not rules.can_stop_thinking:
+                return {"thinkingBudget": 128}, lowest
+            thoughts: JsonObject = {} if effort == "none" else {"includeThoughts": True}
+            return {"thinkingBudget": _THINKING_BUDGETS[effort], **thoughts}, ()
+        level = {"none": "minimal", "max": "xhigh"}.get(effort, effort)
+        if level == "minimal" and not rules.minimal_level:
+            level = "low"
+        notes = lowest if effort == "none" else ()
+        return {"thinkingLevel": level, **({} if effort == "none" else {"includeThoughts": True})}, notes
+
+
+def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]) -> JsonObject:
+    if tooling is None:
+        return {"tools": server_tools} if server_tools else {}
+    functions = [
+        {
+            **tool.metadata,
+            "name": _function_name(tool.name),
+            "description": tool.description,
+            "parametersJsonSchema": tool.parameters,
+        }
+        for tool in tooling.tools
+    ]
+    members: JsonObject = {"tools": [{"functionDeclarations": functions}, *server_tools]}
+    calling: JsonObject = {}
+    if tooling.choice == "none":
+        calling = {"mode": "NONE"}
+    elif tooling.choice == "required":
+        calling = {"mode": "ANY"}
+    elif tooling.choice != "auto":
+        calling = {"mode": "ANY", "allowedFunctionNames": [_function_name(tooling.choice)]}
+    elif any(tool.strict for tool in tooling.tools):
+        calling = {"mode": "VALIDATED"}
+    return {**members, "toolConfig": {"functionCallingConfig": calling}} if calling else members
+
+
+def _function_name(name: str) -> str:
+    safe = safe_name(name)
+    return safe if safe[0].isalpha() or safe[0] == "_" else f"_{safe}"[:64]
+
+
+def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
+    texts = []
+    for message in messages:
+        if not isinstance(message, SystemMessage):
+            break
+        texts.append(message.text)
+    parts = [{"text": text} for text in texts if text.strip()]
+    return {"parts": parts} if parts else None
+
+
+def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiRules) -> list[JsonObject]:
+    """Convert chat messages to the contents of the API: neighbours of one role become one content."""
+    contents: list[JsonObject] = []
+    start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
+    for message in messages[start:]:
+        if isinstance(message, AiMessage):
+            role, parts = "model", _model_parts(message, provider, rules)
+        elif isinstance(message, ToolMessage):
+            role, parts = "user", _function_response(message, rules)
+        elif isinstance(message, SystemMessage):
+            role, parts = "user", [{"text": message.text}]
+        else:
+            role, parts = "user", _user_parts(message)
+        if not parts:
+            continue
+        if contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
+        else:
+            contents.append({"role": role, "parts": parts})
+    return contents
+
+
+def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[JsonObject]:
+    kept = message.parts_for(provider)
+    if kept is not None:
+        return list(kept)
+    parts: list[JsonObject] = [{"text": message.text}] if message.text.strip() else []
+    for number, call in enumerate(message.tool_calls):
+        name = _function_name(call.name)
+        part: JsonObject = {
+            "functionCall": {**_call_id(call.id), "name": name, "args": arguments_object(call.arguments)}
+        }
+        if number == 0 and rules.signatures:
+            part["thoughtSignature"] = _NO_SIGNATURE
+        parts.append(part)
+    return parts
+
+
+def _call_id(call_id: str) -> JsonObject:
+    return {} if not call_id or call_id.startswith(_MADE_UP_ID) else {"id": call_id}
+
+
+def _function_response(message: ToolMessage, rules: GeminiRules) -> list[JsonObject]:
+    response: JsonObject = {
+        **_call_id(message.call_id),
+        "name": _function_name(message.name),
+        "response": {"error" if message.failed else "output": message.text},
+    }
+    media = [_part(part) for part in message.contents if not isinstance(part, str)]
+    if media and rules.signatures:  # Gemini 3 takes them within the response
+        return [{"functionResponse": {**response, "parts": media}}]
+    return [{"functionResponse": response}, *media]
+
+
+def _user_parts(message: UserMessage) -> list[JsonObject]:
+    parts = [_part(part) for part in message.parts] or [{"text": message.text}]
+    return parts if message.name is None else [{"text": f"{message.name}:"}, *parts]
+
+
+def _part(part: str | Media) -> JsonObject:
+    if isinstance(part, str):
+        return {"text": part}
+    kind = {} if part.media_type is None else {"mimeType": str(part.media_type)}
+    if part.data is None:
+        return {"fileData": {"fileUri": part.url, **kind}}
+    return {"inlineData": {"data": part.base64, **kind}}
+
+
+def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
+    """Convert the parts of a reply to a message, which keeps them if they are more than it says."""
+    texts, thoughts, calls = [], [], []
+    needs_state = False
+    for part in parts:
+        needs_state = needs_state or not part.keys() <= {"text", "functionCall"}
+        if part.get("thought"):
+            thoughts.append(part.get("text") or "")
+        elif "text" in part:
+            texts.append(part["text"])
+        elif "functionCall" in part:
+            call = part["functionCall"]
+            call_id = call.get("id") or f"{_MADE_UP_ID}{os.urandom(6).hex()}"
+            calls.append(ToolCall(call_id, call["name"], to_json(call.get("args") or {}).decode()))
+    message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None)
+    return message.with_state(provider, model, parts) if needs_state else message
+
+
+def _finish_reason(stop_reason: str, message: AiMessage) -> FinishReason:
+    if stop_reason.startswith("IMAGE_"):
+        return FinishReason.CONTENT_FILTER
+    reason = _FINISH_REASONS.get(stop_reason, FinishReason.OTHER)
+    return FinishReason.TOOL_CALLS if reason is FinishReason.STOP and message.tool_calls else reason
+
+
+def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
+    """Return the tools that Google ran; each result follows its call in the parts of a reply."""
+    runs: list[ServerToolRun] = []
+    for part in parts:
+        if "executableCode" in part:
+            runs.append(ServerToolRun("code_execution", part["executableCode"]))
+        elif "toolCall" in part:
+            call = part["toolCall"]
+            runs.append(ServerToolRun(call.get("toolType") or "tool", call.get("args")))
+        else:
+            result = part.get("codeExecutionResult", part.get("toolResponse"))
+            if result is not None and runs:
+                runs[-1] = ServerToolRun(runs[-1].name, runs[-1].input, result)
+    return tuple(runs)
+
+
+def read_usage(usage: JsonObject | None) -> Usage | None:
+    """Convert Gemini's token counts to a Usage, in which the output includes the reasoning, or to None."""
+    if not usage or "promptTokenCount" not in usage:
+        return None
+    thoughts = usage.get("thoughtsTokenCount") or 0
+    return Usage(
+        (usage.get("promptTokenCount") or 0) + (usage.get("toolUsePromptTokenCount") or 0),
+        (usage.get("candidatesTokenCount") or 0) + thoughts,
+        usage.get("cachedContentTokenCount") or 0,
+        thoughts,
+    )
+
+
+def _first_error(body: str) -> str:
+    """Return an error as a JSON object, which Google also sends as an array with one object."""
+    try:
+        data = from_json(body)
+    except ValueError:
+        return body
+    return to_json(data[0]).decode() if isinstance(data, list) and data else body
+
+
+def _error_hints(body: str) -> tuple[float | None, bool]:
+    """Return how many seconds an error asks to wait, and True if a daily quota is used up."""
+    try:
+        data = from_json(_first_error(body))
+        details = (data.get("error") or data).get("details") or ()
+        waits, is_daily = None, False
+        for detail in details:
+            if "retryDelay" in detail:
+                waits = float(str(detail["retryDelay"]).removesuffix("s"))
+            for violation in detail.get("violations") or ():
+                is_daily = is_daily or "PerDay" in str(violation.get("quotaId"))
+    except (ValueError, AttributeError, TypeError):
+        return None, False
+    return waits, is_daily
+
+
+class GeminiStreamReader(EventStreamReader):
+    """A parser for one streamed reply of Gemini, which collects the parts of its events.
+
+    Args:
+        reply: Converts the whole response, as in a reply that is not streamed.
+    """
+
+    def __init__(self, reply: Callable[[JsonObject], ChatReply]) -> None:
+        super().__init__()
+        self._make_reply = reply
+        self._response: JsonObject = {}
+        self._candidate: JsonObject = {}
+        self._parts: list[JsonObject] = []
+        self._calls = 0
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._candidate.get("finishReason")) or "promptFeedback" in self._response
+
+    def _last_deltas(self) -> list[ReplyDelta]:
+        candidate = {**self._candidate, "content": {"parts": self._parts}}
+        candidates = [candidate] if self._candidate else []
+        return [ReplyDelta(reply=self._make_reply({**self._response, "candidates": candidates}))]
+
+    def _read_event(self, data: JsonObject) -> ReplyDelta | None:
+        candidates = data.pop("candidates", None)
+        # each event has all counts so far, but some leave out what earlier ones had
+        usage = {**(self._response.get("usageMetadata") or {}), **(data.get("usageMetadata") or {})}
+        self._response |= {**data, "usageMetadata": usage}
+        if not candidates:
+            return None
+        candidate = dict(candidates[0])
+        parts = (candidate.pop("content", None) or {}).get("parts") or []
+        self._candidate |= candidate
+        texts, thoughts, calls = [], [], []
+        for part in parts:
+            self._add(part)
+            if part.get("thought"):
+                thoughts.append(part.get("text") or "")
+            elif "text" in part:
+                texts.append(part["text"])
+            elif "functionCall" in part:
+                call = part["functionCall"]
+                arguments = to_json(call.get("args") or {}).decode()
+                calls.append(ToolCallDelta(self._calls, call["name"], arguments))
+                self._calls += 1
+        delta = ReplyDelta("".join(texts), "".join(thoughts), tool_calls=tuple(calls))
+        self._texts.append(delta.text)
+        return None if delta == ReplyDelta() else delta
+
+    def _add(self, part: JsonObject) -> None:
+        """Add a part; texts are joined, unless one has a signature, which must stay where it is."""
+        last = self._parts[-1] if self._parts else {}
+        if last.keys() == part.keys() and part.keys() <= {"text", "thought"} and "text" in part:
+            self._parts[-1] = {**last, "text": last["text"] + part["text"]}
+        else:
+            self._parts.append(part)
