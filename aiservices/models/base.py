@@ -90,6 +90,7 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 # Named as text: importing the classes here would make every start of a program slower.
 _BUILT_IN = {
+    "bedrock": "aiservices.models.bedrock:BedrockChatModel.named",
     "google": "aiservices.models.gemini:GeminiChatModel.named",
     "gemini": "aiservices.models.gemini:GeminiChatModel.named",
     "google-vertex": "aiservices.models.gemini:GeminiChatModel.vertex",

@@ -8,6 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
@@ -251,14 +252,14 @@ def google_token(model_name: str) -> Callable[[], str]:
     def token() -> str:
         nonlocal credentials
         try:
-            import google.auth
-            import google.auth.transport.requests
+            google_auth = import_module("google.auth")
+            requests = import_module("google.auth.transport.requests")
         except ImportError:
             raise AuthenticationError(f"{model_name}: there is no access token; {_VERTEX_ADVICE}") from None
         if credentials is None:
-            credentials, _ = google.auth.default(scopes=[_VERTEX_SCOPE])
+            credentials, _ = google_auth.default(scopes=[_VERTEX_SCOPE])
         if not credentials.valid:
-            credentials.refresh(google.auth.transport.requests.Request())
+            credentials.refresh(requests.Request())
         return str(credentials.token)
 
     return token

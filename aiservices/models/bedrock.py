@@ -1,0 +1,727 @@
+"""Models of Amazon Bedrock through the Converse API: requests, signatures, replies and streams."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from typing import NamedTuple, Self
+from urllib.parse import quote, urlsplit
+from zlib import crc32
+
+from pydantic_core import from_json, to_json
+
+from .anthropic import (
+    RequestParts as ClaudeRequestParts,
+    arguments_object,
+    claude_rules,
+)
+from .base import Capabilities
+from .errors import AuthenticationError, ModelError, Remedy
+from .http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from .http.base import MAX_REPLY_BYTES, Credentials, ReplyTooLargeError, display_url
+from .http.errors import (
+    ErrorDetails,
+    ReportedError,
+    UnreadableReplyError,
+    UnsupportedRequestError,
+    read_error_details,
+)
+from .http.model import HttpChatModel, HttpClients
+from .http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from .media import Audio, Image, Media
+from .messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    ReplyDelta,
+    SystemMessage,
+    ToolCall,
+    ToolCallDelta,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from .requests import ChatOptions, JsonSchemaFormat, Tooling
+
+_LOGGER = logging.getLogger("aiservices.bedrock")
+_NO_OPTIONS = ChatOptions()
+_KEY_ADVICE = (
+    "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or install botocore, "
+    "which finds credentials in profiles and roles"
+)
+_FINISH_REASONS = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "guardrail_intervened": FinishReason.CONTENT_FILTER,
+    "content_filtered": FinishReason.CONTENT_FILTER,
+    "malformed_tool_use": FinishReason.MALFORMED,
+    "malformed_model_output": FinishReason.MALFORMED,
+}
+# The status that belongs to an error within a stream.
+_STATUS_OF_EXCEPTION = {
+    "throttlingException": 429,
+    "validationException": 400,
+    "modelStreamErrorException": 424,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
+}
+_STATE_ERRORS = ("signature", "`thinking` or `redacted_thinking`", "cannot be modified")
+_IMAGE_FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_FILE_FORMATS = {
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+    "application/msword": "doc",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+}
+
+
+class AwsKeys(NamedTuple):
+    """The credentials with which requests to Amazon are signed.
+
+    Attributes:
+        access_key: The id of the access key.
+        secret_key: The secret access key.
+        session_token: The token of temporary credentials; None for permanent ones.
+    """
+
+    access_key: str
+    secret_key: str
+    session_token: str | None = None
+
+    def __repr__(self) -> str:
+        return "AwsKeys(...)"
+
+
+class BedrockChatModel(HttpChatModel):
+    """A model of Amazon Bedrock, through the Converse API.
+
+    Its name in ``create`` is ``"bedrock:MODEL-ID"``, as in ``"bedrock:us.anthropic.claude-sonnet-4-6"``.
+    Creating a model opens no connection and needs no key, and boto3 is not used. What Claude thinks is kept
+    in ``AiMessage.state`` and sent back, as the API asks for.
+
+    Args:
+        model: The id of the model or of an inference profile.
+        region: The region; by default AWS_REGION or AWS_DEFAULT_REGION, or "us-east-1".
+        base_url: The URL of the server; by default that of the region.
+        api_key: A Bedrock API key; by default AWS_BEARER_TOKEN_BEDROCK.
+        keys: Returns the credentials for signing; by default those of the environment, or those that botocore
+            finds if it is installed.
+        options: Options for all requests; those of a request have priority.
+        capabilities: The features that the model supports, if those that its name implies are wrong.
+        log_level: The level at which requests and replies are logged, without keys.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        region: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        keys: Callable[[], AwsKeys] | None = None,
+        options: ChatOptions = _NO_OPTIONS,
+        capabilities: Capabilities | None = None,
+        log_level: int = logging.DEBUG,
+    ) -> None:
+        region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        url = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
+        address, name = display_url(url), f"bedrock:{model}"
+        super().__init__(
+            model,
+            provider="bedrock",
+            dialect=ConverseDialect(f"bedrock at {address}"),
+            clients=HttpClients(name, url, partial(_credentials, name, region, api_key, keys)),
+            address=address,
+            key_advice=_KEY_ADVICE,
+            capabilities=capabilities or bedrock_capabilities(model),
+            options=options,
+            logger=_LOGGER,
+            log_level=log_level,
+        )
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the chat model with an id at Amazon Bedrock, in the region that AWS_REGION names."""
+        if not name:
+            message = '"bedrock:" does not name a model: write the id after the colon'
+            raise LookupError(f'{message}, as in "bedrock:us.amazon.nova-2-lite-v1:0"')
+        return cls(name)
+
+
+def bedrock_capabilities(model: str) -> Capabilities:
+    """Return the features that a model of Amazon Bedrock supports, by its id."""
+    if "anthropic." not in model:
+        return Capabilities(tools=True, profile="anthropic")
+    rules = claude_rules(model)
+    # Sonnet 5.5 has structured output at Anthropic, but not at Amazon.
+    structured = rules.structured and "sonnet-5-5" not in model
+    return Capabilities(
+        json_schema=structured,
+        strict_schema=structured,
+        requires_strict=True,
+        tools=True,
+        profile="anthropic",
+    )
+
+
+def _credentials(
+    model_name: str, region: str, api_key: str | None, keys: Callable[[], AwsKeys] | None
+) -> Credentials:
+    headers = {"content-type": "application/json", "user-agent": "aiservices"}
+    key = api_key or (os.environ.get("AWS_BEARER_TOKEN_BEDROCK") if keys is None else None)
+    if key:
+        return Credentials({**headers, "authorization": f"Bearer {key}"}, (key,))
+    find_keys = keys or partial(_find_keys, model_name)
+    secrets = tuple(text for text in find_keys()[1:] if text)
+
+    def sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        return signature_headers(url, body, find_keys(), region, datetime.now(UTC))
+
+    return Credentials(headers, secrets, sign)
+
+
+def _find_keys(model_name: str) -> AwsKeys:
+    """Return the credentials of the environment or of botocore, or raise AuthenticationError."""
+    access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if access_key and secret_key:
+        return AwsKeys(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))
+    try:
+        found = import_module("botocore.session").get_session().get_credentials()
+    except ImportError:
+        found = None
+    if found is None:
+        raise AuthenticationError(f"{model_name}: there are no credentials; {_KEY_ADVICE}")
+    frozen = found.get_frozen_credentials()
+    return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
+
+
+def signature_headers(url: str, body: bytes, keys: AwsKeys, region: str, now: datetime) -> dict[str, str]:
+    """Return the headers that sign a POST request to Amazon Bedrock (Signature Version 4)."""
+    parts, moment = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{moment[:8]}/{region}/bedrock/aws4_request"
+    headers = {"host": parts.netloc, "x-amz-date": moment}
+    if keys.session_token:
+        headers["x-amz-security-token"] = keys.session_token
+    names = ";".join(sorted(headers))
+    # the path is encoded once more than in the URL, so %3A becomes %253A
+    canonical = "\n".join(
+        (
+            "POST",
+            quote(parts.path, safe="/-_.~"),
+            parts.query,
+            *(f"{name}:{headers[name]}" for name in sorted(headers)),
+            "",
+            names,
+            hashlib.sha256(body).hexdigest(),
+        )
+    )
+    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    key = f"AWS4{keys.secret_key}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    del headers["host"]  # the client sends it anyway
+    headers["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return headers
+
+
+class ConverseDialect(ApiDialect):
+    """Writes requests and parses replies in the format of the Converse API of Amazon Bedrock.
+
+    Args:
+        provider: The API and its address, to recognize the state of messages that came from there.
+    """
+
+    reply_name = "response of the Converse API"
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._refused: dict[str, set[str]] = {}  # by model: the names of options that it refused
+
+    def request_writer(self, settings: CallSettings) -> RequestWriter:
+        options, parts = settings.options, self._parts(settings)
+        inference = {
+            "maxTokens": parts.max_tokens,
+            "stopSequences": options.stop,
+            "temperature": parts.sampling.get("temperature"),
+            "topP": parts.sampling.get("top_p"),
+        }
+        members: JsonObject = {
+            "inferenceConfig": {name: value for name, value in inference.items() if value is not None}
+            or None,
+            "outputConfig": _output_config(settings),
+            "additionalModelRequestFields": parts.model_fields or None,
+            "serviceTier": None if options.service_tier is None else {"type": options.service_tier},
+        }
+        cache_point = None if options.cache is None else {"type": "default", "ttl": options.cache}
+        message_members: dict[str, Callable[[Sequence[Message]], object]] = {
+            "system": partial(_system, instructions=parts.instructions, cache_point=cache_point),
+            "messages": partial(write_messages, provider=self._provider),
+        }
+        if settings.tooling is None:
+            message_members["toolConfig"] = _tools_of_history
+        else:
+            members["toolConfig"] = parts.tools
+        method = "converse-stream" if settings.stream else "converse"
+        return json_request_writer(
+            f"/model/{quote(settings.model, safe='')}/{method}",
+            members,
+            message_members,
+            options.extra_body,
+            merged=("inferenceConfig", "additionalModelRequestFields"),
+        )
+
+    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
+        return self._reply(settings, headers, parse_object(body), body)
+
+    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        make_reply = partial(self._reply, settings, headers)
+        if "json" in headers.get("content-type", ""):
+            return WholeReplyReader(lambda body: make_reply(parse_object(body), body))
+        return ConverseStreamReader(make_reply)
+
+    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+        text = (error.body or str(error)).lower()
+        if any(words in text for words in _STATE_ERRORS):
+            return "drop state"
+        refused = self._refused.setdefault(settings.model, set())
+        words = text.replace("toolchoice", "tool_choice").replace("topp", "top_p")
+        named = [name for name in self._parts(settings).sent if name in words]
+        refused.update(named)
+        return "send again" if named else ""
+
+    def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
+        details = read_error_details(headers, body)
+        kind = headers.get("x-amzn-errortype", "").partition(":")[0]
+        message = f"{kind}: {details.message}" if kind and details.message else details.message or kind
+        return details._replace(
+            message=message, request_id=headers.get("x-amzn-requestid") or details.request_id
+        )
+
+    def _parts(self, settings: CallSettings) -> _RequestParts:
+        return _RequestParts(settings, self._refused.get(settings.model, set()))
+
+    def _reply(
+        self, settings: CallSettings, headers: Mapping[str, str], data: JsonObject, body: bytes | None = None
+    ) -> ChatReply:
+        try:
+            blocks = data["output"]["message"]["content"]
+            stop_reason = data.get("stopReason") or ""
+            return ChatReply(
+                read_blocks(blocks, self._provider, settings.model),
+                _FINISH_REASONS.get(stop_reason, FinishReason.OTHER),
+                read_usage(data.get("usage")),
+                settings.model,
+                headers.get("x-amzn-requestid", ""),
+                None,
+                body,
+                stop_reason,
+                self._parts(settings).notes,
+            )
+        except (AttributeError, KeyError, TypeError):
+            raise UnreadableReplyError("its output has an unexpected shape") from None
+
+
+class _RequestParts:
+    """The parts of a request to Bedrock that depend on what the model accepts.
+
+    Attributes:
+        max_tokens: The limit of the reply.
+        sampling: The temperature and its like.
+        model_fields: The members that only models of one company know.
+        tools: The member toolConfig.
+        instructions: What the system text has to say, because the model cannot be made to do it.
+        notes: What was left out.
+        sent: The names of the options that were sent and that a model may refuse.
+    """
+
+    def __init__(self, settings: CallSettings, refused: set[str]) -> None:
+        options = settings.options
+        self.model_fields: JsonObject = {}
+        notes: list[str] = []
+        if "anthropic." in settings.model:
+            claude = ClaudeRequestParts(settings, refused)
+            self.max_tokens: int | None = claude.max_tokens
+            self.sampling, self.instructions = claude.sampling, claude.instructions
+            if claude.thinking is not None:
+                self.model_fields["thinking"] = claude.thinking
+            if claude.output_config is not None and "effort" in claude.output_config:
+                self.model_fields["output_config"] = {"effort": claude.output_config["effort"]}
+            choice = claude.tools.get("tool_choice") or {"type": "auto"}
+            notes += [note for note in claude.notes if not note.startswith("seed")]
+            sent = claude.sent
+        else:
+            self.max_tokens, self.instructions = options.max_tokens, ""
+            values = {"temperature": options.temperature, "top_p": options.top_p}
+            self.sampling = {
+                name: value for name, value in values.items() if value is not None and name not in refused
+            }
+            effort = options.reasoning_effort
+            if effort is not None and "reasoning_effort" not in refused:
+                self.model_fields |= _reasoning_fields(settings.model, effort, notes)
+            choice = _choice(settings.tooling, refused, notes)
+            sent = {*self.sampling, *self.model_fields}
+            if choice["type"] != "auto":
+                sent.add("tool_choice")
+            notes += [f"{name} was left out: the model refuses it" for name in sorted(refused)]
+        if options.seed is not None:
+            notes.append("seed was left out: the Converse API has none")
+        self.tools = _tool_config(settings.tooling, choice, notes)
+        self.notes, self.sent = tuple(notes), sent
+
+
+def _set_members(members: Mapping[str, object]) -> JsonObject | None:
+    return {name: value for name, value in members.items() if value is not None} or None
+
+
+def _reasoning_fields(model: str, effort: str, notes: list[str]) -> JsonObject:
+    if effort == "none":
+        return {}
+    level = {"minimal": "low", "xhigh": "high", "max": "high"}.get(effort, effort)
+    if "gpt-oss" in model:
+        return {"reasoning_effort": level}
+    if "qwen" in model:
+        return {"reasoning_config": "low" if level == "low" else "high"}
+    notes.append("reasoning_effort was left out: it is not known how this model takes it")
+    return {}
+
+
+def _choice(tooling: Tooling | None, refused: set[str], notes: list[str]) -> JsonObject:
+    choice = "auto" if tooling is None else tooling.choice
+    if choice in ("auto", "none"):
+        return {"type": choice}
+    if "tool_choice" in refused:
+        return {"type": "auto"}
+    return {"type": "any"} if choice == "required" else {"type": "tool", "name": safe_name(choice)}
+
+
+def _tool_config(tooling: Tooling | None, choice: JsonObject, notes: list[str]) -> JsonObject | None:
+    if tooling is None:
+        return None
+    tools = [
+        {
+            "toolSpec": {
+                **tool.metadata,
+                "name": safe_name(tool.name),
+                **({"description": tool.description} if tool.description else {}),  # it must not be empty
+                "inputSchema": {"json": tool.parameters},
+                **({"strict": True} if tool.strict else {}),
+            }
+        }
+        for tool in tooling.tools
+    ]
+    config: JsonObject = {"tools": tools}
+    kind = choice["type"]
+    if kind == "none":
+        notes.append("the choice of no tool was left out: the Converse API has none")
+    elif kind != "auto":
+        config["toolChoice"] = {kind: {"name": choice["name"]} if kind == "tool" else {}}
+    return config
+
+
+def _output_config(settings: CallSettings) -> JsonObject | None:
+    answer_format = settings.response_format
+    if answer_format is None:
+        return None
+    if not isinstance(answer_format, JsonSchemaFormat):
+        raise UnsupportedRequestError("the Converse API has no JSON mode; pass a JSON Schema or a tool")
+    schema = {"name": safe_name(answer_format.name), "schema": to_json(answer_format.schema).decode()}
+    return {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": schema}}}
+
+
+def _system(
+    messages: Sequence[Message], instructions: str, cache_point: JsonObject | None
+) -> list[JsonObject] | None:
+    texts = []
+    for message in messages:
+        if not isinstance(message, SystemMessage):
+            break
+        texts.append(message.text)
+    blocks: list[JsonObject] = [{"text": text} for text in (*texts, instructions) if text.strip()]
+    if blocks and cache_point is not None:
+        blocks.append({"cachePoint": cache_point})
+    return blocks or None
+
+
+def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
+    """Describe the tools that earlier messages called, if a request has none itself; the API requires it."""
+    answers = [message for message in messages if isinstance(message, AiMessage)]
+    names = sorted({call.name for answer in answers for call in answer.tool_calls})
+    if not names:
+        return None
+    schema = {"json": {"type": "object"}}
+    return {"tools": [{"toolSpec": {"name": safe_name(name), "inputSchema": schema}} for name in names]}
+
+
+def write_messages(messages: Sequence[Message], *, provider: str) -> list[JsonObject]:
+    """Convert chat messages to the messages of the API: neighbours of one role become one message."""
+    written: list[JsonObject] = []
+    start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
+    for message in messages[start:]:
+        if isinstance(message, AiMessage):
+            parts = message.parts_for(provider)
+            role, blocks = "assistant", list(parts) if parts is not None else _assistant_blocks(message)
+        elif isinstance(message, ToolMessage):
+            role, blocks = "user", [_tool_result(message)]
+        elif isinstance(message, SystemMessage):
+            role, blocks = "user", [{"text": message.text}]
+        else:
+            role, blocks = "user", _user_blocks(message)
+        if not blocks:
+            continue
+        if written and written[-1]["role"] == role:
+            written[-1]["content"] += blocks
+        else:
+            written.append({"role": role, "content": blocks})
+    for one in written:
+        if one["role"] == "user":  # results come first; sorting keeps the order otherwise
+            one["content"].sort(key=lambda block: "toolResult" not in block)
+    return written
+
+
+def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
+    blocks: list[JsonObject] = [{"text": message.text}] if message.text.strip() else []
+    for call in message.tool_calls:
+        use = {"toolUseId": safe_name(call.id), "name": safe_name(call.name)}
+        blocks.append({"toolUse": {**use, "input": arguments_object(call.arguments)}})
+    return blocks
+
+
+def _tool_result(message: ToolMessage) -> JsonObject:
+    content = [_block(part) for part in message.parts] or [{"text": "(empty)"}]
+    result: JsonObject = {"toolUseId": safe_name(message.call_id), "content": content}
+    if message.failed:
+        result["status"] = "error"
+    return {"toolResult": result}
+
+
+def _user_blocks(message: UserMessage) -> list[JsonObject]:
+    blocks = [_block(part) for part in message.parts]
+    if not blocks:
+        raise UnsupportedRequestError("a user message is blank, and the Converse API refuses blank messages")
+    if message.name is not None:
+        blocks.insert(0, {"text": f"{message.name}:"})
+    if not any("text" in block for block in blocks):  # the API requires a text beside documents
+        blocks.append({"text": "See the attached document."})
+    return blocks
+
+
+def _block(part: str | Media) -> JsonObject:
+    if isinstance(part, str):
+        return {"text": part}
+    if part.data is None:
+        raise UnsupportedRequestError(
+            f"the Converse API does not fetch {part.kind} {part}; "
+            f"pass its bytes with {type(part).__name__}.from_bytes"
+        )
+    kind = str(part.media_type)
+    if isinstance(part, Audio):
+        return {"audio": {"format": kind.rpartition("/")[2], "source": {"bytes": part.base64}}}
+    formats = _IMAGE_FORMATS if isinstance(part, Image) else _FILE_FORMATS
+    if kind not in formats:
+        raise UnsupportedRequestError(f"the Converse API takes {', '.join(formats.values())}, not {part}")
+    if isinstance(part, Image):
+        return {"image": {"format": formats[kind], "source": {"bytes": part.base64}}}
+    # letters, digits, single blanks and some signs
+    name = " ".join("".join(c if c.isalnum() else " " for c in part.name or "").split()) or "document"
+    return {"document": {"format": formats[kind], "name": name, "source": {"bytes": part.base64}}}
+
+
+def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
+    """Convert the content blocks of a reply to a message, which keeps them if they are more than it says."""
+    texts, thoughts, calls = [], [], []
+    needs_state = False
+    for block in blocks:
+        if "text" in block:
+            texts.append(block["text"])
+        elif "toolUse" in block:
+            use = block["toolUse"]
+            calls.append(ToolCall(use["toolUseId"], use["name"], to_json(use["input"]).decode()))
+        else:
+            needs_state = True
+            thoughts.append(
+                ((block.get("reasoningContent") or {}).get("reasoningText") or {}).get("text") or ""
+            )
+    message = AiMessage("".join(texts), tuple(calls), "\n\n".join(filter(None, thoughts)) or None)
+    return message.with_state(provider, model, blocks) if needs_state or len(texts) > 1 else message
+
+
+def read_usage(usage: JsonObject | None) -> Usage | None:
+    """Convert token counts to a Usage, in which the input includes what was cached, or None."""
+    if not usage:
+        return None
+    read, written = usage.get("cacheReadInputTokens") or 0, usage.get("cacheWriteInputTokens") or 0
+    given = (usage.get("inputTokens") or 0) + read + written
+    return Usage(given, usage.get("outputTokens") or 0, read, 0, written)
+
+
+class FrameDecoder:
+    """A decoder for Amazon's binary event streams, which gives the JSON of each event with its type.
+
+    Each frame has its length, the length of its headers and a checksum of both, then the headers, the payload
+    and a checksum of the whole frame. Raises UnreadableReplyError for a damaged frame.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        self._buffer += chunk
+        events = []
+        start, buffer = 0, self._buffer
+        while len(buffer) - start >= 12:
+            size, headers_size, checksum = struct.unpack_from(">III", buffer, start)
+            if crc32(buffer[start : start + 8]) != checksum:
+                raise UnreadableReplyError("a frame of the stream is damaged")
+            if size > MAX_REPLY_BYTES:
+                raise ReplyTooLargeError
+            if len(buffer) - start < size:
+                break
+            frame = bytes(buffer[start : start + size])
+            if crc32(frame[:-4]) != struct.unpack(">I", frame[-4:])[0]:
+                raise UnreadableReplyError("a frame of the stream is damaged")
+            events.append(_event_json(_headers(frame[12 : 12 + headers_size]), frame[12 + headers_size : -4]))
+            start += size
+        del buffer[:start]
+        return events
+
+    def end(self) -> list[bytes]:
+        """Return no events, because an incomplete frame at the end of a stream is lost."""
+        return []
+
+
+def _headers(data: bytes) -> dict[str, str]:
+    """Parse the text headers of a frame; headers of other types are not used by Bedrock."""
+    headers, position = {}, 0
+    while position < len(data):
+        end = position + 1 + data[position]
+        name, kind = data[position + 1 : end].decode(), data[end]
+        if kind != 7:  # text
+            raise UnreadableReplyError("a frame of the stream has a header of an unknown type")
+        size = int.from_bytes(data[end + 1 : end + 3], "big")
+        headers[name] = data[end + 3 : end + 3 + size].decode()
+        position = end + 3 + size
+    return headers
+
+
+def _event_json(headers: Mapping[str, str], payload: bytes) -> bytes:
+    if headers.get(":message-type") in ("exception", "error"):
+        kind = headers.get(":exception-type") or headers.get(":error-code") or "error"
+        try:
+            message = from_json(payload).get("message", "")
+        except (ValueError, AttributeError):
+            message = headers.get(":error-message", "")
+        code = str(_STATUS_OF_EXCEPTION.get(kind, 500))
+        return to_json({"error": {"message": f"{kind}: {message}", "code": code}})
+    return to_json({headers.get(":event-type", ""): from_json(payload)})
+
+
+class ConverseStreamReader(EventStreamReader):
+    """A parser for one streamed reply of the Converse API, which collects its blocks.
+
+    Args:
+        reply: Converts the whole response, as in a reply that is not streamed.
+    """
+
+    def __init__(self, reply: Callable[[JsonObject], ChatReply]) -> None:
+        super().__init__(FrameDecoder())
+        self._make_reply = reply
+        self._blocks: dict[int, JsonObject] = {}
+        self._arguments: dict[int, list[str]] = {}
+        self._call_indexes: dict[int, int] = {}
+        self._stop_reason: str | None = None
+        self._usage: JsonObject | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self._stop_reason is not None
+
+    def _last_deltas(self) -> list[ReplyDelta]:
+        blocks = [self._complete_block(index) for index in sorted(self._blocks)]
+        data = {
+            "output": {"message": {"content": blocks}},
+            "stopReason": self._stop_reason,
+            "usage": self._usage,
+        }
+        return [ReplyDelta(reply=self._make_reply(data))]
+
+    def _complete_block(self, index: int) -> JsonObject:
+        block = self._blocks[index]
+        if "toolUse" not in block:
+            return block
+        try:
+            return {
+                "toolUse": {**block["toolUse"], "input": from_json("".join(self._arguments[index]) or "{}")}
+            }
+        except ValueError:
+            if self._stop_reason == "max_tokens":  # the reply was cut off
+                return {"toolUse": {**block["toolUse"], "input": {}}}
+            raise UnreadableReplyError("the arguments of a tool call are not JSON") from None
+
+    def _read_event(self, data: JsonObject) -> ReplyDelta | None:
+        for kind, event in data.items():
+            match kind:
+                case "contentBlockStart":
+                    return self._start_block(event["contentBlockIndex"], event["start"])
+                case "contentBlockDelta":
+                    return self._read_delta(event["contentBlockIndex"], event["delta"])
+                case "messageStop":
+                    self._stop_reason = event["stopReason"]
+                case "metadata":  # the last event
+                    self._usage = event.get("usage")
+                    self.done = self.finished
+                case _:
+                    if kind in _STATUS_OF_EXCEPTION:
+                        raise ReportedError({**event, "code": str(_STATUS_OF_EXCEPTION[kind])})
+        return None
+
+    def _start_block(self, index: int, start: JsonObject) -> ReplyDelta | None:
+        if "toolUse" not in start:
+            return None
+        self._blocks[index], self._arguments[index] = {"toolUse": dict(start["toolUse"])}, []
+        call = self._call_indexes[index] = len(self._call_indexes)
+        return ReplyDelta(tool_calls=(ToolCallDelta(call, start["toolUse"]["name"], ""),))
+
+    def _read_delta(self, index: int, delta: JsonObject) -> ReplyDelta | None:
+        if "text" in delta:
+            block = self._blocks.setdefault(index, {"text": ""})
+            block["text"] += delta["text"]
+            self._texts.append(delta["text"])
+            return ReplyDelta(delta["text"]) if delta["text"] else None
+        if "toolUse" in delta:
+            piece = delta["toolUse"]["input"]
+            self._arguments[index].append(piece)
+            name = self._blocks[index]["toolUse"]["name"]
+            return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], name, piece),))
+        if "reasoningContent" in delta:
+            return self._read_reasoning(index, delta["reasoningContent"])
+        return None
+
+    def _read_reasoning(self, index: int, piece: JsonObject) -> ReplyDelta | None:
+        content = self._blocks.setdefault(index, {"reasoningContent": {}})["reasoningContent"]
+        if "redactedContent" in piece:
+            content["redactedContent"] = content.get("redactedContent", "") + piece["redactedContent"]
+            return None
+        reasoning = content.setdefault("reasoningText", {"text": ""})
+        for name in ("text", "signature"):
+            if name in piece:
+                reasoning[name] = reasoning.get(name, "") + piece[name]
+        return ReplyDelta(reasoning=piece["text"]) if piece.get("text") else None
