@@ -184,7 +184,7 @@ def test_the_model_gets_the_reason_for_a_refused_call(is_resumed: Goes) -> None:
     assert model.requests[0].messages[2:] == (
         both_calls.message,
         ToolMessage("call_1", "look_up", '{"number":17,"price":40.0}'),
-        ToolMessage("call_2", "pay_back", "The call was not approved: ask the manager first."),
+        ToolMessage("call_2", "pay_back", "The call was not approved: ask the manager first.", failed=True),
     )
 
 

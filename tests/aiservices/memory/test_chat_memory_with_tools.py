@@ -197,7 +197,7 @@ def test_a_call_that_waits_twice_is_stored_once() -> None:
     assert memory.messages("a")[2:] == (
         *PAID[:-1],
         AiMessage("", (again,)),
-        ToolMessage("r2", "refund", "The call was not approved: too much."),
+        ToolMessage("r2", "refund", "The call was not approved: too much.", failed=True),
         AiMessage("done"),
     )
 

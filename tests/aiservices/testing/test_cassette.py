@@ -424,7 +424,8 @@ def test_the_file_is_readable_text(path: Path) -> None:
           "input_tokens": 1,
           "output_tokens": 1,
           "cached_tokens": 0,
-          "reasoning_tokens": 0
+          "reasoning_tokens": 0,
+          "cache_write_tokens": 0
         }
       }
     }
