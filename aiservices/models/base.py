@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
@@ -147,18 +148,44 @@ def _embedded_model() -> str:
     return "local"
 
 
+_FAMILIES = {"gpt": "openai", "o": "openai", "claude": "anthropic", "gemini": "google"}
+
+
+def _unknown_model(model: str, providers: list[str]) -> str:
+    """Return the message for a model name whose provider is unknown, with a guess at what was meant."""
+    from difflib import get_close_matches  # rarely needed
+
+    provider, colon, name = model.partition(":" if ":" in model else "/")
+    family = _FAMILIES.get(model.partition("-")[0].rstrip("0123456789"))
+    close = get_close_matches(provider, providers, 1, 0.7)
+    guess = ""
+    if colon and close:
+        guess = f"{close[0]}:{name}"
+    elif not colon and family is not None:
+        guess = f"{family}:{model}"
+    advice = f"did you mean {guess!r}? " if guess else ""
+    return (
+        f'the model {model!r} is unknown: {advice}write PROVIDER:NAME, as in "openai:NAME", with one of '
+        f"these providers: {', '.join(providers)}; for another server that speaks OpenAI's API pass "
+        "OpenAiChatModel(NAME, base_url=…)"
+    )
+
+
 def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
     """Return the function that creates models of a provider, or raise LookupError if it is unknown."""
     targets = _BUILT_IN
     if provider not in targets:
+        from .openai.presets import PRESETS
+
+        if provider in PRESETS:
+            from .openai import OpenAiChatModel
+
+            return partial(OpenAiChatModel.preset, provider)
         from importlib.metadata import entry_points  # It is slow to import and rarely needed.
 
         targets = targets | {point.name: point.value for point in entry_points(group="aiservices.models")}
-    if provider not in targets:
-        raise LookupError(
-            f"the model {model!r} is unknown: its provider must be one of {', '.join(sorted(targets))}, "
-            'as in "openai:NAME"'
-        )
+        if provider not in targets:
+            raise LookupError(_unknown_model(model, sorted({*targets, *PRESETS})))
     module, _, attributes = targets[provider].partition(":")
     factory = import_module(module)
     for attribute in attributes.split("."):

@@ -267,7 +267,7 @@ class ChatReply:
     id: str = ""
     refusal: str | None = None
     raw: bytes | None = None
-    stop_reason: str = ""
+    stop_reason: str = field(default="", compare=False)
     notes: tuple[str, ...] = ()
     server_tool_runs: tuple[ServerToolRun, ...] = ()
     citations: tuple[Mapping[str, Any], ...] = ()

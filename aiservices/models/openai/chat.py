@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from urllib.parse import quote
 
 from pydantic_core import to_json
 
+from ..errors import ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
 from ..http.errors import UnreadableReplyError, UnsupportedRequestError
 from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
@@ -26,7 +28,14 @@ from ..messages import (
 )
 from ..requests import JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
+from .presets import Preset
 
+# The members of a message that some service wants back in later requests, those for all services first.
+_RETURNED = ("reasoning_details", "extra_content")
+_STATE_MEMBERS = (*_RETURNED, "reasoning_content", "reasoning", "thinking_blocks")
+_PLAIN_MEMBERS = frozenset(
+    ("role", "content", "refusal", "annotations", "tool_calls", "function_call", "audio")
+)
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
@@ -60,16 +69,27 @@ class ChatDialect(ApiDialect):
         if settings.stream:
             members |= {"stream": True, "stream_options": {"include_usage": True}}
         return json_request_writer(
-            f"{deployment}/chat/completions", members, {"messages": _messages}, options.extra_body
+            f"{deployment}/chat/completions",
+            members,
+            {"messages": partial(_messages, provider=self._provider, preset=self._endpoint.preset)},
+            options.extra_body,
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_chat_completion(body)
+        return read_chat_completion(body, self._provider)
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
         if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(read_chat_completion)
-        return ChatStreamReader()
+            return WholeReplyReader(partial(read_chat_completion, provider=self._provider))
+        return ChatStreamReader(self._provider)
+
+    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+        text = (error.body or str(error)).lower()
+        return "drop state" if any(words in text for words in _STATE_ERRORS) else ""
+
+    @property
+    def _provider(self) -> str:
+        return f"{self._endpoint.provider} at {self._endpoint.address}"
 
 
 def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
@@ -116,8 +136,45 @@ def _tools(
     return members
 
 
-def _messages(messages: Sequence[Message]) -> list[JsonObject]:
-    return list(map(_message, messages))
+def _messages(messages: Sequence[Message], provider: str, preset: Preset | None) -> list[JsonObject]:
+    written = []
+    for message in messages:
+        members = _message(message)
+        if isinstance(message, AiMessage):
+            parts = message.parts_for(provider)
+            if parts is not None:
+                members |= _returned_members(parts[0], members, preset)
+            if preset is not None and preset.requires_reasoning and message.tool_calls:
+                members.setdefault("reasoning_content", "")
+        written.append(members)
+    return written
+
+
+def _returned_members(state: JsonObject, members: JsonObject, preset: Preset | None) -> JsonObject:
+    """Return the members of a model's message that its service wants back, such as its reasoning."""
+    names = _RETURNED if preset is None else (*_RETURNED, *preset.returned)
+    returned = {name: state[name] for name in names if name in state}
+    extra = state.get("extra_content_of_calls")  # of Gemini, through a server that speaks OpenAI's API
+    if extra:
+        calls = members["tool_calls"]
+        returned["tool_calls"] = [
+            call if one is None else {**call, "extra_content": one}
+            for call, one in zip(calls, extra, strict=True)
+        ]
+    return returned
+
+
+def _with_state(
+    message: AiMessage, data: JsonObject, calls: Sequence[JsonObject], provider: str, model: str
+) -> AiMessage:
+    """Return a copy of a model's message that keeps the members that a service may want back."""
+    state = {name: data[name] for name in _STATE_MEMBERS if data.get(name)}
+    if isinstance(data.get("content"), list):
+        state["content"] = data["content"]
+    extra = [call.get("extra_content") for call in calls]
+    if any(extra):
+        state["extra_content_of_calls"] = extra
+    return message.with_state(provider, model, [state]) if state else message
 
 
 def _message(message: Message) -> JsonObject:
@@ -165,10 +222,11 @@ def _part(part: str | Media) -> JsonObject:
     return {"type": "file", "file": {"filename": part.file_name, "file_data": part.address}}
 
 
-def read_chat_completion(body: bytes) -> ChatReply:
+def read_chat_completion(body: bytes, provider: str = "") -> ChatReply:
     """Parse the JSON of a chat completion, the whole reply of the chat completions API.
 
-    Raises UnreadableReplyError, or ReportedError if the JSON reports an error.
+    Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the service
+    with its address, for the state of the message.
     """
     data = parse_object(body)
     choices = data.get("choices")
@@ -179,14 +237,18 @@ def read_chat_completion(body: bytes) -> ChatReply:
         message = choice["message"]
         text, reasoning = _text_and_reasoning(message)
         calls = message.get("tool_calls")
+        ai_message = AiMessage(text, _tool_calls(calls) if calls else (), reasoning or None)
+        if message.keys() - _PLAIN_MEMBERS or calls or not isinstance(message.get("content"), str):
+            ai_message = _with_state(ai_message, message, calls or (), provider, data.get("model") or "")
         return ChatReply(
-            AiMessage(text, _tool_calls(calls) if calls else (), reasoning or None),
+            ai_message,
             _FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.OTHER),
             _usage(data.get("usage")),
             data.get("model") or "",
             data.get("id") or "",
             message.get("refusal"),
             body,
+            str(choice.get("finish_reason") or ""),
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its choices have an unexpected shape") from None
@@ -237,14 +299,21 @@ def _usage(usage: JsonObject | None) -> Usage | None:
         usage.get("completion_tokens") or 0,
         prompt.get("cached_tokens") or 0,
         completion.get("reasoning_tokens") or 0,
+        prompt.get("cache_write_tokens") or 0,
     )
 
 
 class ChatStreamReader(EventStreamReader):
-    """A parser for one streamed reply of the chat completions API."""
+    """A parser for one streamed reply of the chat completions API.
 
-    def __init__(self) -> None:
+    Args:
+        provider: The service with its address, for the state of the message.
+    """
+
+    def __init__(self, provider: str = "") -> None:
         super().__init__()
+        self._provider = provider
+        self._state: JsonObject = {}
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._calls: list[JsonObject] = []
@@ -263,6 +332,7 @@ class ChatStreamReader(EventStreamReader):
             raise UnreadableReplyError("it has no choices")
         calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in self._calls)
         message = AiMessage(self.text, calls, "".join(self._thoughts) or None)
+        message = _with_state(message, self._state, self._calls, self._provider, self._model)
         finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
         refusal = "".join(self._refusals) or None
         reply = ChatReply(message, finish_reason, self._usage, self._model, self._id, refusal)
@@ -281,6 +351,7 @@ class ChatStreamReader(EventStreamReader):
         self._has_choices = True
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
         delta = choice.get("delta") or {}
+        self._keep_state(delta)
         if delta.get("refusal"):
             self._refusals.append(delta["refusal"])
         calls = delta.get("tool_calls")
@@ -291,6 +362,24 @@ class ChatStreamReader(EventStreamReader):
         self._texts.append(text)
         self._thoughts.append(reasoning)
         return ReplyDelta(text, reasoning, tool_calls=call_deltas)
+
+    def _keep_state(self, delta: JsonObject) -> None:
+        """Join the pieces of the members that the service may want back in later requests."""
+        for name in ("reasoning_content", "reasoning"):
+            if isinstance(delta.get(name), str):
+                self._state[name] = self._state.get(name, "") + delta[name]
+        if isinstance(delta.get("content"), list):
+            self._state.setdefault("content", []).extend(delta["content"])
+        for piece in delta.get("reasoning_details") or ():
+            details = self._state.setdefault("reasoning_details", [])
+            index = piece.get("index")
+            same = next((one for one in details if index is not None and one.get("index") == index), None)
+            if same is None:
+                details.append(dict(piece))
+            else:
+                for name, value in piece.items():
+                    is_text = name in ("text", "summary", "data") and isinstance(same.get(name), str)
+                    same[name] = same[name] + value if is_text and value else value or same.get(name)
 
     def _read_call(self, call: JsonObject) -> ToolCallDelta:
         # a piece without an index begins a call if it has an id, and continues the last call if not
@@ -307,4 +396,6 @@ class ChatStreamReader(EventStreamReader):
         collected["id"] = collected["id"] or call.get("id") or ""
         collected["name"] += function.get("name") or ""
         collected["arguments"].append(arguments)
+        if call.get("extra_content"):
+            collected["extra_content"] = call["extra_content"]
         return ToolCallDelta(position, collected["name"], arguments)

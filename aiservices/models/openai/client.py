@@ -15,17 +15,19 @@ from functools import cache
 from importlib import import_module
 from inspect import signature
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
 from ..http.base import Credentials, DeadlineError, HttpRequest, PerLoop, display_url
+from .presets import PRESETS, Preset
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
-Provider: TypeAlias = Literal["openai", "azure", "ollama"]
+# "openai", "azure", "ollama", or the name of a preset.
+Provider: TypeAlias = str
 
 _KEY_ADVICE = {
     "openai": "set OPENAI_API_KEY or pass api_key",
@@ -43,12 +45,14 @@ class Endpoint:
         base_url: The base URL of the requests; "" if the SDK client finds it itself, as for Azure.
         azure: True if the path of a request must name the Azure deployment.
         is_openai: True if the server runs OpenAI's own models, with OpenAI's own parameters.
+        preset: What is known of a service with a preset; None for other servers.
     """
 
     provider: Provider
     base_url: str
     azure: bool = False
     is_openai: bool = False
+    preset: Preset | None = None
 
     @property
     def address(self) -> str:
@@ -58,11 +62,20 @@ class Endpoint:
     @property
     def key_advice(self) -> str:
         """Advice on how to set the API key, for error messages."""
-        return _KEY_ADVICE[self.provider]
+        if self.preset is None:
+            return _KEY_ADVICE[self.provider]
+        variable = self.preset.key_variable
+        return (
+            "pass the api_key that the server asks for"
+            if variable is None
+            else (f"set {variable} or pass api_key")
+        )
 
     @property
     def capabilities(self) -> Capabilities:
         """The features that the models of this server usually support, such as tool calls."""
+        if self.preset is not None:
+            return self.preset.capabilities
         return Capabilities(json_schema=True, strict_schema=self.is_openai, json_mode=True, tools=True)
 
     @classmethod
@@ -75,12 +88,26 @@ class Endpoint:
             _check_url(base_url, "base_url", provider)
         if provider == "azure":
             return cls(provider, base_url or "", azure="/deployments" not in (base_url or ""), is_openai=True)
+        if provider not in _KEY_ADVICE:
+            return cls._of_preset(provider, base_url)
         if not base_url and provider == "ollama":
             base_url = _ollama_url(os.environ.get("OLLAMA_HOST", ""))
         elif not base_url:
             base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
             _check_url(base_url, "OPENAI_BASE_URL", provider)
         return cls(provider, base_url, is_openai=_is_openai_host(base_url))
+
+    @classmethod
+    def _of_preset(cls, provider: Provider, base_url: str | None) -> Endpoint:
+        preset = PRESETS.get(provider)
+        if preset is None:
+            names = ", ".join(sorted((*_KEY_ADVICE, *PRESETS)))
+            raise _definition_error(provider, f"the provider must be one of {names}")
+        if not base_url:
+            setting = f"{provider.upper().replace('-', '_')}_BASE_URL"
+            base_url = os.environ.get(setting) or preset.base_url
+            _check_url(base_url, setting, provider)
+        return cls(provider, base_url, preset=preset)
 
     @classmethod
     def of_client(cls, client: object) -> Endpoint:
@@ -158,13 +185,17 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -
     so does each line "Name: value" of OPENAI_CUSTOM_HEADERS. Raises AuthenticationError if there is no
     valid key.
     """
-    key = check_key(model_name, endpoint, os.environ.get("OPENAI_API_KEY") if api_key is None else api_key)
+    if api_key is None:
+        api_key = _key_of_environment(endpoint)
+    key = check_key(model_name, endpoint, api_key)
     headers = {
         "authorization": f"Bearer {key}",
         "content-type": "application/json",
         "accept": "application/json",
         "user-agent": "aiservices",
     }
+    if endpoint.preset is not None:
+        return Credentials(headers, (key,))
     for header, variable in (
         ("openai-organization", "OPENAI_ORG_ID"),
         ("openai-project", "OPENAI_PROJECT_ID"),
@@ -177,6 +208,14 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -
         if colon:
             headers[header.strip().lower()] = value.strip()
     return Credentials(headers, (key,))
+
+
+def _key_of_environment(endpoint: Endpoint) -> str | None:
+    """Return the API key in the environment; "none" for a server that may need none."""
+    if endpoint.preset is None:
+        return os.environ.get("OPENAI_API_KEY")
+    variable = endpoint.preset.key_variable or f"{endpoint.provider.upper()}_API_KEY"
+    return os.environ.get(variable) or ("none" if endpoint.preset.key_variable is None else None)
 
 
 def check_key(model_name: str, endpoint: Endpoint, key: str | None) -> str:

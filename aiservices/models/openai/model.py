@@ -27,7 +27,8 @@ class OpenAiModel(HttpChatModel):
 
     Args:
         model: The name of the model, or of the Azure deployment.
-        provider: The kind of server. It determines how the URL and the key are found.
+        provider: "openai", "azure", "ollama", or a service with a preset, such as "groq". It determines how
+            the URL and the key are found.
         base_url: The URL of the server; by default that of the provider, or the one in the environment.
         api_key: The key; by default the one in the environment.
         client: A client of the SDK for blocking calls. It is used as it is, except for its retries, and is
@@ -110,6 +111,11 @@ class OpenAiModel(HttpChatModel):
         return cls(cls._checked_name(name, "ollama"), provider="ollama")
 
     @classmethod
+    def preset(cls, provider: str, name: str) -> Self:
+        """Return a chat model of a service with a preset, such as "groq"; the environment has its key."""
+        return cls(cls._checked_name(name, provider), provider=provider)
+
+    @classmethod
     def _checked_name(cls, name: str, provider: str) -> str:
         if not name:
             # A LookupError, which find_model converts to a DefinitionError with the location.
@@ -150,12 +156,12 @@ class OpenAiResponsesModel(OpenAiModel):
     here too.
 
     The provider is asked not to store the conversation: ``store`` is false unless ``extra_body`` sets it,
-    and every request holds all messages, the system message as the first item of ``input``. ``include`` is
-    not sent, since models that do not reason reject it; reasoning is not sent back, so a model reasons
-    again after each tool call. ``AiMessage.reasoning`` holds the summaries of the reasoning, which OpenAI
-    writes if ``extra_body={"reasoning": {"summary": "auto"}}`` is set, and the messages that a model writes
-    while it works (the phase "commentary"). The members of ``reasoning`` and ``text`` in ``extra_body`` are
-    added to those of ``reasoning_effort`` and the response format.
+    and every request holds all messages, the system message as the first item of ``input``. Models that
+    reason are asked for their encrypted reasoning, which is kept in ``AiMessage.state`` and sent back. So
+    they do not reason again after each tool call. ``AiMessage.reasoning`` holds the summaries of the
+    reasoning, which OpenAI writes if ``extra_body={"reasoning": {"summary": "auto"}}`` is set, and the
+    messages that a model writes while it works (the phase "commentary"). The members of ``reasoning`` and
+    ``text`` in ``extra_body`` are added to those of ``reasoning_effort`` and the response format.
 
     The API has neither ``stop`` nor ``seed``, nor names of users. A request with one of them raises
     BadRequestError and is not sent; in ``options`` they raise DefinitionError.
@@ -165,4 +171,4 @@ class OpenAiResponsesModel(OpenAiModel):
 
     @classmethod
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
-        return ResponsesDialect()
+        return ResponsesDialect(endpoint)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
+from ..errors import ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
 from ..http.errors import ReportedError, UnreadableReplyError, UnsupportedRequestError
 from ..http.replies import (
@@ -21,6 +23,7 @@ from ..messages import (
     FinishReason,
     Message,
     ReplyDelta,
+    ServerToolRun,
     SystemMessage,
     ToolCall,
     ToolCallDelta,
@@ -28,8 +31,18 @@ from ..messages import (
     Usage,
 )
 from ..requests import ChatOptions, JsonSchemaFormat, ResponseFormat, Tooling
+from .client import Endpoint
 
 _MISSING_OPTIONS = ("stop", "seed")
+_REASONING_STATE = "reasoning.encrypted_content"
+_WITHOUT_REASONING = ("gpt-4", "gpt-3", "chatgpt")  # these models refuse to include the reasoning
+# What OpenAI says of items that do not fit; the wording may change.
+_STATE_ERRORS = (
+    "without its required",
+    "items are not persisted",
+    "invalid_encrypted_content",
+    "encrypted content could not be verified",
+)
 _UNFINISHED = ("queued", "in_progress", "cancelled")
 _INCOMPLETE_REASONS = {
     "max_output_tokens": FinishReason.LENGTH,
@@ -41,6 +54,10 @@ class ResponsesDialect(ApiDialect):
     """Writes requests and parses replies in the format of the Responses API of OpenAI and Azure."""
 
     reply_name = "response of the Responses API"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._refuses_include: set[str] = set()  # names of models that do not reason
 
     def check_options(self, options: ChatOptions) -> None:
         for name in _MISSING_OPTIONS:
@@ -62,20 +79,40 @@ class ResponsesDialect(ApiDialect):
             "service_tier": options.service_tier,
             **_tools(settings.tooling, options.server_tools or ()),
             "store": False,  # the default is that the provider keeps the conversation
+            "include": [_REASONING_STATE] if self._includes_reasoning(settings.model) else None,
         }
         if settings.stream:
             members["stream"] = True
         return json_request_writer(
-            "/responses", members, {"input": _items}, options.extra_body, merged=("reasoning", "text")
+            "/responses",
+            members,
+            {"input": partial(_items, provider=self._provider)},
+            options.extra_body,
+            merged=("reasoning", "text"),
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_response(body)
+        return read_response(body, self._provider)
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
         if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(read_response)
-        return ResponseStreamReader()
+            return WholeReplyReader(partial(read_response, provider=self._provider))
+        return ResponseStreamReader(self._provider)
+
+    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+        text = (error.body or str(error)).lower()
+        refuses = _REASONING_STATE in text or "encrypted content is not supported" in text
+        if refuses and self._includes_reasoning(settings.model):
+            self._refuses_include.add(settings.model)
+            return "send again"
+        return "drop state" if any(words in text for words in _STATE_ERRORS) else ""
+
+    @property
+    def _provider(self) -> str:
+        return f"openai-responses at {self._endpoint.address}"
+
+    def _includes_reasoning(self, model: str) -> bool:
+        return not model.startswith(_WITHOUT_REASONING) and model not in self._refuses_include
 
 
 def _text_format(response_format: ResponseFormat) -> JsonObject:
@@ -114,17 +151,21 @@ def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]
     return members
 
 
-def _items(messages: Sequence[Message]) -> list[JsonObject]:
-    return [item for message in messages for item in _items_of(message)]
+def _items(messages: Sequence[Message], provider: str) -> list[JsonObject]:
+    return [item for message in messages for item in _items_of(message, provider)]
 
 
-def _items_of(message: Message) -> Iterator[JsonObject]:
+def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
     if isinstance(message, ToolMessage):
-        yield {"type": "function_call_output", "call_id": message.call_id, "output": message.text}
+        output = list(map(_part, message.parts)) if message.contents else message.text
+        yield {"type": "function_call_output", "call_id": message.call_id, "output": output}
     elif isinstance(message, AiMessage):
-        if message.text or not message.tool_calls:
+        parts = message.parts_for(provider)
+        if parts is not None:
+            yield from parts
+        elif message.text or not message.tool_calls:
             yield {"role": "assistant", "content": message.text}
-        for call in message.tool_calls:
+        for call in () if parts is not None else message.tool_calls:
             # without the id of the item, which would refer to a stored item and to the reasoning before it
             yield {
                 "type": "function_call",
@@ -158,15 +199,16 @@ def _part(part: str | Media) -> JsonObject:
     return {"type": "input_file", "filename": part.file_name, "file_data": part.address}
 
 
-def read_response(body: bytes) -> ChatReply:
+def read_response(body: bytes, provider: str = "") -> ChatReply:
     """Parse the JSON of a whole reply of OpenAI's Responses API.
 
-    Raises UnreadableReplyError, or ReportedError if the JSON reports an error.
+    Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the API with
+    its address, for the state of the message.
     """
-    return _reply(parse_object(body), body)
+    return _reply(parse_object(body), provider, body)
 
 
-def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
+def _reply(data: JsonObject, provider: str, body: bytes | None = None) -> ChatReply:
     status, output = data.get("status"), data.get("output")
     if status == "failed":
         raise ReportedError(data.get("error") or {"message": "the response failed"})
@@ -184,6 +226,10 @@ def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
             ),
             "\n\n".join(filter(None, _thoughts(output))) or None,
         )
+        # without encrypted content, the provider looks for a stored item and does not find it
+        kept = [item for item in output if item["type"] != "reasoning" or _has_content(item)]
+        if any(_needs_state(item) for item in kept):
+            message = message.with_state(provider, data.get("model") or "", kept)
         return ChatReply(
             message,
             _finish_reason(data, message),
@@ -192,9 +238,43 @@ def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
             data.get("id") or "",
             "".join(_texts(output, "refusal", "refusal")) or None,
             body,
+            (data.get("incomplete_details") or {}).get("reason") or "",
+            (),
+            tuple(_server_tool_run(item) for item in output if _is_server_tool(item)),
+            tuple(_citations(output)),
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its output has an unexpected shape") from None
+
+
+def _has_content(item: JsonObject) -> bool:
+    return bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _needs_state(item: JsonObject) -> bool:
+    """Return True if a message of our own could not replace an item, such as one of encrypted reasoning."""
+    if item["type"] == "message":
+        return item.get("phase") is not None or any(part.get("annotations") for part in item["content"])
+    return item["type"] != "function_call" or item.get("namespace") is not None
+
+
+def _is_server_tool(item: JsonObject) -> bool:
+    kind: str = item["type"]
+    return kind.endswith("_call") and kind != "function_call"
+
+
+def _server_tool_run(item: JsonObject) -> ServerToolRun:
+    """Return the record of a tool that the provider ran, whatever the tool calls its input and output."""
+    given = (item.get(name) for name in ("arguments", "action", "queries", "code"))
+    results = (item.get(name) for name in ("output", "results", "outputs"))
+    name = item["type"].removesuffix("_call")
+    return ServerToolRun(name, next(filter(None, given), None), next(filter(None, results), None))
+
+
+def _citations(output: list[JsonObject]) -> Iterator[JsonObject]:
+    for item in output:
+        if item["type"] == "message":
+            yield from (one for part in item["content"] for one in part.get("annotations") or ())
 
 
 def _is_commentary(item: JsonObject) -> bool:
@@ -233,6 +313,7 @@ def _usage(usage: JsonObject | None) -> Usage | None:
         usage.get("output_tokens") or 0,
         (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
         (usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
+        (usage.get("input_tokens_details") or {}).get("cache_write_tokens") or 0,
     )
 
 
@@ -240,10 +321,14 @@ class ResponseStreamReader(EventStreamReader):
     """A parser for one streamed reply of OpenAI's Responses API.
 
     The last event of the stream repeats the whole response.
+
+    Args:
+        provider: The API with its address, for the state of the message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, provider: str = "") -> None:
         super().__init__()
+        self._provider = provider
         self._reply: ChatReply | None = None
         self._items: dict[int, JsonObject] = {}
         self._calls: dict[int, ToolCallDelta] = {}
@@ -323,5 +408,5 @@ class ResponseStreamReader(EventStreamReader):
     def _read_last(self, response: JsonObject, status: str) -> None:
         # some servers leave out the output at the end, since all of its items have been sent
         output = response.get("output") or [item for _, item in sorted(self._items.items())]
-        self._reply = _reply({"status": status, **response, "output": output})
+        self._reply = _reply({"status": status, **response, "output": output}, self._provider)
         self.done = True

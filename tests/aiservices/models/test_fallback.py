@@ -105,7 +105,7 @@ def test_its_capabilities_are_those_that_all_members_have() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("nope:x", "the model 'nope:x' is unknown: its provider must be one of "),
+        ("nope:x", "the model 'nope:x' is unknown: write PROVIDER:NAME"),
         (5, "int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"),
         (ScriptedChatModel, "ScriptedChatModel is a class; pass an object of it"),
     ],

@@ -396,9 +396,11 @@ def test_the_file_is_readable_text(path: Path) -> None:
     "scripted": {
       "json_schema": true,
       "strict_schema": true,
+      "requires_strict": false,
       "json_mode": true,
       "constrained": false,
       "tools": true,
+      "schema_with_tools": true,
       "profile": "openai"
     }
   },

@@ -117,6 +117,7 @@ def test_the_responses_api_gets_text_images_and_files(
         {
             "model": "test-model",
             "store": False,
+            "include": ["reasoning.encrypted_content"],
             "input": [
                 {
                     "role": "user",
@@ -133,6 +134,7 @@ def test_the_responses_api_gets_text_images_and_files(
         {
             "model": "test-model",
             "store": False,
+            "include": ["reasoning.encrypted_content"],
             "input": [
                 {
                     "role": "user",

@@ -77,6 +77,7 @@ def test_a_request_without_options_is_the_model_and_the_input_and_is_not_stored(
         assert seen.json == {
             "model": "test-model",
             "store": False,
+            "include": ["reasoning.encrypted_content"],
             "input": [{"role": "user", "content": "Hello"}],
         }
         assert seen.headers["content-type"] == "application/json"
@@ -129,6 +130,7 @@ EVERYTHING_SENT = {
     "tool_choice": {"type": "function", "name": "to_be"},
     "parallel_tool_calls": False,
     "store": False,
+    "include": ["reasoning.encrypted_content"],
     "service_tier": "flex",
     "metadata": {"b": "c"},
     "input": [
@@ -183,6 +185,7 @@ def test_the_tool_choice_is_sent_only_if_it_is_not_auto(
         ],
         **sent,
         "store": False,
+        "include": ["reasoning.encrypted_content"],
         "input": [{"role": "user", "content": "x"}],
     }
 
@@ -228,6 +231,7 @@ def test_the_extra_body_adds_to_reasoning_and_text_and_replaces_the_rest(
         "reasoning": {"effort": "high", "summary": "auto"},
         "text": {"format": {"type": "json_object"}, "verbosity": "low"},
         "store": True,
+        "include": ["reasoning.encrypted_content"],
         "tool_choice": "none",
         "input": [{"role": "user", "content": "x"}],
     }
@@ -240,6 +244,7 @@ def test_input_in_the_extra_body_replaces_ours(loopback: Loopback, model: OpenAi
     assert loopback.requests[0].json == {
         "model": "test-model",
         "store": False,
+        "include": ["reasoning.encrypted_content"],
         "input": "theirs",
         "text": {"verbosity": "low"},
     }
@@ -482,7 +487,7 @@ def test_requests_and_replies_are_logged_without_keys(
     for line, kind in zip(lines, kinds, strict=False):
         assert line.startswith(f"{place}{kind} ")
     assert lines[0].endswith(
-        ' {"model":"test-model","store":false,"input":[{"role":"user","content":"Hello"}]}'
+        ' {"model":"test-model","store":false,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"Hello"}]}'
     )
     assert "'authorization': '[redacted]'" in lines[0]
     assert json.loads(lines[1][lines[1].index('{"id"') :])["output"] == [HI]

@@ -77,6 +77,7 @@ def test_a_stream_is_requested(loopback: Loopback, model: OpenAiResponsesModel) 
     assert loopback.requests[0].json == {
         "model": "m",
         "store": False,
+        "include": ["reasoning.encrypted_content"],
         "stream": True,
         "input": [{"role": "user", "content": "Hello"}],
     }

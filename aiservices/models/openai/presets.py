@@ -1,0 +1,96 @@
+"""The services and servers that speak OpenAI's chat completions API, each with its address and its key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..base import Capabilities
+
+_SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True)
+_TOOLS = Capabilities(json_mode=True, tools=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A service or a server that speaks OpenAI's chat completions API.
+
+    Attributes:
+        base_url: The URL of its API.
+        key_variable: The environment variable with the key; None if it needs no key.
+        capabilities: The features that its models support.
+        returned: The members of a message with reasoning that the service wants back in later requests.
+        requires_reasoning: True if it refuses messages with tool calls that lack their reasoning.
+    """
+
+    base_url: str
+    key_variable: str | None = None
+    capabilities: Capabilities = _SCHEMA_AND_TOOLS
+    returned: tuple[str, ...] = ()
+    requires_reasoning: bool = False
+
+
+# The variables NAME_BASE_URL, such as VLLM_BASE_URL, replace the addresses.
+PRESETS: dict[str, Preset] = {
+    "cerebras": Preset(
+        base_url="https://api.cerebras.ai/v1", key_variable="CEREBRAS_API_KEY", returned=("reasoning",)
+    ),
+    "deepseek": Preset(
+        base_url="https://api.deepseek.com/v1",
+        key_variable="DEEPSEEK_API_KEY",
+        capabilities=_TOOLS,
+        returned=("reasoning_content",),
+        requires_reasoning=True,
+    ),
+    "fireworks": Preset(
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_variable="FIREWORKS_API_KEY",
+        returned=("reasoning_content",),
+    ),
+    "github": Preset(base_url="https://models.github.ai/inference", key_variable="GITHUB_TOKEN"),
+    "groq": Preset(base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
+    "litellm": Preset(
+        base_url="http://localhost:4000/v1",
+        key_variable="LITELLM_API_KEY",
+        returned=("reasoning_content", "thinking_blocks"),
+    ),
+    "llamacpp": Preset(base_url="http://localhost:8080/v1"),
+    "lmstudio": Preset(base_url="http://localhost:1234/v1"),
+    "mistral": Preset(
+        base_url="https://api.mistral.ai/v1", key_variable="MISTRAL_API_KEY", returned=("content",)
+    ),
+    "moonshot": Preset(
+        base_url="https://api.moonshot.ai/v1",
+        key_variable="MOONSHOT_API_KEY",
+        returned=("reasoning_content",),
+    ),
+    "openrouter": Preset(
+        base_url="https://openrouter.ai/api/v1",
+        key_variable="OPENROUTER_API_KEY",
+        returned=("reasoning_details",),
+    ),
+    "perplexity": Preset(
+        base_url="https://api.perplexity.ai",
+        key_variable="PERPLEXITY_API_KEY",
+        capabilities=Capabilities(json_schema=True),
+    ),
+    "sglang": Preset(base_url="http://localhost:30000/v1", returned=("reasoning_content",)),
+    "together": Preset(base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY"),
+    "vllm": Preset(base_url="http://localhost:8000/v1", returned=("reasoning",)),
+    "xai": Preset(base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY"),
+    "zai": Preset(
+        base_url="https://api.z.ai/api/paas/v4",
+        key_variable="ZAI_API_KEY",
+        capabilities=_TOOLS,
+        returned=("reasoning_content",),
+    ),
+}
+
+
+def register_provider(name: str, preset: Preset) -> None:
+    """Add a service that speaks OpenAI's chat completions API, so that ``create`` finds ``"name:MODEL"``.
+
+    Args:
+        name: The part before the colon in the names of its models. It replaces a service of the same name.
+        preset: Its address, the variable of its key, and what it supports.
+    """
+    PRESETS[name] = preset
