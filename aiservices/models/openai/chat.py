@@ -36,6 +36,8 @@ _STATE_MEMBERS = (*_RETURNED, "reasoning_content", "reasoning", "thinking_blocks
 _PLAIN_MEMBERS = frozenset(
     ("role", "content", "refusal", "annotations", "tool_calls", "function_call", "audio")
 )
+# Words in errors about these members.
+_STATE_ERRORS = ("reasoning_details", "reasoning_content", "extra_content", "thinking_blocks", "thought_sig")
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
