@@ -276,7 +276,7 @@ class ConverseDialect(ApiDialect):
             "system": partial(_system, instructions=parts.instructions, cache_point=cache_point),
             "messages": partial(write_messages, provider=self._provider),
         }
-        if settings.tooling is None:
+        if parts.tools is None:
             message_members["toolConfig"] = _tools_of_history
         else:
             members["toolConfig"] = parts.tools
@@ -384,7 +384,7 @@ class _RequestParts:
             notes += [f"{name} was left out: the model refuses it" for name in sorted(refused)]
         if options.seed is not None:
             notes.append("seed was left out: the Converse API has none")
-        self.tools = _tool_config(settings.tooling, choice, notes)
+        self.tools = _tool_config(settings.tooling, options.server_tools or (), choice, notes)
         self.notes, self.sent = tuple(notes), sent
 
 
@@ -413,10 +413,15 @@ def _choice(tooling: Tooling | None, refused: set[str], notes: list[str]) -> Jso
     return {"type": "any"} if choice == "required" else {"type": "tool", "name": safe_name(choice)}
 
 
-def _tool_config(tooling: Tooling | None, choice: JsonObject, notes: list[str]) -> JsonObject | None:
+def _tool_config(
+    tooling: Tooling | None,
+    server_tools: Sequence[Mapping[str, object]],
+    choice: JsonObject,
+    notes: list[str],
+) -> JsonObject | None:
     if tooling is None:
-        return None
-    tools = [
+        return {"tools": server_tools} if server_tools else None
+    tools: list[Mapping[str, object]] = [
         {
             "toolSpec": {
                 **tool.metadata,
@@ -428,7 +433,7 @@ def _tool_config(tooling: Tooling | None, choice: JsonObject, notes: list[str]) 
         }
         for tool in tooling.tools
     ]
-    config: JsonObject = {"tools": tools}
+    config: JsonObject = {"tools": [*tools, *server_tools]}
     kind = choice["type"]
     if kind == "none":
         notes.append("the choice of no tool was left out: the Converse API has none")

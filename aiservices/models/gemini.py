@@ -42,7 +42,9 @@ from .requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
 _LOGGER = logging.getLogger("aiservices.gemini")
 _NO_OPTIONS = ChatOptions()
 _KEY_ADVICE = "set GEMINI_API_KEY or GOOGLE_API_KEY, or pass api_key"
-_VERTEX_ADVICE = "pass token, or install google-auth and sign in with gcloud auth application-default login"
+_VERTEX_ADVICE = (
+    "pass token, or pip install 'aiservices[vertex]' and sign in with gcloud auth application-default login"
+)
 _VERTEX_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MADE_UP_ID = "no_id_"  # of calls for which Gemini sent no id; such ids are not sent back
 # What Google documents for calls of tools that have no signature, because another model made them.

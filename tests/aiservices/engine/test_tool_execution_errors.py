@@ -119,7 +119,9 @@ def test_a_tool_has_so_much_time(asynchronous: bool) -> None:
     else:
         text_service(model, slow).ask("x")
     left.set()
-    assert messages_to(model)[-1] == ToolMessage("c1", "slow", "The tool slow did not finish in time.", failed=True)
+    assert messages_to(model)[-1] == ToolMessage(
+        "c1", "slow", "The tool slow did not finish in time.", failed=True
+    )
 
 
 def test_the_timeout_of_the_limits_applies_to_tools_without_one() -> None:

@@ -487,7 +487,8 @@ def test_requests_and_replies_are_logged_without_keys(
     for line, kind in zip(lines, kinds, strict=False):
         assert line.startswith(f"{place}{kind} ")
     assert lines[0].endswith(
-        ' {"model":"test-model","store":false,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"Hello"}]}'
+        ' {"model":"test-model","store":false,"include":["reasoning.encrypted_content"],'
+        '"input":[{"role":"user","content":"Hello"}]}'
     )
     assert "'authorization': '[redacted]'" in lines[0]
     assert json.loads(lines[1][lines[1].index('{"id"') :])["output"] == [HI]
