@@ -48,6 +48,10 @@ class Guide(Protocol):
     def talk(self, id: Annotated[str, MemoryId], text: str) -> str: ...
 
 
+class BareGuide(Protocol):
+    def talk(self, text: str) -> str: ...
+
+
 def weather(city: str) -> str:
     """The weather of a city."""
     return f"rain in {city}"
@@ -92,12 +96,12 @@ def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
 
 def _bare(model: ChatModel, past: tuple[Message, ...]) -> Work:
     """Return a function that sends the two requests of a conversation call without memory and tools."""
-    first = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT))))
-    second = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT), *_ROUND)))
+    first = create(BareGuide, model, transform=_with_messages((*past, UserMessage(_TEXT))))
+    second = create(BareGuide, model, transform=_with_messages((*past, UserMessage(_TEXT), *_ROUND)))
 
     def work() -> str:
-        first.talk(_ID, _TEXT)
-        return second.talk(_ID, _TEXT)
+        first.talk(_TEXT)
+        return second.talk(_TEXT)
 
     return work
 

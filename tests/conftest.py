@@ -22,7 +22,8 @@ except ImportError:
 settings.register_profile("any_load", deadline=None)
 settings.load_profile("any_load")
 
-_SETTINGS = ("OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "AISERVICES_")
+_SETTINGS = ("OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "AISERVICES_", "GOOGLE_", "AWS_", "GITHUB_TOKEN")
+_ENDINGS = ("_API_KEY", "_BASE_URL")
 
 
 def _refuse_other_hosts(host: object) -> None:
@@ -87,7 +88,7 @@ def only_loopback() -> Iterator[None]:
 def no_model_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the environment variables of models and proxies."""
     for name in tuple(os.environ):
-        if name.startswith(_SETTINGS) or name.lower().endswith("_proxy"):
+        if name.startswith(_SETTINGS) or name.endswith(_ENDINGS) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
 
 

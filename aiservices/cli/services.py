@@ -28,7 +28,10 @@ from ..service.methods import plan_of
 from .errors import UsageError, suggestion
 
 if TYPE_CHECKING:
-    from ..engine.pipeline import Listener
+    from ..engine.effects import Flow
+    from ..engine.pipeline import Listener, Proceed
+    from ..engine.plan import Invocation
+    from ..engine.results import Answer
     from ..models.base import ChatModel
 
 
@@ -151,6 +154,11 @@ _NO_MODEL = (
 )
 
 
+def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    """Proceed with a call, whatever its memory id is; without this, create refuses an id that nothing reads."""
+    return (yield from proceed(invocation))
+
+
 def make_service(
     target: ServiceTarget, model: ChatModel | str | None, listeners: Sequence[Listener] = ()
 ) -> object:
@@ -161,7 +169,7 @@ def make_service(
     if target.is_interface:
         if model is None and not _has_default_model():
             raise UsageError(_NO_MODEL)
-        return create(target.value, model, listeners=listeners)
+        return create(target.value, model, listeners=listeners, interceptors=[_without_memory])
     if method_names(target.value):
         if model is not None:
             raise UsageError(

@@ -18,6 +18,7 @@ from ..interface.templates import Prompt
 from ..models.errors import DefinitionError
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
+from ..models.openai.presets import PRESETS
 from ..service.compile import MethodPlan
 from ..service.methods import plan_of
 from ..service.preview import Preview, preview
@@ -208,12 +209,19 @@ class ModelProvider(NamedTuple):
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION")
+_GEMINI = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_BEDROCK = ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
 _LOCAL = ("AISERVICES_LOCAL_MODEL", "AISERVICES_CACHE")
 PROVIDERS = (
     ModelProvider("openai", "openai:NAME", _OPENAI),
     ModelProvider("openai-responses", "openai-responses:NAME", _OPENAI),
     ModelProvider("azure", "azure:DEPLOYMENT", _AZURE),
     ModelProvider("azure-responses", "azure-responses:DEPLOYMENT", _AZURE),
+    ModelProvider("anthropic", "anthropic:NAME", ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")),
+    ModelProvider("gemini", "gemini:NAME", _GEMINI),
+    ModelProvider("google", "google:NAME", _GEMINI),
+    ModelProvider("google-vertex", "google-vertex:NAME", ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")),
+    ModelProvider("bedrock", "bedrock:NAME", _BEDROCK),
     ModelProvider("ollama", "ollama:NAME", ("OLLAMA_HOST",)),
     ModelProvider("local", "local, local:NAME, local:PATH.gguf", _LOCAL),
 )
@@ -224,7 +232,7 @@ def list_models(*, as_json: bool) -> None:
 
     Of an environment variable it prints only if it is set, because the value may be an API key.
     """
-    providers = [*PROVIDERS, *_installed_providers()]
+    providers = [*PROVIDERS, *_presets(), *_installed_providers()]
     if as_json:
         print(json.dumps(_models_as_dict(providers), indent=2))
         return
@@ -243,6 +251,13 @@ def list_models(*, as_json: bool) -> None:
         )
     if not has_local_runtime():
         print("To run them, install the runtime: pip install 'aiservices[local]'")
+
+
+def _presets() -> Iterator[ModelProvider]:
+    """Yield the services and servers that speak OpenAI's API."""
+    for name, preset in PRESETS.items():
+        variables = () if preset.key_variable is None else (preset.key_variable,)
+        yield ModelProvider(name, f"{name}:NAME", (*variables, f"{name.upper()}_BASE_URL"))
 
 
 def _installed_providers() -> Iterator[ModelProvider]:

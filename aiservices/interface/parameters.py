@@ -7,15 +7,18 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from types import NoneType
 from typing import Annotated, Any, NamedTuple, NotRequired, Union, get_origin, get_type_hints
+from uuid import UUID
 
 from pydantic_core import to_json
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import Node, OutputParser
 from output_parsers.types.records import ObjectNode
-from output_parsers.types.target import Description, Target, TypeExpression
+from output_parsers.types.target import Description, Target, TypeExpression, type_name
 
+from ..models.errors import DefinitionProblem
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
 from ..models.requests import ChatOptions
@@ -104,6 +107,21 @@ def _roles(hint: object) -> list[Role]:
     if not _MEDIA.isdisjoint(_parts(hint)):
         roles.append(Role.MEDIA)
     return roles
+
+
+def memory_id_type_problems(parameters: Iterable[Parameter], qualname: str) -> list[DefinitionProblem]:
+    """Return an error for each parameter that is a memory id, but cannot be a str, an int or a UUID."""
+    return [
+        DefinitionProblem(
+            qualname,
+            f"the parameter {parameter.name} is a memory id, and {type_name(kind)} cannot be one; use a str, "
+            "an int or a UUID",
+        )
+        for parameter in parameters
+        if parameter.role is Role.MEMORY_ID
+        for kind in (get_origin(one) or one for one in parameter.types)
+        if isinstance(kind, type) and (kind is bool or not issubclass(kind, (str, int, UUID, NoneType)))
+    ]
 
 
 def _parts(hint: object) -> Iterator[TypeExpression]:
@@ -260,6 +278,23 @@ def tool_signature(
             message = f"the tool {name} needs {parameter.name}, which tools do not get; give it a default"
             raise ToolDefinitionError(message)
     return ToolSignature(fields, injected, hints.get("return", inspect.Signature.empty))
+
+
+def call_problem(function: object, *parameters: str) -> str | None:
+    """Return a message if a value is not a function that can be called with the named arguments, else None.
+
+    The arguments are passed by position. The message continues a sentence that begins with the value.
+    """
+    expected = f"({', '.join(parameters)})"
+    if not callable(function):
+        return f"has the type {type(function).__name__}; pass a function of {expected}"
+    try:
+        inspect.signature(function).bind(*parameters)
+    except TypeError as error:
+        return f"is {function_name(function)}, which cannot be called with {expected}: {error}"
+    except ValueError:  # the signatures of some functions in C are unknown
+        pass
+    return None
 
 
 def _signature(function: Any, name: str) -> inspect.Signature:

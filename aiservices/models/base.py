@@ -91,15 +91,15 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 # Named as text: importing the classes here would make every start of a program slower.
 _BUILT_IN = {
-    "bedrock": "aiservices.models.bedrock:BedrockChatModel.named",
-    "google": "aiservices.models.gemini:GeminiChatModel.named",
-    "gemini": "aiservices.models.gemini:GeminiChatModel.named",
-    "google-vertex": "aiservices.models.gemini:GeminiChatModel.vertex",
-    "anthropic": "aiservices.models.anthropic:AnthropicChatModel.named",
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
     "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",
     "azure": "aiservices.models.openai:OpenAiChatModel.azure",
     "azure-responses": "aiservices.models.openai:OpenAiResponsesModel.azure",
+    "anthropic": "aiservices.models.providers.anthropic:AnthropicChatModel.named",
+    "gemini": "aiservices.models.providers.gemini:GeminiChatModel.named",
+    "google": "aiservices.models.providers.gemini:GeminiChatModel.named",
+    "google-vertex": "aiservices.models.providers.gemini:GeminiChatModel.vertex",
+    "bedrock": "aiservices.models.providers.bedrock:BedrockChatModel.named",
     "ollama": "aiservices.models.openai:OpenAiChatModel.ollama",
     "local": "aiservices.models.local:LocalChatModel.named",
 }
@@ -175,17 +175,15 @@ def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
     """Return the function that creates models of a provider, or raise LookupError if it is unknown."""
     targets = _BUILT_IN
     if provider not in targets:
-        from .openai.presets import PRESETS
-
-        if provider in PRESETS:
-            from .openai import OpenAiChatModel
-
-            return partial(OpenAiChatModel.preset, provider)
+        presets = import_module("aiservices.models.openai.presets").PRESETS
+        if provider in presets:
+            openai = import_module("aiservices.models.openai")
+            return partial(openai.OpenAiChatModel.preset, provider)
         from importlib.metadata import entry_points  # It is slow to import and rarely needed.
 
         targets = targets | {point.name: point.value for point in entry_points(group="aiservices.models")}
         if provider not in targets:
-            raise LookupError(_unknown_model(model, sorted({*targets, *PRESETS})))
+            raise LookupError(_unknown_model(model, sorted({*targets, *presets})))
     module, _, attributes = targets[provider].partition(":")
     factory = import_module(module)
     for attribute in attributes.split("."):

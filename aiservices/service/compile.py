@@ -18,13 +18,14 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
     is_typeddict,
 )
 
-from output_parsers.parser.registry import ParserRegistry
+from output_parsers.parser.registry import ParserRegistry, parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Leniency
@@ -39,14 +40,21 @@ from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..interface.decorators import Declaration, SystemSource, declaration_of
-from ..interface.parameters import Parameter, Role, RoleError, media_problem, method_parameters
+from ..interface.parameters import (
+    Parameter,
+    Role,
+    RoleError,
+    media_problem,
+    memory_id_type_problems,
+    method_parameters,
+)
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
-from ..models.base import ChatModel, find_model, members_of
+from ..models.base import Capabilities, ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
-from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource
+from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
@@ -228,6 +236,8 @@ def plan_method(
     parameters: tuple[Parameter, ...] = ()
     try:
         parameters = method_parameters(signature, hints or {})
+        problems += memory_id_type_problems(parameters, qualname)
+        problems += _default_problems(signature, hints or {}, parameters, qualname)
     except (RoleError, UnsupportedTypeError) as error:
         problems.extend(DefinitionProblem(qualname, message) for message in error.args)
     else:
@@ -269,7 +279,7 @@ def plan_method(
             namespace=namespace,
         )
         if toolbox is not None:
-            problems += _tool_name_problems(toolbox, routes, qualname)
+            problems += tool_name_problems(toolbox, routes, qualname)
             is_list = returns.shape is ReturnShape.ITEMS
             answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
             problems += immediate_tool_problems(toolbox, answer_type, qualname)
@@ -287,6 +297,26 @@ def plan_method(
         has_memory_id=Role.MEMORY_ID in prompt.role_names,
     )
     return MethodPlan(call, prompt, returns)
+
+
+def _default_problems(
+    signature: inspect.Signature, hints: Mapping[str, object], parameters: Iterable[Parameter], qualname: str
+) -> Iterator[DefinitionProblem]:
+    """Yield an error for each parameter whose default is a text, number or bool that does not fit its type.
+
+    Other defaults, such as None, may stand for "no value".
+    """
+    for parameter in parameters:
+        default = signature.parameters[parameter.name].default
+        if parameter.role is not None or not isinstance(default, (str, int, float)):
+            continue
+        try:
+            parser: OutputParser[Any] = parser_for(cast("Any", hints[parameter.name]))
+        except (UnsupportedTypeError, KeyError):  # no annotation, or any type that templates can show
+            continue
+        problem = default_problem(default, parser.node) if isinstance(parser, TypeParser) else None
+        if problem is not None:
+            yield DefinitionProblem(qualname, f"the default of {parameter.name} is {problem}")
 
 
 def _with_declaration(
@@ -493,9 +523,7 @@ def _make_routes(
     routes = []
     try:
         for member in members:
-            capabilities = member.capabilities
-            if offers_tools and not capabilities.schema_with_tools:
-                capabilities = replace(capabilities, json_schema=False, json_mode=False)
+            capabilities = usable_capabilities(member, offers_tools=offers_tools)
             strategies = select_strategies(
                 parser, capabilities, requested, member.name, partial_values=partial_values
             )
@@ -507,9 +535,18 @@ def _make_routes(
     return tuple(routes)
 
 
-def _tool_name_problems(
+def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities:
+    """Return what a language model supports in one request; some take no schema together with tools."""
+    capabilities = model.capabilities
+    if offers_tools and not capabilities.schema_with_tools:
+        return replace(capabilities, json_schema=False, json_mode=False)
+    return capabilities
+
+
+def tool_name_problems(
     toolbox: Toolbox, routes: Iterable[ModelRoute], qualname: str
 ) -> list[DefinitionProblem]:
+    """Return an error for each tool with the name of the tool by which the model gives its answer."""
     output_tool_names = {name for route in routes for name in route.strategies.output_tool_names()}
     message = "has the name of the tool that gives the answer; rename it"
     return [

@@ -15,15 +15,15 @@ from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
 from ..engine.plan import Invocation
 from ..engine.results import Answer, Result
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
+from ..interface.decorators import MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import has_own_init
 from ..models.errors import DefinitionProblem
-from ..tools.tool import YIELDS_TEXT
+from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_METHOD = "__aiservices_method__"
 REMOTE_RESUME = "__aiservices_resume__"  # an attribute of the methods of remote clients: how to resume a call
 
 
@@ -108,7 +108,7 @@ def service_method_of(method: object) -> ServiceMethod:
 
     Raises TypeError for other objects.
     """
-    service_method = getattr(method, _METHOD, None)
+    service_method = getattr(method, SERVICE_METHOD, None)
     if not isinstance(service_method, ServiceMethod):
         raise TypeError(f"{method!r} is not a method of a service made by create")
     return service_method
@@ -121,7 +121,7 @@ def plan_of(method: object) -> MethodPlan:
 
 def is_service_method(method: object) -> bool:
     """Return True if an object is a generated service method, which calls a language model."""
-    return isinstance(getattr(method, _METHOD, None), ServiceMethod)
+    return isinstance(getattr(method, SERVICE_METHOD, None), ServiceMethod)
 
 
 def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget) -> type[Any]:
@@ -161,7 +161,7 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
     if plan.returns.shape is ReturnShape.TEXT_STREAM:
         setattr(method, YIELDS_TEXT, True)
     mixes_callers = pipeline.remembers_callers and not plan.call.has_memory_id
-    setattr(method, _METHOD, ServiceMethod(plan, budget, start, mixes_callers))
+    setattr(method, SERVICE_METHOD, ServiceMethod(plan, budget, start, mixes_callers))
     return method
 
 
@@ -261,6 +261,28 @@ def interceptor_order_problems(
                 first, then = (type(interceptors[index]).__name__ for index in (outer_index, inner_index))
                 message = f"{first} comes before {then}, so {reason}; put {then} first"
                 yield DefinitionProblem(location, message)
+
+
+def memory_id_problems(
+    plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor], listeners: Sequence[Listener]
+) -> Iterator[DefinitionProblem]:
+    """Yield an error for each method with a memory id that no memory, tool, template or listener reads."""
+    # an interceptor without a position may do anything, and filters of retrievers may use the id
+    readers = (*MEMORY_POSITIONS, "retrieval", None)
+    if listeners or any(getattr(one, "position_name", None) in readers for one in interceptors):
+        return
+    for plan in plans:
+        toolbox = plan.call.toolbox
+        tools = () if toolbox is None else toolbox.tools.values()
+        has_reader = plan.prompt.shows_memory_id or (toolbox is not None and toolbox.providers)
+        if not plan.call.has_memory_id or has_reader or any(MemoryId in t.injected.values() for t in tools):
+            continue
+        name = plan.prompt.role_names[Role.MEMORY_ID]
+        message = (
+            f"{name} is the id of a conversation, and nothing uses it; add interceptors=[ChatMemory()], from "
+            "aiservices.memory"
+        )
+        yield DefinitionProblem(plan.call.qualname, message)
 
 
 def add_service_to_interceptors(

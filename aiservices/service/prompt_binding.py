@@ -32,6 +32,7 @@ from ..models.requests import list_to_messages
 
 SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
 _PLACEHOLDER = re.compile(r"\{\{\s?(\w+)")
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that templates may show
 
 
@@ -60,6 +61,7 @@ class PromptPlan(NamedTuple):
         system: The system message: a template or a function of the arguments; None if there is none.
         message_parameter: The name of the parameter that is the user message; None if there is a template.
         it_parameter: The name of the parameter for which ``{{it}}`` stands; None if there are several.
+        shows_memory_id: True if the prompt or the system message contains the memory id.
         examples: Few-shot examples.
     """
 
@@ -72,6 +74,7 @@ class PromptPlan(NamedTuple):
     system: SystemText | None
     message_parameter: str | None
     it_parameter: str | None
+    shows_memory_id: bool = False
     examples: tuple[PlannedExample, ...] = ()
 
     def messages(self, arguments: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -146,8 +149,10 @@ class PromptPlan(NamedTuple):
 
         They are where the template names them, or after the text.
         """
-        marks = MediaMarks()
+        marks, before_text = MediaMarks(), 0
         for parameter in self.parameters:
+            if parameter.name == self.message_parameter:
+                before_text = len(marks.media)
             if parameter.role is not Role.MEDIA:
                 continue
             name, value = parameter.name, values[parameter.name]
@@ -160,6 +165,11 @@ class PromptPlan(NamedTuple):
         text = self.user_text(values)
         parts = marks.split(text)
         if parts is None:
+            if before_text:  # media that are declared before the text are sent before it
+                media = marks.media
+                return UserMessage(
+                    text, user_name, (*contents, *media[:before_text], text, *media[before_text:])
+                )
             return UserMessage(text, user_name, (*contents, *marks.media))
         text = "".join(part for part in parts if isinstance(part, str))
         # The instructions go into the text; the contents only say where the media are in it.
@@ -232,6 +242,7 @@ def plan_prompt(
         system,
         message_parameter,
         it_parameter,
+        role_names.get(Role.MEMORY_ID) in used,
     )
 
 
@@ -301,14 +312,20 @@ def _plan_system(
         used = _check_template(prompt, names, data, parameters, "system message", qualname, problems)
         return prompt, used
     names += [p.name for p in parameters if p.role is Role.MEDIA]  # a function may look at media
-    function_parameters = list(inspect.signature(source).parameters)
+    unknown = [
+        parameter
+        for parameter in inspect.signature(source).parameters.values()
+        if parameter.name not in names and parameter.kind not in _VARIADIC
+    ]
+    function_parameters = [name for name in inspect.signature(source).parameters if name in names]
     problems.extend(
         DefinitionProblem(
             qualname,
-            f"the function for the system message takes {name}, {_not_a_parameter(name, names, parameters)}",
+            f"the function for the system message takes {parameter.name}, "
+            f"{_not_a_parameter(parameter.name, names, parameters)}",
         )
-        for name in function_parameters
-        if name not in names
+        for parameter in unknown
+        if parameter.default is parameter.empty
     )
     function = source
 
@@ -342,6 +359,8 @@ def _check_template(
         elif name in hidden:
             role = hidden[name]
             detail = f", but a {role.value if role is not None else ''} parameter is not for the prompt"
+            if role is Role.HISTORY:
+                detail += "; a parameter of the type list[Message] without History can be used there"
         else:
             detail = f", {_not_a_parameter(name, names, parameters)}"
         problems.append(DefinitionProblem(qualname, f"the {title} uses {{{{{name}}}}}{detail}"))

@@ -30,8 +30,11 @@ from ..models.errors import DefinitionError, DefinitionProblem, FinishError, Ser
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
-from .compile import with_leniency
+from ..tools.tool import ToolSource
+from ..tools.toolbox import ToolLimits, plan_toolbox
+from .compile import immediate_tool_problems, tool_name_problems, usable_capabilities, with_leniency
 from .methods import add_service_to_interceptors, interceptor_order_problems, start_stream
+from .settings import check_keywords, check_types
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -74,7 +77,8 @@ class StructuredModel(Generic[T, V]):
     def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """Send a text or a list of messages to the language model, and return its typed answer."""
         try:
-            return self._success(run(self._pipeline.flow(self._invocation(messages, options, self._plan))))
+            flow = self._pipeline.flow(self._invocation(messages, options, self._blocking_plan))
+            return self._success(run(flow))
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
 
@@ -88,17 +92,31 @@ class StructuredModel(Generic[T, V]):
 
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
         """Send a text or a list of messages to the language model, and stream its typed answer."""
-        invocation = self._invocation(messages, options, self._streaming_plan)
+        plan = self._blocking_plan._replace(routes=self._streaming_routes)
+        invocation = self._invocation(messages, options, plan)
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
     def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
         """Send a text or a list of messages to the language model, and stream its typed answer with async."""
-        invocation = self._invocation(messages, options, self._streaming_plan)
+        plan = self._plan._replace(routes=self._streaming_routes)
+        invocation = self._invocation(messages, options, plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
     @cached_property  # few of these models are streamed
-    def _streaming_plan(self) -> CallPlan:
-        return self._plan._replace(routes=self._targets.routes(partial_values=True))
+    def _streaming_routes(self) -> tuple[ModelRoute, ...]:
+        return self._targets.routes(partial_values=True)
+
+    @cached_property
+    def _blocking_plan(self) -> CallPlan:
+        """The models and tools for calls that are not awaited.
+
+        Raises TypeError if a tool is async.
+        """
+        tools = () if self._plan.toolbox is None else self._plan.toolbox.tools.values()
+        names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        if names:
+            raise TypeError(f"structured: {', '.join(names)} can only be awaited; use ainvoke or astream")
+        return self._plan._replace(is_async=False)
 
     def _invocation(self, messages: MessageInput, options: ChatOptions, plan: CallPlan) -> Invocation:
         problems = options.problems(plan.qualname)
@@ -130,6 +148,8 @@ class StructuredSettings(TypedDict, total=False):
         budget: The limits of each call; by default 3 attempts.
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         interceptors: Run around each call, the first one outermost.
+        tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
+        tool_limits: The limits of tool use in one call.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
     """
 
@@ -138,6 +158,8 @@ class StructuredSettings(TypedDict, total=False):
     budget: Budget | None
     retry: Retry | None
     interceptors: Sequence[Interceptor]
+    tools: Sequence[ToolSource]
+    tool_limits: ToolLimits
     leniency: Leniency | None
 
 
@@ -197,17 +219,18 @@ def structured(
     Raises:
         DefinitionError: With all problems of the arguments.
     """
-    unknown = [name for name in settings if name not in StructuredSettings.__annotations__]
-    if unknown:
-        names = ", ".join(["include_raw", *StructuredSettings.__annotations__])
-        raise TypeError(f"structured() got an unexpected keyword argument {unknown[0]!r}; it takes: {names}")
+    check_keywords("structured", settings, ["include_raw", *StructuredSettings.__annotations__])
+    check_types("structured", settings)
     qualname, options = "structured", settings.get("options", _NO_OPTIONS)
     problems = options.problems(qualname)
     strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
     parser = _find_parser(output_type, qualname, problems)
     parser = with_leniency(parser, settings.get("leniency"), qualname, problems)
     members = _find_members(model, qualname, problems)
-    targets = None if parser is None else _Targets(parser, members, strategy)
+    tools = settings.get("tools", ())
+    limits = settings.get("tool_limits", ToolLimits())
+    toolbox = plan_toolbox(tools, limits, (), members, is_async=True, qualname=qualname, problems=problems)
+    targets = None if parser is None else _Targets(parser, members, strategy, offers_tools=bool(tools))
     routes = () if targets is None else targets.checked_routes(qualname, problems)
     budget = settings.get("budget") or Budget()
     problems += budget.problems(qualname, dict.fromkeys(route.model.name for route in routes))
@@ -216,20 +239,27 @@ def structured(
         interceptors = (*interceptors, retry)  # innermost
     problems += retry_problems(qualname, interceptors, budget)
     problems += interceptor_order_problems(qualname, interceptors)
+    if toolbox is not None:
+        problems += tool_name_problems(toolbox, routes, qualname)
+        problems += immediate_tool_problems(toolbox, output_type, qualname)
     if problems or targets is None:
         raise DefinitionError(problems)
     add_service_to_interceptors(qualname, qualname, interceptors, has_default_conversation=True)
-    plan = CallPlan(qualname, output_type, is_async=False, routes=routes, options=options)
+    plan = CallPlan(qualname, output_type, is_async=True, routes=routes, options=options, toolbox=toolbox)
     return StructuredModel(targets, plan, Pipeline(interceptors), budget, include_raw=include_raw)
 
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """A language model with its fallback models, and the type of the values that they must return."""
+    """A language model with its fallback models, and the type of the values that they must return.
+
+    ``offers_tools`` is True if the models may also call tools.
+    """
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]
     strategy: Strategy | None
+    offers_tools: bool
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
         """Return the models to try in order, and how each can be asked for a value of the requested type.
@@ -251,8 +281,9 @@ class _Targets:
         return tuple(routes)
 
     def _route(self, member: ChatModel, partial_values: bool) -> ModelRoute:
+        capabilities = usable_capabilities(member, offers_tools=self.offers_tools)
         strategies = select_strategies(
-            self.parser, member.capabilities, self.strategy, member.name, partial_values=partial_values
+            self.parser, capabilities, self.strategy, member.name, partial_values=partial_values
         )
         return ModelRoute(member, strategies)
 

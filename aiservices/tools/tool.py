@@ -19,6 +19,7 @@ from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
+from output_parsers.types.node import Node
 from output_parsers.types.target import Target, type_name
 
 from ..interface.parameters import (
@@ -39,6 +40,8 @@ ParsedSignature: TypeAlias = tuple[TypeParser[dict[str, Any]], Mapping[str, type
 _DECLARATION = "__aiservices_tool__"
 # The attribute of methods that return an iterator of the pieces of one text.
 YIELDS_TEXT = "__aiservices_yields_text__"
+# The attribute of service methods that holds how they were made.
+SERVICE_METHOD = "__aiservices_method__"
 
 
 class ReturnBehavior(StrEnum):
@@ -266,7 +269,14 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
         return [_tool(method, namespace or {}) for method in methods]
     if callable(source):
         return [_tool(source, namespace or {})]
-    raise ToolDefinitionError(f"{type(source).__name__} has no tools: decorate its methods with @tool")
+    name = type(source).__name__
+    methods_of_service = [one for one in dir(source) if hasattr(getattr(source, one, None), SERVICE_METHOD)]
+    if methods_of_service:
+        raise ToolDefinitionError(
+            f"{name} is a service; pass its methods, as in tools=[service.{methods_of_service[0]}], or "
+            "decorate methods of its interface with @tool"
+        )
+    raise ToolDefinitionError(f"{name} has no tools: decorate its methods with @tool")
 
 
 def tool_methods(source: object) -> list[Callable[..., Any]]:
@@ -399,15 +409,23 @@ def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> st
     """
     nodes = getattr(arguments.node, "nodes", {})
     for parameter in inspect.signature(function).parameters.values():
-        default = parameter.default
-        if parameter.name not in nodes or not isinstance(default, (str, int, float)):
-            continue
-        if isinstance(default, float) and not math.isfinite(default):  # JSON cannot express it
-            continue
-        try:
-            nodes[parameter.name].read(read_exact(to_json(default).decode()), Cursor(Leniency.NONE))
-        except ValidationFailure as failure:
-            return f"the default of {parameter.name} is {default!r}: {failure.problems[0].message}"
+        if parameter.name in nodes:
+            problem = default_problem(parameter.default, nodes[parameter.name])
+            if problem is not None:
+                return f"the default of {parameter.name} is {problem}"
+    return None
+
+
+def default_problem(default: object, node: Node[Any]) -> str | None:
+    """Return an error message if a default value does not fit the type of its parameter, else None."""
+    if not isinstance(default, (str, int, float)):
+        return None
+    if isinstance(default, float) and not math.isfinite(default):  # JSON cannot express it
+        return None
+    try:
+        node.read(read_exact(to_json(default).decode()), Cursor(Leniency.NONE))
+    except ValidationFailure as failure:
+        return f"{default!r}: {failure.problems[0].message}"
     return None
 
 

@@ -171,7 +171,9 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
                 f"{tool.name!r} is not a valid tool name; use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
             )
         if tool.name in by_name:
-            raise ToolDefinitionError(f"two tools are called {tool.name}; rename one of them")
+            raise ToolDefinitionError(
+                f"two tools are called {tool.name}; rename one of them with tool(name=…)"
+            )
         by_name[tool.name] = tool
     return by_name
 

@@ -11,10 +11,10 @@ import pytest
 from loopback import Loopback, Reply
 
 from aiservices import ChatModel, ChatRequest, ModelError
-from aiservices.models.anthropic import AnthropicChatModel
-from aiservices.models.bedrock import AwsKeys, BedrockChatModel
-from aiservices.models.gemini import GeminiChatModel
 from aiservices.models.messages import ChatReply
+from aiservices.models.providers.anthropic import AnthropicChatModel
+from aiservices.models.providers.bedrock import AwsKeys, BedrockChatModel
+from aiservices.models.providers.gemini import GeminiChatModel
 
 EXCHANGES = Path(__file__).parents[3] / "shared" / "recorded" / "exchanges.jsonl"
 pytestmark = pytest.mark.skipif(not EXCHANGES.exists(), reason="the recorded exchanges are not here")
@@ -156,7 +156,7 @@ def read_with_genai(url: str) -> Callable[[Any], Reading]:
 
 
 def read_with_boto(url: str) -> Callable[[Any], Reading]:
-    boto3 = pytest.importorskip("boto3")
+    boto3 = pytest.importorskip("boto3", reason="boto3, which needs python-dateutil<3, is not installed")
     client = boto3.client(
         "bedrock-runtime",
         endpoint_url=url,

@@ -16,11 +16,11 @@ import pytest
 from loopback import Loopback, Reply
 
 from aiservices import AiMessage, ChatModel, ChatOptions, ChatRequest, Image, ModelError, SystemMessage
-from aiservices.models.anthropic import AnthropicChatModel
-from aiservices.models.bedrock import AwsKeys, BedrockChatModel
-from aiservices.models.gemini import GeminiChatModel
 from aiservices.models.media import File, Media
 from aiservices.models.messages import Message, ToolCall, ToolMessage, UserMessage
+from aiservices.models.providers.anthropic import AnthropicChatModel
+from aiservices.models.providers.bedrock import AwsKeys, BedrockChatModel
+from aiservices.models.providers.gemini import GeminiChatModel
 from aiservices.models.requests import JsonSchemaFormat, Tooling, ToolSpecification
 
 EXCHANGES = Path(__file__).parents[3] / "shared" / "recorded" / "exchanges.jsonl"

@@ -66,9 +66,10 @@ from enum import Enum
 from typing import Annotated, Any, Protocol, TypeVar
 
 from aiservices import (
-    AsyncStream, ChatOptions, Image, MemoryId, Result, ScriptedChatModel, Stream, ToolContext, UserMessage,
-    create, options, system_message, user_message,
+    AsyncStream, ChatOptions, Image, MemoryId, Result, ScriptedChatModel, Stream, ToolContext,
+    UserMessage, create, options, system_message, user_message,
 )
+from aiservices.memory import ChatMemory
 from output_parsers import ItemError
 
 
@@ -166,7 +167,12 @@ listed = _says('{"value": [{"article": "lamp", "price": "1.50"}, {"article": "de
 items = _says('{"value": [{"article": "lamp", "price": 1.50}, {"article": "desk", "price": 2}]}')
 spoken = _says("Once upon a time.")
 result = create(Detailed, ScriptedChatModel([]))
-echo = create(Shop, ScriptedChatModel(lambda request: request.messages[-1].text), tools=[stock])
+echo = create(
+    Shop,
+    ScriptedChatModel(lambda request: request.messages[-1].text),
+    tools=[stock],
+    interceptors=[ChatMemory()],
+)
 
 
 def made(model: Any = None) -> Detailed:

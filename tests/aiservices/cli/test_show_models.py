@@ -9,6 +9,7 @@ import pytest
 
 from aiservices.cli.show import PROVIDERS
 from aiservices.models.base import _BUILT_IN
+from aiservices.models.openai.presets import PRESETS
 
 from .conftest import CommandRun
 
@@ -20,8 +21,15 @@ azure:DEPLOYMENT                    AZURE_OPENAI_API_KEY (not set), AZURE_OPENAI
 AZURE_OPENAI_ENDPOINT (not set), OPENAI_API_VERSION (not set)
 azure-responses:DEPLOYMENT          AZURE_OPENAI_API_KEY (not set), AZURE_OPENAI_AD_TOKEN (not set), \
 AZURE_OPENAI_ENDPOINT (not set), OPENAI_API_VERSION (not set)
+anthropic:NAME                      ANTHROPIC_API_KEY (not set), ANTHROPIC_BASE_URL (not set)
+gemini:NAME                         GEMINI_API_KEY (not set), GOOGLE_API_KEY (not set)
+google:NAME                         GEMINI_API_KEY (not set), GOOGLE_API_KEY (not set)
+google-vertex:NAME                  GOOGLE_CLOUD_PROJECT (not set), GOOGLE_CLOUD_LOCATION (not set)
+bedrock:NAME                        AWS_BEARER_TOKEN_BEDROCK (not set), AWS_ACCESS_KEY_ID (not set), \
+AWS_SECRET_ACCESS_KEY (not set), AWS_REGION (not set)
 ollama:NAME                         OLLAMA_HOST (not set)
 local, local:NAME, local:PATH.gguf  AISERVICES_LOCAL_MODEL (not set), AISERVICES_CACHE (set)
+{presets}
 fake                                made-up answers: no key, no weights
 
 Without --model: the model in AISERVICES_MODEL.
@@ -31,6 +39,14 @@ local:qwen2.5-coder-1.5b  1.1 GB, 2.0 GB of memory, Apache-2.0: aiservices model
 local:qwen2.5-coder-0.5b  0.5 GB, 0.7 GB of memory, Apache-2.0: aiservices models pull qwen2.5-coder-0.5b
 local:smollm2  0.1 GB, 0.3 GB of memory, Apache-2.0: {smollm2}
 """
+
+
+PRESET_ROWS = "\n".join(
+    f"{name + ':NAME':34}  "
+    + (f"{preset.key_variable} (not set), " if preset.key_variable else "")
+    + f"{name.upper()}_BASE_URL (not set)"
+    for name, preset in PRESETS.items()
+)
 
 
 @pytest.fixture
@@ -57,7 +73,7 @@ def test_every_built_in_provider_is_listed() -> None:
 
 def test_models_are_listed_without_the_values_of_variables(run: CommandRun, pulled: Path) -> None:
     result = run("models")
-    assert result == (0, LISTED.format(smollm2=pulled), "")
+    assert result == (0, LISTED.format(smollm2=pulled, presets=PRESET_ROWS), "")
     assert "secret" not in result.out
 
 

@@ -236,6 +236,7 @@ def assert_responses_rounds(loopback: Loopback, **streaming: Any) -> None:
             }
         ],
         "store": False,
+        "include": ["reasoning.encrypted_content"],
         **streaming,
         "input": [{"role": "user", "content": "Weather?"}],
     }

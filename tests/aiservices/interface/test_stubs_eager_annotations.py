@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Annotated, Generic, List, Optional, Protocol, TypeVar  # noqa: UP035
 
 from aiservices import MemoryId, Result, ScriptedChatModel, create, user_message
+from aiservices.memory import ChatMemory
 
 T = TypeVar("T")
 
@@ -44,7 +45,10 @@ def test_optional_generic_and_annotated_hints_work_in_the_old_spelling() -> None
         def read(self, text: str, room: Annotated[Optional[str], MemoryId] = None) -> Optional[T]:  # noqa: UP045
             raise NotImplementedError
 
-    assert create(Reader[int], ScriptedChatModel(["null"])).read("nothing") is None
+    assert (
+        create(Reader[int], ScriptedChatModel(["null"]), interceptors=[ChatMemory()]).read("nothing", "hall")
+        is None
+    )
 
 
 def test_a_result_of_a_local_type_works() -> None:

@@ -33,6 +33,8 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.models.base import _BUILT_IN
+from aiservices.models.openai.presets import PRESETS
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -427,11 +429,31 @@ class Judge(Protocol):
     def good(self, text: str) -> bool: ...
 
 
+PROVIDERS = (
+    'write PROVIDER:NAME, as in "openai:NAME", with one of these providers: '
+    f"{', '.join(sorted([*_BUILT_IN, *PRESETS]))}; for another server that speaks OpenAI's API pass "
+    "OpenAiChatModel(NAME, base_url=…)"
+)
+
+
 def test_an_unknown_model_is_reported_with_the_providers() -> None:
     assert problems(Judge, "gpt-5") == (
-        "Judge: the model 'gpt-5' is unknown: its provider must be one of azure, azure-responses, "
-        'local, ollama, openai, openai-responses, as in "openai:NAME"'
+        f"Judge: the model 'gpt-5' is unknown: did you mean 'openai:gpt-5'? {PROVIDERS}"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("claude-sonnet-4-5", "anthropic:claude-sonnet-4-5"),
+        ("gemini-3-flash", "google:gemini-3-flash"),
+        ("o3", "openai:o3"),
+        ("openai/gpt-5", "openai:gpt-5"),
+        ("antropic:claude-sonnet-4-5", "anthropic:claude-sonnet-4-5"),
+    ],
+)
+def test_the_error_suggests_the_provider_of_a_model(written: str, meant: str) -> None:
+    assert f"did you mean {meant!r}?" in problems(Judge, written)
 
 
 def test_an_object_that_is_not_a_model_is_reported() -> None:
@@ -461,10 +483,7 @@ def test_an_unknown_model_of_one_method_is_reported_for_that_method() -> None:
 
         def bad(self, text: str) -> bool: ...
 
-    assert problems(Mixed) == (
-        "Mixed.good: the model 'nowhere:x' is unknown: its provider must be one of azure, azure-responses, "
-        'local, ollama, openai, openai-responses, as in "openai:NAME"'
-    )
+    assert problems(Mixed) == (f"Mixed.good: the model 'nowhere:x' is unknown: {PROVIDERS}")
 
 
 def test_options_out_of_range_are_reported_where_they_were_set() -> None:
@@ -731,8 +750,7 @@ def test_all_problems_of_an_interface_are_reported_at_once() -> None:
     assert problems(Wrong, "nowhere", strategy="magic") == (
         "7 problems:\n"
         f"  - Wrong: {UNKNOWN}\n"
-        "  - Wrong: the model 'nowhere' is unknown: its provider must be one of azure, azure-responses, "
-        'local, ollama, openai, openai-responses, as in "openai:NAME"\n'
+        f"  - Wrong: the model 'nowhere' is unknown: {PROVIDERS}\n"
         "  - Wrong.good: the prompt uses {{txt}}, but the parameters are: text, who; did you mean text?\n"
         f"  - Wrong.good: no parser reads Socket; {TRIED}\n"
         "  - Wrong.bad: temperature is -1; it must be from 0 to 2\n"

@@ -48,6 +48,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.interceptors import Interceptor, Invocation, Proceed
+from aiservices.memory import ChatMemory
 from aiservices.models import base
 from aiservices.service.methods import plan_of
 from aiservices.testing import FakeChatModel
@@ -518,7 +519,7 @@ def test_it_is_the_only_argument_that_has_no_role() -> None:
         def chat(self, text: str, who: Annotated[str, UserName], room: Annotated[int, MemoryId]) -> str: ...
 
     model = ScriptedChatModel(["hi"])
-    create(Chat, model).chat("hello", "ann", 7)
+    create(Chat, model, interceptors=[ChatMemory()]).chat("hello", "ann", 7)
     assert messages(model) == (UserMessage("> hello", name="ann"),)
 
 
@@ -646,9 +647,8 @@ def test_an_unknown_model_is_reported_with_the_models_of_installed_packages(
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     with pytest.raises(DefinitionError) as caught:
         create(Judge, "parot:yes")
-    assert str(caught.value) == (
-        "Judge: the model 'parot:yes' is unknown: its provider must be one of azure, azure-responses, "
-        'local, ollama, openai, openai-responses, parrot, as in "openai:NAME"'
+    assert str(caught.value).startswith(
+        "Judge: the model 'parot:yes' is unknown: did you mean 'parrot:yes'? write PROVIDER:NAME"
     )
 
 

@@ -23,6 +23,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.memory import ChatMemory
 from aiservices.service.methods import plan_of
 
 
@@ -119,7 +120,8 @@ def test_a_role_behind_an_alias_is_found() -> None:
     class Chat(Protocol):
         def say(self, conversation: Conversation, text: str) -> str: ...
 
-    invocation = plan_of(create(Chat, ScriptedChatModel([])).say).invocation(("c1", "hello"), {}, Budget())
+    chat = create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()])
+    invocation = plan_of(chat.say).invocation(("c1", "hello"), {}, Budget())
 
     assert invocation.memory_id == "c1"
     assert invocation.request == ChatRequest((UserMessage("hello"),))

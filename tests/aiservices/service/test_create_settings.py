@@ -44,12 +44,16 @@ def error_of(function: Callable[[], object]) -> str:
         ("tool_errors", len, "tool_errors has the type builtin_function_or_method; pass a ToolErrors"),
         ("localns", ["x"], "localns has the type list; pass a Mapping"),
         ("system_message", 3, "system_message has the type int; pass a template or a function"),
-        ("transform", 3, "transform has the type int; pass a function"),
+        ("transform", 3, "transform has the type int; pass a function of (request)"),
         ("parsers", 3, "parsers has the type int; put it into a list"),
         ("tools", "weather", "tools has the type str; put it into a list"),
-        ("interceptors", [3], "interceptors contains a value of the type int; pass functions"),
-        ("listeners", ["x"], "listeners contains a value of the type str; pass functions"),
-        ("parsers", [None], "parsers contains a value of the type NoneType; pass functions"),
+        (
+            "interceptors",
+            [3],
+            "an item of interceptors has the type int; pass a function of (invocation, proceed)",
+        ),
+        ("listeners", ["x"], "an item of listeners has the type str; pass a function of (event)"),
+        ("parsers", [None], "an item of parsers has the type NoneType; pass functions"),
     ],
 )
 def test_a_setting_of_a_wrong_type_is_an_error(setting: str, value: object, message: str) -> None:

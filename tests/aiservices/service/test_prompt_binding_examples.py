@@ -18,7 +18,6 @@ from aiservices import (
     ChatReply,
     DefinitionError,
     History,
-    MemoryId,
     Message,
     OutputParsingError,
     Problem,
@@ -327,14 +326,13 @@ def test_parameters_with_a_role_are_left_out() -> None:
         @example("a", returns=1)
         def ask(
             self,
-            talk: Annotated[str, MemoryId],
             user: Annotated[str, UserName],
             text: str,
             key: Annotated[str, ToolContext],
             how: ChatOptions,
         ) -> int: ...
 
-    messages = sent_messages(Chat, SCHEMA, "talk", "Ann", "x", "key", ChatOptions())
+    messages = sent_messages(Chat, SCHEMA, "Ann", "x", "key", ChatOptions())
     assert messages == (UserMessage("a"), AiMessage('{"value": 1}'), UserMessage("x", "Ann"))
 
 

@@ -384,7 +384,7 @@ def test_all_problems_are_reported_together() -> None:
         "structured: temperature is 9",
         "structured: the strategy 'some' is unknown",
         "structured: the JSON Schema 'value' is invalid at #/type: 5 ",
-        "structured: the model 'nope:x' is unknown: its provider must",
+        "structured: the model 'nope:x' is unknown: write PROVIDER:NA",
     ]
 
 

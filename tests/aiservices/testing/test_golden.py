@@ -23,6 +23,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.memory import ChatMemory
 from aiservices.testing import Golden, GoldenError
 from aiservices.testing.fake import sample_arguments
 
@@ -139,7 +140,7 @@ class Wide(Protocol):
 
 
 def test_sample_arguments_fit_their_types_and_are_always_the_same() -> None:
-    method = create(Wide, ScriptedChatModel([])).ask
+    method = create(Wide, ScriptedChatModel([]), interceptors=[ChatMemory()]).ask
     made = sample_arguments(method)
     assert made == sample_arguments(method)
     kinds = {name: type(value).__name__ for name, value in made.items()}

@@ -33,6 +33,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.interface.decorators import options
+from aiservices.memory import ChatMemory
 from aiservices.tools.tool import ReturnBehavior, Tool, ToolDefinitionError, tool, tool_methods, tools_of
 from aiservices.tools.toolbox import Toolbox, ToolLimits, make_toolbox
 from output_parsers import Description, TypeParser, parser_for
@@ -597,7 +598,7 @@ class Summaries(Protocol):
 
 
 def test_the_method_of_another_service_is_a_tool() -> None:
-    service = create(Summaries, ScriptedChatModel(["Short."]))
+    service = create(Summaries, ScriptedChatModel(["Short."]), interceptors=[ChatMemory()])
     made = one(service.short)
     assert (made.name, made.description, made.injected, made.asynchronous) == (
         "summarize",
@@ -610,16 +611,17 @@ def test_the_method_of_another_service_is_a_tool() -> None:
 
 
 def test_an_async_method_of_another_service_is_an_async_tool() -> None:
-    service = create(Summaries, ScriptedChatModel(["Plain."]))
+    service = create(Summaries, ScriptedChatModel(["Plain."]), interceptors=[ChatMemory()])
     made = one(service.plain)
     assert (made.name, made.description, made.asynchronous) == ("plain", "Says it plainly.", True)
     assert asyncio.run(made.function(text="x")) == "Plain."
 
 
 def test_a_whole_service_has_the_tools_that_it_declares() -> None:
-    assert [made_tool.name for made_tool in tools_of(create(Summaries, ScriptedChatModel([])))] == [
-        "summarize"
-    ]
+    assert [
+        made_tool.name
+        for made_tool in tools_of(create(Summaries, ScriptedChatModel([]), interceptors=[ChatMemory()]))
+    ] == ["summarize"]
 
 
 # what the model never sees
@@ -767,7 +769,7 @@ def test_async_iterables_make_a_tool_async() -> None:
 def test_two_tools_of_one_name_are_a_fault() -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         make_toolbox([weather, tool(name="weather")(Shop().sell)], ToolLimits())
-    assert str(caught.value) == "two tools are called weather; rename one of them"
+    assert str(caught.value) == "two tools are called weather; rename one of them with tool(name=…)"
 
 
 @pytest.mark.parametrize(

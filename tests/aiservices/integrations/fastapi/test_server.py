@@ -27,6 +27,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.integrations.fastapi import app, provide, router
+from aiservices.memory import ChatMemory
 
 
 @dataclass
@@ -283,7 +284,7 @@ def test_server_arguments_come_from_dependencies() -> None:
 
 def test_a_missing_server_argument_is_a_definition_problem() -> None:
     with pytest.raises(DefinitionError) as caught:
-        router(create(Chat, ScriptedChatModel([])), caller_arguments=["memory"])
+        router(create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()]), caller_arguments=["memory"])
     assert str(caught.value) == (
         "Chat.say: callers cannot pass the parameter user; name a dependency for it in server_arguments"
     )

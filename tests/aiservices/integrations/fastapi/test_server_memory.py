@@ -55,7 +55,7 @@ SERVERS = pytest.mark.parametrize("serve", [app, router, mounted])
 @SERVERS
 def test_a_memory_id_that_every_caller_could_choose_is_refused(serve: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
-        serve(create(Chat, ScriptedChatModel([])))
+        serve(create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()]))
     assert str(caught.value) == (
         "Chat.say: callers could pass any memory id as user, and so continue the conversations of others; "
         "name a dependency for it in server_arguments, or list 'user' in caller_arguments if callers may "
@@ -72,7 +72,7 @@ def test_a_memory_id_of_the_server_or_of_the_caller_is_accepted(serve: Any) -> N
 
 @SERVERS
 def test_an_unknown_caller_argument_is_refused(serve: Any) -> None:
-    chat = create(Chat, ScriptedChatModel([]))
+    chat = create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()])
     with pytest.raises(DefinitionError) as caught:
         serve(chat, caller_arguments=["user", "text"])
     assert str(caught.value) == (

@@ -256,7 +256,7 @@ def serving() -> Iterator[Serving]:
     from aiservices.page import mount
 
     script = Script()
-    desk = create(Desk, script)
+    desk = create(Desk, script, listeners=[lambda event: None])  # it might read the memory id
     made = app(desk, caller_arguments=["user"])
     mount(made, desk, caller_arguments=["user"])
     listening = socket.create_server(("127.0.0.1", 0))

@@ -17,26 +17,21 @@ from zlib import crc32
 
 from pydantic_core import from_json, to_json
 
-from .anthropic import (
-    RequestParts as ClaudeRequestParts,
-    arguments_object,
-    claude_rules,
-)
-from .base import Capabilities
-from .errors import AuthenticationError, ModelError, Remedy
-from .http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from .http.base import MAX_REPLY_BYTES, Credentials, ReplyTooLargeError, display_url
-from .http.errors import (
+from ..base import Capabilities
+from ..errors import AuthenticationError, ModelError, Remedy
+from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.base import MAX_REPLY_BYTES, Credentials, ReplyTooLargeError, display_url
+from ..http.errors import (
     ErrorDetails,
     ReportedError,
     UnreadableReplyError,
     UnsupportedRequestError,
     read_error_details,
 )
-from .http.model import HttpChatModel, HttpClients
-from .http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
-from .media import Audio, Image, Media
-from .messages import (
+from ..http.model import HttpChatModel, HttpClients
+from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from ..media import Audio, Image, Media
+from ..messages import (
     AiMessage,
     ChatReply,
     FinishReason,
@@ -49,7 +44,12 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .requests import ChatOptions, JsonSchemaFormat, Tooling
+from ..requests import ChatOptions, JsonSchemaFormat, Tooling
+from .anthropic import (
+    RequestParts as ClaudeRequestParts,
+    arguments_object,
+    claude_rules,
+)
 
 _LOGGER = logging.getLogger("aiservices.bedrock")
 _NO_OPTIONS = ChatOptions()

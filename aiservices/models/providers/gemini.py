@@ -14,16 +14,15 @@ from urllib.parse import quote
 
 from pydantic_core import from_json, to_json
 
-from .anthropic import arguments_object
-from .base import Capabilities
-from .errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelError, Remedy
-from .http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from .http.base import Credentials, display_url
-from .http.errors import ErrorDetails, UnreadableReplyError, read_error_details
-from .http.model import HttpChatModel, HttpClients
-from .http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
-from .media import Media
-from .messages import (
+from ..base import Capabilities
+from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelError, Remedy
+from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.base import Credentials, display_url
+from ..http.errors import ErrorDetails, UnreadableReplyError, read_error_details
+from ..http.model import HttpChatModel, HttpClients
+from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from ..media import Media
+from ..messages import (
     AiMessage,
     ChatReply,
     FinishReason,
@@ -37,7 +36,8 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
+from ..requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
+from .anthropic import arguments_object
 
 _LOGGER = logging.getLogger("aiservices.gemini")
 _NO_OPTIONS = ChatOptions()

@@ -12,21 +12,21 @@ from typing import NamedTuple, Self
 
 from pydantic_core import from_json, to_json
 
-from .base import Capabilities
-from .errors import AuthenticationError, ModelError, Remedy
-from .http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from .http.base import Credentials, display_url
-from .http.errors import (
+from ..base import Capabilities
+from ..errors import AuthenticationError, ModelError, Remedy
+from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.base import Credentials, display_url
+from ..http.errors import (
     ErrorDetails,
     ReportedError,
     UnreadableReplyError,
     UnsupportedRequestError,
     read_error_details,
 )
-from .http.model import HttpChatModel, HttpClients
-from .http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
-from .media import Audio, Image, Media
-from .messages import (
+from ..http.model import HttpChatModel, HttpClients
+from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from ..media import Audio, Image, Media
+from ..messages import (
     AiMessage,
     ChatReply,
     FinishReason,
@@ -40,7 +40,7 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
+from ..requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
 
 _LOGGER = logging.getLogger("aiservices.anthropic")
 _NO_OPTIONS = ChatOptions()

@@ -1,0 +1,203 @@
+"""The keyword arguments of ``create``, and the checks of their names, types and signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from output_parsers.parser.registry import ParserFactory
+    from output_parsers.result.reading import Leniency
+
+    from ..engine.budget import Budget
+    from ..engine.pipeline import Interceptor, Listener
+    from ..engine.plan import RequestHook
+    from ..engine.retry import Retry
+    from ..models.requests import ChatOptions
+    from ..models.strategy import Strategy
+    from ..tools.tool import ToolErrors, ToolSource
+    from ..tools.toolbox import ToolLimits
+
+
+class ServiceSettings(TypedDict, total=False):
+    """The keyword arguments of ``create``, which makes a service from an interface and a model.
+
+    Attributes:
+        options: Options of the requests, such as the temperature. Methods may override them with
+            ``@options``.
+        strategy: How structured output is requested; by default the most reliable strategy that the model
+            supports.
+        leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``. Methods
+            may override it with ``@options``.
+        system_message: A template, or a function of arguments of the call. Methods with a system message of
+            their own do not use it.
+        parsers: Factories that make parsers for types before the built-in ones.
+        tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
+        tool_limits: The limits of tool use in one call.
+        tool_errors: Functions that choose the text for the model when a tool call fails.
+        interceptors: Run around each call, the first one outermost.
+        listeners: Functions that receive each event of a call.
+        transform: A function that changes each request just before it is sent.
+        budget: The limits of each call; by default 3 attempts.
+        retry: Asks the model again when an answer cannot be read; None raises the error at once.
+        localns: Names for string annotations that are not found in the module of the interface.
+    """
+
+    options: ChatOptions | None
+    strategy: Strategy | str | None
+    leniency: Leniency | None
+    system_message: str | Callable[..., str] | None
+    parsers: Sequence[ParserFactory]
+    tools: Sequence[ToolSource]
+    tool_limits: ToolLimits
+    tool_errors: ToolErrors
+    interceptors: Sequence[Interceptor]
+    listeners: Sequence[Listener]
+    transform: RequestHook | None
+    budget: Budget | None
+    retry: Retry | None
+    localns: Mapping[str, Any] | None
+
+
+_OPTIONS = (
+    "temperature top_p max_tokens stop seed reasoning_effort timeout extra_body extra_headers service_tier"
+)
+_MODEL = "pass a model object as the second argument, such as OpenAiChatModel(NAME, {name}=…)"
+_NAMED_MODEL = 'pass the model as the second argument, as in create(Interface, "openai:NAME")'
+# What to write instead of keyword arguments that other libraries have.
+_EQUIVALENTS: dict[str, str] = {
+    **{name: f"options=ChatOptions({name}=…)" for name in _OPTIONS.split()},
+    **dict.fromkeys(("model_settings", "model_kwargs", "model_parameters"), "options=ChatOptions(…)"),
+    **dict.fromkeys(("max_retries", "retries", "max_attempts", "attempts"), "budget=Budget(max_attempts=…)"),
+    **dict.fromkeys(("usage_limits", "max_cost", "max_seconds"), "budget=Budget(…)"),
+    **dict.fromkeys(("memory", "chat_memory", "memory_id", "checkpointer"), "interceptors=[ChatMemory()]"),
+    **dict.fromkeys(("system_prompt", "system", "sys_prompt", "instructions", "persona"), "system_message=…"),
+    **{
+        name: _MODEL.format(name=name)
+        for name in ("base_url", "api_key", "client", "async_client", "http", "capabilities", "organization")
+    },
+    **dict.fromkeys(("model_name", "llm", "chat_model", "deployment"), _NAMED_MODEL),
+    **dict.fromkeys(
+        ("guardrails", "guards", "validators", "output_guardrails"), "interceptors=[OutputGuardrails(…)]"
+    ),
+    "input_guardrails": "interceptors=[InputGuardrails(…)]",
+    **dict.fromkeys(("moderation", "moderation_model", "moderator"), "interceptors=[Moderation(…)]"),
+    **dict.fromkeys(
+        ("retriever", "retrievers", "content_retriever", "retrieval_augmentor", "retrieval"),
+        "interceptors=[RetrievalAugmentor(…)]",
+    ),
+    **dict.fromkeys(("callbacks", "callback", "hooks", "on_event"), "listeners=[…]"),
+    "middleware": "interceptors=[…]",
+    **dict.fromkeys(
+        ("prompt", "user_message", "user_prompt", "template"),
+        'the decorator @user_message("…") on the method',
+    ),
+    **dict.fromkeys(
+        ("response_model", "output_type", "result_type", "response_format", "schema", "return_type"),
+        "the return annotation of the method",
+    ),
+    **dict.fromkeys(("stream", "streaming"), "a method that returns Stream[T]"),
+    **dict.fromkeys(
+        ("history", "messages", "message_history", "chat_history"),
+        "a parameter of the method with the type Annotated[list[Message], History]",
+    ),
+    **dict.fromkeys(
+        ("max_iterations", "max_rounds", "max_iters", "max_steps", "max_turns"),
+        "tool_limits=ToolLimits(max_rounds=…)",
+    ),
+    **dict.fromkeys(("verbose", "debug"), "listeners=[log_calls], from aiservices.call_log"),
+    "mode": "strategy=…",
+    "method": "strategy=…",
+    "name": "the name of the interface class",
+}
+_SEQUENCES = ("tools", "interceptors", "listeners", "parsers")
+
+
+def check_keywords(function: str, settings: Mapping[str, object], accepted: Collection[str]) -> None:
+    """Raise TypeError for the first unknown keyword argument, and say what to write instead."""
+    for name in settings:
+        if name not in accepted:
+            message = f"{function}() got an unexpected keyword argument {name!r}"
+            similar = get_close_matches(name, accepted, 1, 0.8)
+            if similar:
+                raise TypeError(f"{message}; did you mean {similar[0]!r}?")
+            equivalent = _EQUIVALENTS.get(name)
+            setting = re.match(r"(\w+)=", equivalent or "")
+            # some settings of create are not settings of other functions
+            if equivalent is not None and (setting is None or setting[1] in accepted):
+                verb = "" if equivalent.startswith("pass ") else "use "
+                raise TypeError(f"{message}; instead, {verb}{equivalent}")
+            raise TypeError(f"{message}; it takes: {', '.join(accepted)}")
+
+
+def check_types(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise DefinitionError if arguments for creating a service have a wrong type or signature.
+
+    ``name`` is the name of the service.
+    """
+    from ..models.errors import DefinitionError, DefinitionProblem
+
+    messages = [message for setting in settings.items() for message in _problems(*setting)]
+    if messages:
+        raise DefinitionError([DefinitionProblem(name, message) for message in messages])
+
+
+def _problems(setting: str, value: Any) -> Iterator[str]:
+    from ..engine.budget import Budget
+    from ..engine.retry import Retry
+    from ..interface.parameters import call_problem
+    from ..models.requests import ChatOptions
+    from ..tools.tool import ToolErrors
+    from ..tools.toolbox import ToolLimits
+
+    classes: dict[str, type] = {
+        "options": ChatOptions,
+        "tool_limits": ToolLimits,
+        "tool_errors": ToolErrors,
+        "budget": Budget,
+        "retry": Retry,
+        "localns": Mapping,
+    }
+    if value is None and setting not in ("tool_limits", "tool_errors", *_SEQUENCES):
+        return
+    kind, expected = type(value).__name__, classes.get(setting)
+    if expected is not None and not isinstance(value, expected):
+        yield f"{setting} has the type {kind}; pass {_with_article(expected.__name__)}"
+    elif setting == "transform":
+        problem = call_problem(value, "request")
+        if problem is not None:
+            yield f"transform {problem}"
+    elif setting == "system_message" and not (isinstance(value, str) or callable(value)):
+        yield f"{setting} has the type {kind}; pass a template or a function"
+    elif setting == "tool_errors":
+        for field, function in value._asdict().items():
+            problem = call_problem(function, "run")
+            if problem is not None:
+                yield f"{field} of ToolErrors {problem}"
+    elif setting in _SEQUENCES and (isinstance(value, str) or not isinstance(value, Iterable)):
+        yield f"{setting} has the type {kind}; put it into a list"
+    elif setting in _SEQUENCES and isinstance(value, Sequence):
+        yield from _item_problems(setting, value)
+
+
+def _with_article(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
+
+
+_PARAMETERS = {"interceptors": ("invocation", "proceed"), "listeners": ("event",)}
+
+
+def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
+    from ..interface.parameters import call_problem
+
+    for item in items:
+        if setting == "interceptors" and isinstance(item, type):
+            yield f"an item of interceptors is the class {item.__name__}; pass {item.__name__}(…)"
+        elif setting in _PARAMETERS:
+            problem = call_problem(item, *_PARAMETERS[setting])
+            if problem is not None:
+                yield f"an item of {setting} {problem}"
+        elif setting == "parsers" and not callable(item):
+            yield f"an item of parsers has the type {type(item).__name__}; pass functions"
