@@ -155,7 +155,7 @@ _NO_MODEL = (
 
 
 def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    """Proceed with a call, whatever its memory id is; without this, create refuses an id that nothing reads."""
+    """Proceed with a call that may have a memory id; create refuses an id that no interceptor could read."""
     return (yield from proceed(invocation))
 
 

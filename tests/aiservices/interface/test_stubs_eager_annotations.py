@@ -45,10 +45,8 @@ def test_optional_generic_and_annotated_hints_work_in_the_old_spelling() -> None
         def read(self, text: str, room: Annotated[Optional[str], MemoryId] = None) -> Optional[T]:  # noqa: UP045
             raise NotImplementedError
 
-    assert (
-        create(Reader[int], ScriptedChatModel(["null"]), interceptors=[ChatMemory()]).read("nothing", "hall")
-        is None
-    )
+    reader = create(Reader[int], ScriptedChatModel(["null"]), interceptors=[ChatMemory()])
+    assert reader.read("nothing", "hall") is None
 
 
 def test_a_result_of_a_local_type_works() -> None:
