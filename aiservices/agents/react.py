@@ -7,7 +7,7 @@ which a model returns the text and the value.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, wraps
 from itertools import takewhile
@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 from typing_extensions import TypedDict, TypeForm
 
 from output_parsers.json.reader import parse_json_string
+from output_parsers.json_schema.parser import schema_parser
 from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import Problem, UnsupportedTypeError
@@ -191,6 +192,10 @@ class ReActAgent:
         """Continue asynchronously an agent's reply that waited until a person approved tool calls."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
+
+    def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:
+        """Return the data of a call of ``reply``, from which ``preview`` makes the request."""
+        return self._invocation(msg, self._plan(output_type))
 
     @overload
     def on(
@@ -512,7 +517,8 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
     The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
     has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
     """
-    node = parser_for(output_type).node
+    is_schema = isinstance(output_type, Mapping)
+    node = (schema_parser(output_type) if is_schema else parser_for(output_type)).node
     if "properties" not in schema_of(node):
         make_type: Any = TypedDict  # as a value, since type checkers only know fixed fields
         node = _MetadataNode(parser_for(make_type("metadata", {"metadata": output_type})).node)
@@ -575,15 +581,16 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
         schema = {
             **{key: value for key, value in fields.items() if key != "title"},
             "type": "object",
-            "properties": {_RESPONSE: response, **fields.get("properties", {})},
-            "required": [_RESPONSE, *fields.get("required", ())],
+            # the text comes last, so that it cannot use up the tokens before the fields are written
+            "properties": {**fields.get("properties", {}), _RESPONSE: response},
+            "required": [*fields.get("required", ()), _RESPONSE],
         }
         return with_description(schema, _DESCRIPTION)  # not in the hint: it is about the tool
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         rows = self._record.hint((*enclosing, self))[1:-1].strip("\n")  # without the braces
         rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
-        return f'{{\n  "{_RESPONSE}": string,  // {_RESPONSE_DESCRIPTION}\n{rows}\n}}'
+        return f'{{\n{rows}\n  "{_RESPONSE}": string,  // {_RESPONSE_DESCRIPTION}\n}}'
 
     def read(self, data: Json, cursor: Cursor) -> GeneratedResponse:
         data = parse_json_string(data, "{", cursor)

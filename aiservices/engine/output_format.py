@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
@@ -84,7 +84,8 @@ class OutputFormat(NamedTuple):
         tooling: The tool whose arguments are the answer.
         instructions: The text that is added to the prompt.
         is_streamed: False if the value is only part of an answer, so that streams must not show it.
-        accepts_text: True if text is an answer too, so that the model may answer without calling the tool.
+        text_answers: Whether text is an answer too, if the model gives its answer by a tool: "no"; "also", if
+            the arguments of the tool can express it as well; "only", if they cannot.
     """
 
     strategy: Strategy
@@ -95,7 +96,7 @@ class OutputFormat(NamedTuple):
     tooling: Tooling | None = None
     instructions: str = ""
     is_streamed: bool = True
-    accepts_text: bool = False
+    text_answers: Literal["no", "also", "only"] = "no"
 
     def prepare(
         self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
@@ -113,7 +114,7 @@ class OutputFormat(NamedTuple):
             self._with_instructions(messages),
             request.options,
             self.response_format if request.response_format is None else request.response_format,
-            request.tooling or _combine(tools, self.tooling, self.accepts_text),
+            request.tooling or _combine(tools, self.tooling, self.text_answers),
             request.deadline,
             self.parser,
         )
@@ -144,7 +145,7 @@ class OutputFormat(NamedTuple):
         for number, example in enumerate(examples, 1):
             text = self.parser.write(example.value) if self.parser is not None else str(example.value)
             example_messages.append(UserMessage(example.text))
-            if self.tooling is None:
+            if self.tooling is None or (self.text_answers == "only" and isinstance(example.value, str)):
                 example_messages.append(AiMessage(text))
             else:
                 call = ToolCall(f"example_{number}", self.tooling.choice, text)
@@ -278,6 +279,21 @@ def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply
     return read
 
 
+def tool_or_text_reader(
+    record: TypeParser[Any], name: str, parser: TypeParser[Any]
+) -> Callable[[ChatReply], Reading[object]]:
+    """Return a function that reads a call of a tool as a record, and a reply without a call as text.
+
+    ``parser`` is that of the union of the record and ``str``, and reads the text.
+    """
+    read_calls = _tool_call_reader(record, name)
+
+    def read(reply: ChatReply) -> Reading[object]:
+        return read_calls(reply) if reply.message.tool_calls else parser.read(reply.message.text)
+
+    return read
+
+
 def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], name: str) -> Reading[object]:
     text = "\n".join(call.arguments for call in calls)
     others = [call.name for call in calls if call.name != name]
@@ -307,12 +323,16 @@ def _with_coercion(
 
 # Cached, because the models prepare equal tooling only once.
 @lru_cache(maxsize=256)
-def _combine(tools: Tooling | None, output_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
+def _combine(
+    tools: Tooling | None, output_tool: Tooling | None, text_answers: Literal["no", "also", "only"]
+) -> Tooling | None:
     """Combine the tools of a service method with the tool whose arguments are the model's answer."""
-    if tools is None or output_tool is None:
-        return tools or output_tool
+    if output_tool is None:
+        return tools
+    if tools is None:
+        return replace(output_tool, choice="auto") if text_answers == "only" else output_tool
     # The model must call some tool, unless text is an answer too.
-    return Tooling((*tools.tools, *output_tool.tools), "auto" if accepts_text else "required")
+    return Tooling((*tools.tools, *output_tool.tools), "required" if text_answers == "no" else "auto")
 
 
 def _hint(parser: TypeParser[Any]) -> str:

@@ -7,6 +7,11 @@ from typing import Any
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import OutputParser
+from output_parsers.types.pydantic import PydanticNode
+from output_parsers.types.records import ObjectNode
+from output_parsers.types.scalars import TextNode
+from output_parsers.types.target import Target
+from output_parsers.types.unions import UnionNode
 
 from ..models.base import Capabilities
 from ..models.strategy import Strategy
@@ -20,6 +25,7 @@ from .output_format import (
     schema_format,
     text_format,
     tool_format,
+    tool_or_text_reader,
 )
 
 
@@ -35,11 +41,13 @@ def select_strategies(
     *,
     partial_values: bool = False,
     is_streamed: bool = True,
+    offers_tools: bool = False,
 ) -> StrategyFallbacks:
     """Return the possible ways to request a typed value, such as JSON Schema, most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
-    that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats.
+    that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats. With
+    ``offers_tools`` the model may also call tools of the user.
 
     Raises StrategyError if the requested strategy is impossible.
     """
@@ -55,6 +63,7 @@ def select_strategies(
     else:
         options = _requested_options(typed, capabilities, requested, model_name)
     factory = _FormatFactory(typed, capabilities, partial_values=partial_values, is_streamed=is_streamed)
+    factory.offers_tools = offers_tools
     if capabilities.requires_strict and requested is None and not factory.is_strict:
         options = [option for option in options if option.strategy is not Strategy.JSON_SCHEMA]
     return StrategyFallbacks(tuple(options), factory.make)
@@ -125,6 +134,7 @@ class _FormatFactory:
         self._capabilities = capabilities
         self._partial_values = partial_values
         self._is_streamed = is_streamed
+        self.offers_tools = False
 
     @property
     def is_strict(self) -> bool:
@@ -138,6 +148,8 @@ class _FormatFactory:
     def _make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
         if option.strategy is Strategy.PROMPT:
             return prompt_format(self._parser, reasons)
+        if option.strategy is Strategy.OUTPUT_TOOL and self._record_parser is not None:
+            return self._make_record_tool(self._record_parser, option, reasons)
         parser, name = self._object_parser, self._parser.name
         if parser is not self._parser:
             reasons = (*reasons, "the value is sent in an object, under the key 'value'")
@@ -152,7 +164,38 @@ class _FormatFactory:
             reasons = (*reasons, *changes)
         if option.strategy is Strategy.JSON_SCHEMA:
             return schema_format(schema, name, reasons)
-        return tool_format(schema, name, reasons)._replace(accepts_text=self._parser.node.any_text)
+        made = tool_format(schema, name, reasons)
+        return made._replace(text_answers="also") if self._parser.node.any_text else made
+
+    def _make_record_tool(
+        self, record: TypeParser[Any], option: StrategyOption, reasons: tuple[str, ...]
+    ) -> OutputFormat:
+        """Return an OutputFormat for a union such as ``Answer | str``: a call of a tool is an Answer."""
+        factory = _FormatFactory(record, self._capabilities, partial_values=False, is_streamed=True)
+        made = factory.make(option, reasons)
+        read = tool_or_text_reader(record, made.tooling.choice if made.tooling else "", self._parser)
+        return made._replace(read=read, parser=self._parser, text_answers="only")
+
+    @cached_property
+    def _record_parser(self) -> TypeParser[Any] | None:
+        """A parser for the record class in a union with ``str``, such as ``Answer | str``; else None.
+
+        It is used only beside tools of the user, where the model may answer with text. Otherwise the model is
+        made to call the tool, whose arguments must then be able to express a text.
+        """
+        node = self._parser.node
+        if (
+            not self.offers_tools
+            or self._partial_values
+            or not isinstance(node, UnionNode)
+            or len(node.options) != 2
+        ):
+            return None
+        records = [one for one in node.options if isinstance(one, (ObjectNode, PydanticNode))]
+        if len(records) != 1 or not any(isinstance(one, TextNode) for one in node.options):
+            return None
+        targets = [target for target in map(Target.of, self._parser.target.args) if target.type is not str]
+        return TypeParser(targets[0], records[0], leniency=self._parser.leniency) if targets else None
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:

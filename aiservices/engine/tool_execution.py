@@ -35,6 +35,7 @@ def tool_effect(
     injected: Mapping[str, object],
     errors: ToolErrors,
     timeout: float | None,
+    answer_tool: str | None = None,
 ) -> Run:
     """Parse the arguments of a tool call, and return an action that runs the tool when it is executed.
 
@@ -45,13 +46,14 @@ def tool_effect(
         injected: Values for parameters that the model does not see, by name.
         errors: Functions that choose the text for the model when the call fails.
         timeout: Seconds after which the call fails.
+        answer_tool: The name of the tool by which the model gives its answer, if there is one.
 
     Raises:
         ToolError: An injected value is missing, or a function of ``errors`` raised.
     """
     tool = tools.get(call.name)
     if tool is None:
-        names = ", ".join(tools) or "none"
+        names = ", ".join([*tools, *([answer_tool] if answer_tool else [])]) or "none"
         text = f"There is no tool {call.name}. The tools are: {names}."
         return _failed(call, None, text, ToolError(text, call=call), errors.unknown)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from ..models.errors import (
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
-from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun, tools_of
+from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun, ToolSource, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, tool_problems
 from .approval import ApprovalRequiredError, suspend
 from .effects import CallModel, Emit, Flow, Gather, Run, Sleep
@@ -355,7 +355,10 @@ def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Ru
     errors = invocation.plan.tool_errors
     # The values that a tool may get in addition to the arguments that the model writes.
     injected = {**invocation.arguments, **invocation.tool_context}
-    return tool_effect(call, toolbox.tools, parsers, injected, errors, timeout)
+    output_format = invocation.state.output_format
+    answer_tooling = None if output_format is None else output_format.tooling
+    answer_tool = None if answer_tooling is None else answer_tooling.choice
+    return tool_effect(call, toolbox.tools, parsers, injected, errors, timeout, answer_tool)
 
 
 def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
@@ -371,10 +374,15 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
     """
     if not toolbox.providers:
         return toolbox
-    plan, sources = invocation.plan, []
+    plan, sources = invocation.plan, list[ToolSource]()
     for provider in toolbox.providers:
         in_thread = not inspect.iscoroutinefunction(provider.tools)
-        sources += yield Run(partial(provider.tools, invocation), in_thread=in_thread)
+        provided = yield Run(partial(provider.tools, invocation), in_thread=in_thread)
+        if isinstance(provided, str) or not isinstance(provided, Iterable):
+            kind = type(provided).__name__
+            message = f"{type(provider).__name__}.tools returned {kind}; it must return a list of tools"
+            raise DefinitionError([DefinitionProblem(plan.qualname, message)])
+        sources += provided
     try:
         tools = [tool for source in sources for tool in tools_of(source)]
         extended = toolbox.with_tools(tools)

@@ -173,6 +173,7 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
 
     reply: ChatReply | None = None
     discarded_characters: int = 0
+    _noun = "reply"
 
     def __init__(
         self, qualname: str, text: str, problems: Sequence[Problem], attempts: Sequence[Attempt] = ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -16,13 +16,13 @@ from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..interface.decorators import TemplateSource
-from ..interface.parameters import function_name, is_async
+from ..interface.parameters import call_problem, function_name, is_async
 from ..interface.templates import Prompt, TemplateError, compile_prompt
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import UserMessage
 from ..tools.tool import Tool, ToolRun, tool, tools_of
 from .content import Content, Query, Retriever, call_effect, call_flow, check_contents, last_user_position
-from .query import Fusion, QueryRouter, QueryTransformer, ReciprocalRankFusion, RouteToAll, unchanged
+from .query import Fusion, QueryRouter, QueryTransformer, ReciprocalRankFusion, RouteBy, RouteToAll, unchanged
 
 _TEMPLATE = "{{user_message}}\n\nAnswer using the following information:\n{{information}}"
 _VARIABLES = frozenset({"user_message", "information", "contents"})
@@ -114,7 +114,8 @@ class RetrievalAugmentor:
 
     Attributes:
         transform: Converts the query to one or more queries. By default it stays unchanged.
-        route: Chooses the retrievers for each query. By default all retrievers that were passed.
+        route: Chooses the retrievers for each query; it may be a plain function. By default all retrievers
+            that were passed.
         fuse: Merges the results into one ranking.
         inject: Adds the contents to the user message.
         max_concurrency: How many retrievers run at the same time. None sets no limit.
@@ -134,7 +135,7 @@ class RetrievalAugmentor:
         self,
         *retrievers: Retriever,
         transform: QueryTransformer = unchanged,
-        route: QueryRouter | None = None,
+        route: QueryRouter | Callable[[Query], Sequence[Retriever]] | None = None,
         fuse: Fusion = _DEFAULT_FUSION,
         inject: Injector = _DEFAULT_INJECTION,
         max_concurrency: int | None = None,
@@ -142,15 +143,18 @@ class RetrievalAugmentor:
         if bool(retrievers) == (route is not None):
             problem = "pass either retrievers or a route, which has retrievers of its own"
             raise DefinitionError([DefinitionProblem("RetrievalAugmentor", problem)])
-        problems = [
-            DefinitionProblem(
-                "RetrievalAugmentor", f"{function_name(one)} is not a retriever; it has no method retrieve"
-            )
-            for one in retrievers
-            if not callable(getattr(one, "retrieve", None))
-        ]
+        check_retrievers("RetrievalAugmentor", retrievers)
+        functions = {"transform": transform, "route": route, "fuse": fuse, "inject": inject}
+        expected = {"fuse": ("query", "rankings"), "inject": ("text", "contents")}
+        problems = []
+        for name, function in functions.items():
+            found = None if function is None else call_problem(function, *expected.get(name, ("query",)))
+            if found is not None:
+                problems.append(DefinitionProblem("RetrievalAugmentor", f"{name} {found}"))
         if problems:
             raise DefinitionError(problems)
+        if route is not None and not _is_generator_function(route):
+            route = RouteBy(cast("Callable[[Query], Sequence[Retriever]]", route))
         fields = {
             "transform": transform,
             "route": route or RouteToAll(retrievers),
@@ -203,6 +207,31 @@ class RetrievalAugmentor:
         return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
 
 
+def _is_generator_function(function: object) -> bool:
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.isgeneratorfunction(called)
+
+
+def check_retrievers(owner: str, retrievers: Iterable[object]) -> None:
+    """Raise DefinitionError for objects that are not retrievers; ``owner`` names what they were passed to."""
+    problems = []
+    for one in retrievers:
+        if isinstance(one, type):
+            message = f"{one.__name__} is a class; pass an object of it"
+        elif callable(getattr(one, "retrieve", None)):
+            problem = call_problem(getattr(one, "retrieve"), "query")  # noqa: B009  # it is not in the type
+            if problem is None:
+                continue
+            message = f"retrieve of {type(one).__name__} {problem}"
+        else:
+            message = f"{function_name(one)} is not a retriever; it has no method retrieve"
+            if hasattr(one, "invoke"):
+                message += "; wrap one of LangChain: retrieve returns contents_of(it.invoke(query.text))"
+        problems.append(DefinitionProblem(owner, message))
+    if problems:
+        raise DefinitionError(problems)
+
+
 def _contents_from_json(data: Any) -> tuple[Content, ...]:
     return tuple(Content(**fields) for fields in data)
 
@@ -252,6 +281,8 @@ def retriever_tool(
         description: Tells the model what the tool does.
         metadata: The names of metadata that the model sees beside the id of a content, such as a page.
     """
+
+    check_retrievers("retriever_tool", [retriever])
 
     def search(query: _QueryText) -> Excerpts:
         contents: Any = retriever.retrieve(Query(query))

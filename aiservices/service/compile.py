@@ -21,6 +21,7 @@ from typing import (
     cast,
     get_args,
     get_origin,
+    get_overloads,
     get_type_hints,
     is_typeddict,
 )
@@ -440,6 +441,10 @@ def _return_type(
 ) -> ReturnType | None:
     if hints is None:
         return None
+    if get_overloads(function):
+        message = "it has several overloads; write one method whose parameters have union types"
+        problems.append(DefinitionProblem(qualname, message))
+        return None
     if "return" not in hints:
         message = "it has no return annotation; annotate the type of the answer"
         problems.append(DefinitionProblem(qualname, message))
@@ -525,7 +530,12 @@ def _make_routes(
         for member in members:
             capabilities = usable_capabilities(member, offers_tools=offers_tools)
             strategies = select_strategies(
-                parser, capabilities, requested, member.name, partial_values=partial_values
+                parser,
+                capabilities,
+                requested,
+                member.name,
+                partial_values=partial_values,
+                offers_tools=offers_tools,
             )
             strategies.prepare()
             routes.append(ModelRoute(member, strategies))

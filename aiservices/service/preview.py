@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 from ..engine.budget import Budget
 from ..engine.output_format import OutputFormat
+from ..engine.plan import Invocation
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
 from ..models.strategy import Strategy
@@ -35,7 +36,8 @@ class Preview(NamedTuple):
         reasons: Why the strategy was chosen.
         schema: The JSON Schema that is sent to the provider; None if there is none.
         strict: True if the provider enforces the schema.
-        tools: The tools that the model may call.
+        tools: The tools that the model may call, including the one by which it gives its answer.
+        tool_choice: Whether the model must call a tool: "auto", "required", "none" or the name of a tool.
     """
 
     method: str
@@ -47,29 +49,39 @@ class Preview(NamedTuple):
     schema: Mapping[str, Any] | None
     strict: bool
     tools: tuple[ToolSpecification, ...] = ()
+    tool_choice: str = "auto"
 
     def __str__(self) -> str:
         lines = [f"{self.method} → {self.model}", f"strategy: {self.strategy} ({'; '.join(self.reasons)})"]
         for message in self.messages:
             lines += ["", f"[{_ROLE_NAMES[type(message)]}]", *_content_lines(message)]
-        if self.schema is not None:
+        answers_by_tool = any(tool.parameters == self.schema for tool in self.tools)
+        if self.schema is not None and not answers_by_tool:
             strict = ", strict" if self.strict else ""
             lines += ["", f"[schema{strict}]", json.dumps(self.schema, indent=2, ensure_ascii=False)]
         for tool in self.tools:
             strict = ", strict" if tool.strict else ""
             parameters = json.dumps(tool.parameters, indent=2, ensure_ascii=False)
-            lines += ["", f"[tool {tool.name}{strict}]", tool.description, parameters]
+            purpose = ", gives the answer" if tool.parameters == self.schema else ""
+            lines += ["", f"[tool {tool.name}{strict}{purpose}]", tool.description, parameters]
+        if self.tools:
+            lines += ["", f"tool choice: {self.tool_choice}"]
         return "\n".join(lines)
 
 
 def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> Preview:
     """Return the first request that a service method would send, without sending it.
 
+    ``method`` may also be ``reply`` of a ReActAgent, or ``invoke`` of the model that ``structured`` returns.
     No API key is needed.
 
-    Raises TypeError if ``method`` is not a method of a service, or if the arguments do not fit it.
+    Raises TypeError if ``method`` is none of these, or if the arguments do not fit it.
     """
-    invocation = plan_of(method).invocation(args, kwargs, Budget())  # any budget, as nothing is sent
+    make_invocation = getattr(getattr(method, "__self__", None), "preview_invocation", None)
+    if make_invocation is not None:
+        invocation: Invocation = make_invocation(*args, **kwargs)
+    else:
+        invocation = plan_of(method).invocation(args, kwargs, Budget())  # any budget, as nothing is sent
     plan, route, toolbox = invocation.plan, invocation.routes[0], invocation.toolbox
     output_format = route.output_format(invocation.request.options.model)
     offered = None if toolbox is None else toolbox.offered_to(route.model.capabilities)
@@ -87,7 +99,8 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
         output_format.reasons,
         schema,
         strict,
-        () if tooling is None else tooling.tools,
+        () if request.tooling is None else request.tooling.tools,
+        "auto" if request.tooling is None else request.tooling.choice,
     )
 
 

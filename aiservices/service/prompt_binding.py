@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
+from pydantic_core import to_json
+
 from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 
 from ..engine.output_format import INSTRUCTIONS_MARK, FewShotExample
@@ -275,14 +279,14 @@ def plan_examples(
         location = prompt.qualname if len(sources) == 1 else f"{prompt.qualname}, example {number}"
         try:
             arguments = _example_arguments(source, prompt)
-            _check_example_value(source.value, parser)
+            value = _example_value(source.value, parser)
         except (TypeError, ValueError) as error:
             problems.append(DefinitionProblem(location, f"its example does not fit: {error}"))
             continue
         values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
         if prompt.it_parameter is not None:
             values["it"] = arguments[prompt.it_parameter]
-        examples.append(PlannedExample(values, source.value))
+        examples.append(PlannedExample(values, value))
     return tuple(examples)
 
 
@@ -456,9 +460,21 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
     return arguments
 
 
-def _check_example_value(value: object, parser: OutputParser[Any] | None) -> None:
-    """Raise ValueError if the result in a few-shot example does not fit the return type of the method."""
+def _example_value(value: object, parser: OutputParser[Any] | None) -> object:
+    """Return the answer of a few-shot example as a value of the return type; a dict is read as its JSON.
+
+    Raises ValueError if it does not fit the return type of the method.
+    """
     if parser is None:
         raise ValueError("the method returns the reply itself, for which there are no examples")
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
-    typed.write(value)
+    try:
+        typed.write(value)
+    except ValueError:
+        if not isinstance(value, dict):
+            raise
+        try:
+            return typed.parse(to_json(value).decode(), Leniency.NONE)
+        except OutputParsingError as error:
+            raise ValueError("; ".join(map(str, error.problems))) from None
+    return value

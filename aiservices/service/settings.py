@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 if TYPE_CHECKING:
     from output_parsers.parser.registry import ParserFactory
@@ -172,7 +172,7 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
     elif setting == "system_message" and not (isinstance(value, str) or callable(value)):
         yield f"{setting} has the type {kind}; pass a template or a function"
     elif setting == "tool_errors":
-        for field, function in value._asdict().items():
+        for field, function in cast("ToolErrors", value)._asdict().items():
             problem = call_problem(function, "run")
             if problem is not None:
                 yield f"{field} of ToolErrors {problem}"

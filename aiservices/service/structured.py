@@ -57,6 +57,10 @@ class Structured(Generic[T]):
     value: T | None
     error: ServiceOutputError | FinishError | None
 
+    def __getitem__(self, key: Literal["raw", "parsed", "parsing_error"]) -> Any:
+        """Return a part under its name in LangChain: ``raw``, ``parsed`` or ``parsing_error``."""
+        return getattr(self, {"raw": "reply", "parsed": "value", "parsing_error": "error"}[key])
+
 
 class StructuredModel(Generic[T, V]):
     """A language model whose answers are parsed as values of one type, such as a pydantic model.
@@ -91,7 +95,11 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
-        """Send a text or a list of messages to the language model, and stream its typed answer."""
+        """Send a text or a list of messages to the language model, and stream its typed answer.
+
+        The stream has the value also with ``include_raw``. Its ``result()`` has the reply, and raises the
+        error of a reply that cannot be read.
+        """
         plan = self._blocking_plan._replace(routes=self._streaming_routes)
         invocation = self._invocation(messages, options, plan)
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
@@ -101,6 +109,10 @@ class StructuredModel(Generic[T, V]):
         plan = self._plan._replace(routes=self._streaming_routes)
         invocation = self._invocation(messages, options, plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
+
+    def preview_invocation(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Invocation:
+        """Return the data of a call of ``invoke``, from which ``preview`` makes the request."""
+        return self._invocation(messages, options, self._plan)
 
     @cached_property  # few of these models are streamed
     def _streaming_routes(self) -> tuple[ModelRoute, ...]:
@@ -283,7 +295,12 @@ class _Targets:
     def _route(self, member: ChatModel, partial_values: bool) -> ModelRoute:
         capabilities = usable_capabilities(member, offers_tools=self.offers_tools)
         strategies = select_strategies(
-            self.parser, capabilities, self.strategy, member.name, partial_values=partial_values
+            self.parser,
+            capabilities,
+            self.strategy,
+            member.name,
+            partial_values=partial_values,
+            offers_tools=self.offers_tools,
         )
         return ModelRoute(member, strategies)
 

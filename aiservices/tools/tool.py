@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from output_parsers.json.reader import read_exact
+from output_parsers.json_schema.parser import named_schema, schema_parser
 from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
@@ -32,6 +33,7 @@ from ..interface.parameters import (
     unwrapped,
 )
 from ..models.messages import ToolCall, ToolMessage
+from ..models.requests import ToolSpecification
 
 F = TypeVar("F", bound=Callable[..., Any])
 # The parser of the arguments that the model writes, the roles of the parameters that it never sees, and the
@@ -124,6 +126,21 @@ class Tool:
     return_type: Any = inspect.Signature.empty
     yields_text: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def from_schema(definition: Mapping[str, Any], function: Callable[..., Any]) -> Tool:
+        """Create a tool from a tool dict of OpenAI or Anthropic and the function that runs it.
+
+        The function gets the arguments by name, as JSON values that are valid under the schema.
+
+        Raises DefinitionError if the dict describes no tool.
+        """
+        try:
+            name, description, schema, _ = named_schema(definition)
+            arguments = schema_parser(schema, name=name)
+        except ValueError as error:
+            raise ToolDefinitionError(f"the dict does not describe a tool: {error}") from error
+        return Tool(name, description or "", function, arguments, asynchronous=is_async(unwrapped(function)))
 
 
 class ToolRun(NamedTuple):
@@ -260,6 +277,11 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
     """
     if isinstance(source, Tool):
         return [source]
+    if isinstance(source, (Mapping, ToolSpecification)):
+        kind = type(source).__name__
+        raise ToolDefinitionError(
+            f"a {kind} describes a tool, but cannot run it; pass Tool.from_schema(DICT, function)"
+        )
     if isinstance(source, type):
         raise ToolDefinitionError(f"{source.__name__} is a class; pass an object of it, or its methods")
     if inspect.isroutine(source) or isinstance(source, partial):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeGuard, TypeVar, cast
 
 from typing_extensions import TypeForm
 
@@ -123,7 +123,13 @@ class ParserRegistry:
         return parser
 
     def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
-        """Return the parser from the first user-written factory that supports a type; None if none does."""
+        """Return the parser in the type's metadata, or that of the first user-written factory that has one.
+
+        Returns None if there is none.
+        """
+        for item in target.metadata:
+            if _is_parser(item):
+                return item
         factories = self._factories
         if after is not None and after in factories:
             factories = factories[factories.index(after) + 1 :]
@@ -192,8 +198,18 @@ class _NodeBuilder:
     def _require(self, target: Target, node: Node[Any] | None) -> Node[Any]:
         if node is None:
             tried = [*map(_factory_name, self._registry._factories), *_BUILT_IN]
-            raise UnsupportedTypeError(type_name(target.type), target.path, tried)
+            reason = ""
+            if any(
+                base.__module__.startswith("pydantic.v1.") for base in getattr(target.type, "__mro__", ())
+            ):
+                reason = "it is a model of pydantic.v1; derive it from pydantic.BaseModel"
+            raise UnsupportedTypeError(type_name(target.type), target.path, tried, reason)
         return node
+
+
+def _is_parser(value: Any) -> TypeGuard[OutputParser[Any]]:
+    names = ("parse", "format_instructions", "schema")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in names)
 
 
 def _factory_name(factory: Callable[..., Any]) -> str:

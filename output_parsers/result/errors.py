@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 # The exceptions, besides ValueError, that constructors and validators written by users raise for a value
 # that they do not expect. The readers treat all of them as "this value does not fit".
@@ -39,6 +39,8 @@ class OutputParsingError(ValueError):
             enough to send back to a model.
     """
 
+    _noun: ClassVar[str] = "text"
+
     def __init__(self, text: str, problems: Sequence[Problem], *, prefix: str = "") -> None:
         self.text = text
         self.problems = tuple(problems)
@@ -46,7 +48,9 @@ class OutputParsingError(ValueError):
         if len(self.problems) > _MAX_LISTED_PROBLEMS:
             messages.append(f"and {len(self.problems) - _MAX_LISTED_PROBLEMS} more problems")
         reasons = "; ".join(messages)
-        super().__init__(f"{prefix}cannot read the reply: {reasons} (the reply: {shorten(text)!r})")
+        super().__init__(
+            f"{prefix}cannot read the {self._noun}: {reasons} (the {self._noun}: {shorten(text)!r})"
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_error, (type(self), self.args, self.__dict__)

@@ -66,6 +66,10 @@ class TextParser(ABC, Generic[T_co]):
     def format_instructions(self) -> str:
         """Return prompt instructions that describe the format; "" if any text is accepted."""
 
+    def get_format_instructions(self) -> str:
+        """Return the prompt instructions, under the method name that LangChain uses."""
+        return self.format_instructions()
+
     def parse(self, text: str | TextReply) -> T_co:
         """Parse a text, or the text of a reply, and return its value.
 
@@ -430,6 +434,10 @@ class _TypeBasedParser(Generic[T]):
         """Return prompt instructions that describe the type; "" if any text is accepted."""
         return self._parser.format_instructions()
 
+    def get_format_instructions(self) -> str:
+        """Return the prompt instructions, under the method name that LangChain uses."""
+        return self.format_instructions()
+
     def parse(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> T:
         """Parse a text, or the text of a reply, and return its value.
 
@@ -466,7 +474,11 @@ class JsonOutputParser(_TypeBasedParser[T]):
     def __init__(self: JsonOutputParser[Any], output_type: None = None) -> None: ...
     @overload
     def __init__(self, output_type: TypeForm[T]) -> None: ...
-    def __init__(self, output_type: TypeForm[T] | None = None) -> None:
+    @overload
+    def __init__(self, *, pydantic_object: TypeForm[T]) -> None: ...
+    def __init__(self, output_type: Any = None, *, pydantic_object: Any = None) -> None:
+        if pydantic_object is not None:  # the name that LangChain has
+            output_type = pydantic_object
         object.__setattr__(self, "output_type", output_type)
         self._use_type(Any if output_type is None else output_type)
 

@@ -51,17 +51,17 @@ class RegexTaggedContentParser(DictParser):
     """
 
     tagged_content_pattern: str = TAGGED_CONTENT
-    format_instruction: str = ""  # pyright: ignore[reportIncompatibleMethodOverride]  # a field of this parser
+    format_instruction: str | None = ""  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]  # a field of this parser
     try_parse_json: bool = True
-    required_keys: Sequence[str] = ()
+    required_keys: Sequence[str] | None = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "required_keys", tuple(self.required_keys))
+        object.__setattr__(self, "required_keys", tuple(self.required_keys or ()))
         for group in ("name", "content"):
             if group not in self._compiled.groupindex:
                 raise ValueError(f"the pattern {self.tagged_content_pattern!r} has no group named {group!r}")
         if not self.format_instruction and self.required_keys and self._default:
-            lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys)
+            lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys or ())
             object.__setattr__(self, "format_instruction", f"Reply with these tags:\n{lines}")
 
     @cached_property
@@ -73,17 +73,17 @@ class RegexTaggedContentParser(DictParser):
 
     def format_instructions(self) -> str:
         """Return the prompt instructions that the user passed as ``format_instruction``."""
-        return self.format_instruction
+        return self.format_instruction or ""
 
     @property
     def _default(self) -> bool:
         return self.tagged_content_pattern == TAGGED_CONTENT
 
     def _read(self, text: str) -> dict[str, Any]:
-        wanted = " ".join(f"<{key}>" for key in self.required_keys)
+        wanted = " ".join(f"<{key}>" for key in self.required_keys or ())
         rest = without_reasoning(text, wanted if self._default else wanted + self.tagged_content_pattern)
         contents = _contents_by_name(_find_tags(rest) if self._default else self._find_matches(rest))
-        missing = [f"<{key}>" for key in self.required_keys if key not in contents]
+        missing = [f"<{key}>" for key in self.required_keys or () if key not in contents]
         if missing:
             present = ", ".join(f"<{name}>" for name in list(contents)[:20]) or "none"
             raise failure(f"these tags are missing: {', '.join(missing)}; there are: {present}")
@@ -319,20 +319,22 @@ class MarkdownJsonDictParser(DictParser):
         required_keys: Keys that the object must have.
     """
 
-    content_hint: str | Mapping[str, Any] | type[BaseModel] = "{your_json_dictionary}"
-    required_keys: Sequence[str] = ()
+    content_hint: str | Mapping[str, Any] | type[BaseModel] | None = "{your_json_dictionary}"
+    required_keys: Sequence[str] | None = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "required_keys", tuple(self.required_keys))
+        object.__setattr__(self, "required_keys", tuple(self.required_keys or ()))
 
     def format_instructions(self) -> str:
         """Return prompt instructions that show the JSON object to write."""
-        keys = f"\nIt must have these keys: {', '.join(self.required_keys)}." if self.required_keys else ""
+        keys = (
+            f"\nIt must have these keys: {', '.join(self.required_keys or ())}." if self.required_keys else ""
+        )
         return f"Reply with a JSON object in a fenced block, as follows:\n```json\n{self._hint}\n```{keys}"
 
     @property
     def _hint(self) -> str:
-        hint = self.content_hint
+        hint = "{your_json_dictionary}" if self.content_hint is None else self.content_hint
         if isinstance(hint, str):
             return hint
         if isinstance(hint, type):
@@ -344,7 +346,7 @@ class MarkdownJsonDictParser(DictParser):
             parsed = dict(parser_for(self.content_hint).parse(text))
         else:
             parsed = parser_for(dict[str, Any]).parse(text)
-        missing = [key for key in self.required_keys if key not in parsed]
+        missing = [key for key in self.required_keys or () if key not in parsed]
         if missing:
             raise failure(
                 f"these required keys are missing: {', '.join(missing)}", found=describe_value(parsed)

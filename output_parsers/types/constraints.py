@@ -158,6 +158,9 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
     # of ``X | None`` use the keywords of X; of a Decimal, which pydantic shows as number or string, the first
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
+    for key in ("minLength", "minItems", "minProperties"):
+        if keywords.get(key) == 0:  # this says nothing
+            del keywords[key]
     for lower, upper in _OPPOSITE_BOUNDS:
         if lower in keywords and upper in keywords and _exclude_all(keywords, lower, upper):
             words = " and ".join(CONSTRAINTS_IN_WORDS[key].format(keywords[key]) for key in (lower, upper))

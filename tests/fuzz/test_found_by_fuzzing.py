@@ -48,14 +48,13 @@ def test_a_tag_that_ends_reasoning_inside_a_fence_is_content() -> None:
 def test_a_json_string_with_half_a_surrogate_pair_is_not_read_as_plain_text() -> None:
     for tp in (Path, bytes, int | str):
         assert message(tp, '"a\\udc00b"') == (
-            "cannot read the reply: $: half a surrogate pair is not a character "
-            "(the reply: '\"a\\\\udc00b\"')"
+            "cannot read the text: $: half a surrogate pair is not a character (the text: '\"a\\\\udc00b\"')"
         )
 
 
 def test_json_with_escaped_quotes_is_not_ignored() -> None:
     assert message(dict[str, Any], "{\\\"value\\\": \\\"{'value': '{}'}\\\"}").startswith(
-        "cannot read the reply: $: the JSON is broken: "
+        "cannot read the text: $: the JSON is broken: "
     )
 
 
@@ -64,8 +63,8 @@ def test_a_key_of_sixty_thousand_characters_is_shortened_in_messages() -> None:
     text = f'{{"value": "x", "{key}": 1, "children": [{{"{key}": 1}}]}}'
     shown = text[:97] + " ... " + text[-97:]
     assert message(Tree, text) == (
-        'cannot read the reply: $.value: expected an integer, found "x"; '
-        f"$.children[0].value: the required field 'value' is missing (the reply: {shown!r})"
+        'cannot read the text: $.value: expected an integer, found "x"; '
+        f"$.children[0].value: the required field 'value' is missing (the text: {shown!r})"
     )
     assert len(message(dict[str, int], f'{{"{key}": "x"}}')) < 500
     assert len(message(int, f'{{"{key}": "x"}}')) < 500
@@ -74,8 +73,8 @@ def test_a_key_of_sixty_thousand_characters_is_shortened_in_messages() -> None:
 def test_a_hundred_thousand_problems_are_counted_but_not_all_listed() -> None:
     text = '["x"' + ', "x"' * 100_000 + "]"
     error_text = message(list[int], text)
-    assert error_text.startswith('cannot read the reply: $[0]: expected an integer, found "x"; $[1]: ')
-    assert '; $[19]: expected an integer, found "x"; and 80 more problems (the reply: ' in error_text
+    assert error_text.startswith('cannot read the text: $[0]: expected an integer, found "x"; $[1]: ')
+    assert '; $[19]: expected an integer, found "x"; and 80 more problems (the text: ' in error_text
 
 
 @pytest.mark.parametrize(

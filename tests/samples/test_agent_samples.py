@@ -112,9 +112,9 @@ def test_the_constraints_of_the_profile_are_sent_and_enforced() -> None:
 def test_werewolf_seer(capsys: pytest.CaptureFixture[str]) -> None:
     werewolf_seer.main()
     assert capsys.readouterr().out == (
-        "night   rejected: cannot read the reply: $: these required keys are missing: player, "
+        "night   rejected: cannot read the text: $: these required keys are missing: player, "
         "found an object with thought "
-        '(the reply: \'```json\\n{"thought": "Bob was quiet all day."}\\n```\')\n'
+        '(the text: \'```json\\n{"thought": "Bob was quiet all day."}\\n```\')\n'
         "night   public: None; for the game: Bob\n"
         "day     public: I do not trust Bob. Let us vote for him. "
         "For the game: {'agreed': False}\n"

@@ -123,8 +123,8 @@ def test_parse_text(printed: Printed) -> None:
         '  $.population: thousands separators: "2,102,650" → 2102650\n'
         "[1, 2, 3] True None\n"
         "{'thought': 'add them', 'number': 42, 'code': '20 + 22'}\n"
-        "cannot read the reply: $.population: expected an integer, found 2.1 "
-        '(the reply: \'{"name": "Paris", "population": 2.1}\')\n'
+        "cannot read the text: $.population: expected an integer, found 2.1 "
+        '(the text: \'{"name": "Paris", "population": 2.1}\')\n'
     )
 
 

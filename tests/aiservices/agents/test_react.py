@@ -28,6 +28,7 @@ from aiservices import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    preview,
 )
 from aiservices.agents import Msg, ReActAgent, Round
 from aiservices.agents.react import GeneratedResponse, generate_response_parser
@@ -160,12 +161,12 @@ def test_the_fields_and_their_constraints_are_parameters_of_generate_response() 
         "type": "object",
         "description": tool.description,
         "properties": {
-            "response": {"type": "string", "description": "the answer in full, as it is to be read"},
             "name": {"type": "string", "minLength": 2, "maxLength": 20},
             "age": {"type": "integer", "minimum": 0, "maximum": 120},
             "mood": {"type": "string", "enum": ["happy", "sad"]},
+            "response": {"type": "string", "description": "the answer in full, as it is to be read"},
         },
-        "required": ["response", "name", "age"],
+        "required": ["name", "age", "response"],
         "additionalProperties": False,
     }
 
@@ -248,9 +249,36 @@ def test_a_model_without_tools_is_asked_with_another_strategy() -> None:
     assert reply == Msg("Friday", "Here.", metadata=Point(1, 2))
     assert model.requests[0].messages[-1].text == (
         "Where?\n\nReply with JSON only, in this form:\n{\n"
-        '  "response": string,  // the answer in full, as it is to be read\n'
-        '  "x": integer, "y": integer,\n}'
+        '  "x": integer, "y": integer,\n'
+        '  "response": string,  // the answer in full, as it is to be read\n}'
     )
+
+
+def test_the_output_type_may_be_a_json_schema() -> None:
+    friday, model = agent(finishes(response="In Rome.", city="Rome"))
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    assert friday.reply("Where?", schema).metadata == {"city": "Rome"}
+    assert model.requests[0].tooling is not None
+    assert list(model.requests[0].tooling.tools[-1].parameters["properties"]) == ["city", "response"]
+
+
+def test_a_call_of_an_unknown_tool_is_answered_with_all_tools() -> None:
+    friday, model = agent(calls("Point", x=1), finishes(response="Here.", x=1, y=2), tools=[capital])
+    friday.reply("Where?", Point)
+    assert model.requests[1].messages[-1].text == (
+        "There is no tool Point. The tools are: capital, generate_response."
+    )
+
+
+def test_a_preview_shows_the_tool_of_the_answer() -> None:
+    friday, model = agent(tools=[capital])
+    shown = preview(friday.reply, "Where?", Point)
+    assert ([tool.name for tool in shown.tools], shown.tool_choice) == (
+        ["capital", "generate_response"],
+        "required",
+    )
+    assert ", gives the answer]" in str(shown)
+    assert model.requests == []
 
 
 def test_another_spelling_of_a_key_is_understood() -> None:
@@ -593,7 +621,7 @@ def _as_sent(output_type: Any, written: str, capabilities: Capabilities) -> str:
 
 def test_the_schema_of_a_recursive_type_has_its_fields_at_the_root() -> None:
     schema = generate_response_parser(Tree).schema or {}
-    assert list(schema["properties"]) == ["response", "name", "sizes", "children"]
+    assert list(schema["properties"]) == ["name", "sizes", "children", "response"]
     assert schema["properties"]["children"] == {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
     assert list(schema["$defs"]["Tree"]["properties"]) == ["name", "sizes", "children"]
 

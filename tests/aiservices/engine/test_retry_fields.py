@@ -186,10 +186,10 @@ def test_parts_that_do_not_fit_are_asked_for_again() -> None:
         UserMessage(PROBLEMS_MESSAGE.replace('"old"', '"older"')),
     )
     assert [str(attempt.error) for attempt in result.attempts if attempt.error] == [
-        'cannot read the reply: $.age: expected an integer, found "old" '
-        '(the reply: \'{"name": "Ann", "age": "old"}\')',
-        'cannot read the reply: $.age: expected an integer, found "older" '
-        '(the reply: \'{"name": "Ann", "age": "older"}\')',
+        'cannot read the text: $.age: expected an integer, found "old" '
+        '(the text: \'{"name": "Ann", "age": "old"}\')',
+        'cannot read the text: $.age: expected an integer, found "older" '
+        '(the text: \'{"name": "Ann", "age": "older"}\')',
     ]
 
 

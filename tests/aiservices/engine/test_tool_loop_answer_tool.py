@@ -171,9 +171,7 @@ def test_where_the_type_admits_text_plain_text_ends_the_loop(capabilities: Capab
 
 
 def test_where_the_type_admits_text_the_answer_may_be_the_other() -> None:
-    model = strict_provider(
-        tool_calls_reply(SEARCH_CALL), tool_calls_reply(("Person_str", f'{{"value": {ANN}}}'))
-    )
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), tool_calls_reply(("Person", ANN)))
     service = person_service(model)
     first = model.requests
     try:
@@ -181,7 +179,8 @@ def test_where_the_type_admits_text_the_answer_may_be_the_other() -> None:
     finally:
         tooling = first[0].tooling
         assert tooling is not None
-        assert len(tooling.tools) == 2
+        assert [tool.name for tool in tooling.tools] == ["search", "Person"]
+        assert tooling.choice == "auto"
     assert value == Person("Ann", 31)
 
 

@@ -226,8 +226,8 @@ def test_the_text_of_an_output_tool_call_is_its_arguments() -> None:
 def test_rewriting_a_text_into_another_type_is_an_error_of_the_guard() -> None:
     error = failing(Counter, ["42"], OutputGuardrails(saying(rewritten("many"))))
     assert (str(error), type(error.__cause__)) == (
-        "Counter.count: the output guard says failed: OutputParsingError: cannot read the reply: $: "
-        "expected an integer, found \"many\" (the reply: 'many')",
+        "Counter.count: the output guard says failed: OutputParsingError: cannot read the text: $: "
+        "expected an integer, found \"many\" (the text: 'many')",
         OutputParsingError,
     )
 

@@ -34,8 +34,10 @@ from aiservices.retrieval import (
     ContentsRetrieved,
     Query,
     RetrievalAugmentor,
+    Retriever,
     RouteBy,
     RouteToAll,
+    retriever_tool,
 )
 from aiservices.service.methods import resume
 from aiservices.tools.tool import tool
@@ -304,7 +306,7 @@ def test_a_retriever_that_does_not_return_contents_is_an_error(given: Any, named
     )
 
 
-@pytest.mark.parametrize("part", ["transform", "route", "fuse"])
+@pytest.mark.parametrize("part", ["transform", "fuse"])
 def test_a_step_that_is_not_a_generator_function_is_an_error(part: str) -> None:
     parts: dict[str, Any] = {"route": RouteToAll((Shelf(NINE),)), part: Gives([])}
     service = create(Guide, ScriptedChatModel([]), interceptors=[RetrievalAugmentor(**parts)])
@@ -314,6 +316,46 @@ def test_a_step_that_is_not_a_generator_function_is_an_error(part: str) -> None:
         "Gives returned list; it must be a generator function: use yield, or yield from () if there is "
         "nothing to yield"
     )
+
+
+def test_a_plain_function_may_choose_the_retrievers() -> None:
+    def choose(query: Query) -> list[Retriever]:
+        return [Shelf(NINE)] if "leave" in query.text else []
+
+    model = ScriptedChatModel(["At nine.", "I do not know."])
+    service = create(Guide, model, interceptors=[RetrievalAugmentor(route=choose)])
+    service.answer("When does it leave?")
+    service.answer("Who is it?")
+    assert [NINE.text in request.messages[-1].text for request in model.requests] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("route", 3, "route has the type int; pass a function of (query)"),
+        ("transform", [], "transform has the type list; pass a function of (query)"),
+        (
+            "fuse",
+            lambda one: one,
+            "fuse is <lambda>, which cannot be called with (query, rankings)",
+        ),
+    ],
+)
+def test_a_wrong_part_is_a_definition_error(setting: str, value: Any, message: str) -> None:
+    parts = {"route": RouteToAll((Shelf(NINE),)), setting: value}
+    with pytest.raises(DefinitionError) as caught:
+        RetrievalAugmentor(**parts)
+    assert str(caught.value).startswith(f"RetrievalAugmentor: {message}")
+
+
+def test_a_retriever_of_langchain_is_refused_with_advice() -> None:
+    class Foreign:
+        def invoke(self, query: str) -> list[str]:
+            return [query]
+
+    for make in (RetrievalAugmentor, retriever_tool):
+        with pytest.raises(DefinitionError, match=r"wrap one of LangChain: retrieve returns contents_of"):
+            make(Foreign())  # type: ignore[operator]
 
 
 def test_an_object_without_retrieve_is_a_definition_error() -> None:

@@ -249,8 +249,8 @@ def test_a_list_with_a_missing_quote_is_refused() -> None:
     with pytest.raises(OutputParsingError) as error:
         parse(list[str], '["x,"z"]')
     assert str(error.value) == (
-        "cannot read the reply: $: the JSON is broken: the quotes inside a string can be read in two ways, "
-        """found "["x,"z"]" (the reply: '["x,"z"]')"""
+        "cannot read the text: $: the JSON is broken: the quotes inside a string can be read in two ways, "
+        """found "["x,"z"]" (the text: '["x,"z"]')"""
     )
 
 

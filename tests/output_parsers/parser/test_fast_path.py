@@ -248,6 +248,6 @@ def test_an_error_in_a_validator_is_a_problem_of_the_reply() -> None:
     with pytest.raises(OutputParsingError) as error:
         parser_for(Strict).parse('{"a": 1}')
     assert str(error.value) == (
-        "cannot read the reply: $: Strict refuses the values: 'broken', found an object with a "
-        "(the reply: '{\"a\": 1}')"
+        "cannot read the text: $: Strict refuses the values: 'broken', found an object with a "
+        "(the text: '{\"a\": 1}')"
     )

@@ -141,7 +141,7 @@ def test_inexact_json_for_a_dataclass_is_left_to_the_nodes(text: str) -> None:
 
 
 def test_the_missing_hook_of_an_enum_does_not_run_in_a_dataclass() -> None:
-    with pytest.raises(OutputParsingError, match=r'^cannot read the reply: \$\.mood: expected one of "good"'):
+    with pytest.raises(OutputParsingError, match=r'^cannot read the text: \$\.mood: expected one of "good"'):
         parser_for(make_dataclass("Day", [("mood", Mood)])).parse('{"mood": "awful"}')
 
 

@@ -301,7 +301,7 @@ def test_a_custom_parser_can_be_wrapped() -> None:
     assert parser.with_envelope().parse('{"value": "21 °C"}') == Celsius(21)
     with pytest.raises(OutputParsingError) as error:
         parser.parse("warm")
-    assert str(error.value) == "cannot read the reply: $: expected degrees, found warm (the reply: 'warm')"
+    assert str(error.value) == "cannot read the text: $: expected degrees, found warm (the text: 'warm')"
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_all_problems_are_reported_together_with_their_paths() -> None:
 def test_the_message_of_an_error_contains_problems_and_reply() -> None:
     error = failure(list[int], '["a", null]')
     assert str(error) == (
-        'cannot read the reply: $[0]: expected an integer, found "a"; $[1]: expected an integer, found null '
-        "(the reply: '[\"a\", null]')"
+        'cannot read the text: $[0]: expected an integer, found "a"; $[1]: expected an integer, found null '
+        "(the text: '[\"a\", null]')"
     )
     assert error.text == '["a", null]'
 
@@ -105,8 +105,8 @@ def test_a_long_reply_is_shortened_in_the_message_only() -> None:
     text = "a" * 300 + "z" * 300
     error = failure(int, text)
     assert str(error) == (
-        f'cannot read the reply: $: expected an integer, found "{"a" * 27} ... {"z" * 27}" '
-        f"(the reply: '{'a' * 97} ... {'z' * 97}')"
+        f'cannot read the text: $: expected an integer, found "{"a" * 27} ... {"z" * 27}" '
+        f"(the text: '{'a' * 97} ... {'z' * 97}')"
     )
     assert error.text == text
 

@@ -230,6 +230,6 @@ def test_ten_thousand_levels_of_nesting_raise_a_clear_error(
         parse(tp, text)
     found = f', found "{text[:27]} ... {text[-27:]}"' if closing else ""
     assert str(error.value) == (
-        f"cannot read the reply: $: the JSON is broken: nested deeper than 500 levels{found} "
-        f"(the reply: {text[:97] + ' ... ' + text[-97:]!r})"
+        f"cannot read the text: $: the JSON is broken: nested deeper than 500 levels{found} "
+        f"(the text: {text[:97] + ' ... ' + text[-97:]!r})"
     )

@@ -143,8 +143,8 @@ def test_an_enum_is_read_by_value_or_name(text: str) -> None:
 
 def test_an_enum_refuses_a_text_that_names_no_member_or_two_members() -> None:
     assert refusal(EnumOutputParser(enum=Color), "FOO") == (
-        'cannot read the reply: $: expected one of "red", "green", "blue"; the text names none of them, '
-        "found \"FOO\" (the reply: 'FOO')"
+        'cannot read the text: $: expected one of "red", "green", "blue"; the text names none of them, '
+        "found \"FOO\" (the text: 'FOO')"
     )
     refusal(EnumOutputParser(Color), "red or blue")
 
@@ -169,8 +169,8 @@ def test_a_pattern_returns_its_groups_by_key() -> None:
 def test_a_text_that_does_not_match_goes_to_the_default_key_or_is_refused() -> None:
     assert CONFIDENCE.parse("I am sure.") == {"confidence": "", "explanation": "I am sure."}
     assert refusal(RegexOutputParser("Score: (\\d+)", ["score"]), "Good.") == (
-        r"cannot read the reply: $: expected text that matches 'Score: (\\d+)', which gives score "
-        "(the reply: 'Good.')"
+        r"cannot read the text: $: expected text that matches 'Score: (\\d+)', which gives score "
+        "(the text: 'Good.')"
     )
 
 
@@ -224,8 +224,8 @@ def test_a_datetime_is_read_in_a_custom_format() -> None:
 @pytest.mark.parametrize("text", ["2023-07-04", "It was 2023-07-04T14:30:00.000000Z", "", "tomorrow"])
 def test_a_datetime_in_another_format_is_refused(text: str) -> None:
     assert refusal(DatetimeOutputParser(), text) == (
-        "cannot read the reply: $: expected a date and time in the format %Y-%m-%dT%H:%M:%S.%fZ, such as "
-        f'2023-07-04T14:30:59.250000Z, found "{text}" (the reply: {text!r})'
+        "cannot read the text: $: expected a date and time in the format %Y-%m-%dT%H:%M:%S.%fZ, such as "
+        f'2023-07-04T14:30:59.250000Z, found "{text}" (the text: {text!r})'
     )
 
 

@@ -76,7 +76,7 @@ def test_a_comma_list_is_read_without_the_text_around_it(text: str, items: list[
     ],
 )
 def test_an_empty_or_ambiguous_comma_list_is_refused(text: str, message: str) -> None:
-    assert refusal(COMMA, text) == f"cannot read the reply: {message} (the reply: {text!r})"
+    assert refusal(COMMA, text) == f"cannot read the text: {message} (the text: {text!r})"
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
@@ -132,7 +132,7 @@ def test_a_numbered_list_is_read_completely_and_without_the_prose(text: str, ite
     ],
 )
 def test_a_text_without_a_numbered_list_is_refused(text: str, message: str) -> None:
-    assert refusal(NUMBERED, text) == f"cannot read the reply: {message} (the reply: {text!r})"
+    assert refusal(NUMBERED, text) == f"cannot read the text: {message} (the text: {text!r})"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_markdown_list_is_read_as_langchain_reads_it(text: str, items: list[st
 
 def test_a_text_without_a_markdown_list_is_refused() -> None:
     assert refusal(MARKDOWN, "1. foo") == (
-        "cannot read the reply: $: expected a markdown list; the reply has no items (the reply: '1. foo')"
+        "cannot read the text: $: expected a markdown list; the reply has no items (the text: '1. foo')"
     )
 
 

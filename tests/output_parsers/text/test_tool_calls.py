@@ -144,8 +144,8 @@ def test_a_written_call_of_an_unknown_tool_lists_the_tools() -> None:
     with pytest.raises(OutputParsingError) as error:
         TYPED.parse(text)
     assert str(error.value) == (
-        "cannot read the reply: $[1].name: unknown tool; the tools are: NameCollector, Forecast, "
-        f'found "Weather" (the reply: {text!r})'
+        "cannot read the text: $[1].name: unknown tool; the tools are: NameCollector, Forecast, "
+        f'found "Weather" (the text: {text!r})'
     )
 
 
@@ -156,7 +156,7 @@ def test_a_single_call_as_text_needs_no_array() -> None:
     ]
     with pytest.raises(OutputParsingError, match="the required field 'temperature' is missing"):
         TYPED.parse('{"name": "Forecast", "arguments": {}}')
-    with pytest.raises(OutputParsingError, match="cannot read the reply"):
+    with pytest.raises(OutputParsingError, match="cannot read the text"):
         TYPED.parse("I call nothing.")
 
 
