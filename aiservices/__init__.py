@@ -12,7 +12,7 @@ _NAMES = {
         "ParserFactory ParserRegistry Problem Reading Target UnsupportedTypeError"
     ),
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
-    ".engine.budget": "Budget Price",
+    ".engine.budget": "Budget Price SharedBudget",
     ".engine.events": (
         "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "
         "ToolFinished ToolStarted"

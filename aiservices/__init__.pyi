@@ -24,6 +24,7 @@ from .engine.approval import (
 from .engine.budget import (
     Budget as Budget,
     Price as Price,
+    SharedBudget as SharedBudget,
 )
 from .engine.events import (
     AnswerRejected as AnswerRejected,

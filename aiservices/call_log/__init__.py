@@ -1,18 +1,29 @@
-"""A listener that logs one line for each call of a service, without prompts or replies."""
+"""Listeners that log the calls of a service: one line for each, or all that is sent and received."""
 
 from __future__ import annotations
 
+import json
 import logging
 
 from ..engine.approval import ApprovalRequiredError
-from ..engine.events import CallCompleted, CallFailed, ReplyFailed, ReplyReceived, ToolFinished
+from ..engine.events import (
+    AnswerRejected,
+    AttemptStarted,
+    CallCompleted,
+    CallFailed,
+    ReplyFailed,
+    ReplyReceived,
+    ToolFinished,
+)
 from ..engine.plan import Invocation
 from ..models.errors import usage_of
-from ..models.messages import Usage
+from ..models.messages import Message, Usage, message_to_dict
+from ..models.requests import ChatRequest
 
-__all__ = ["log_calls"]
+__all__ = ["log_calls", "log_content"]
 
 _LOGGER = logging.getLogger("aiservices.calls")
+_CONTENT_LOGGER = logging.getLogger("aiservices.content")
 
 
 def log_calls(event: object, /) -> None:
@@ -43,6 +54,33 @@ def log_calls(event: object, /) -> None:
         case ToolFinished(run):
             outcome = "done" if run.error is None else f"failed with {type(run.error).__name__}"
             _LOGGER.debug("tool %s: %s, %.3f s", run.name, outcome, run.seconds)
+
+
+def log_content(event: object, /) -> None:
+    """Log the messages of each request and the text of each reply, for debugging.
+
+    Use it as a listener, alone or beside ``log_calls``: ``create(…, listeners=[log_content])``. It logs at
+    INFO on the logger ``aiservices.content``, with the id of the call. The texts may contain personal data.
+    """
+    invocation = getattr(event, "invocation", None)
+    if invocation is None or not _CONTENT_LOGGER.isEnabledFor(logging.INFO):
+        return
+    lines: list[str] = []
+    match event:
+        case AttemptStarted(model=model, request=ChatRequest() as request):
+            lines = [f"to {model}: {_json(message)}" for message in request.messages]
+        case ReplyReceived(model, reply):
+            lines = [f"from {model}: {_json(reply.message)}"]
+        case AnswerRejected(error):
+            lines = [f"rejected: {error}"]
+        case ToolFinished(run):
+            lines = [f"tool {run.name}: {run.text}"]
+    for line in lines:
+        _CONTENT_LOGGER.info("%s %s %s", invocation.plan.qualname, invocation.id, line)
+
+
+def _json(message: Message) -> str:
+    return json.dumps(message_to_dict(message), ensure_ascii=False)
 
 
 def _summary(invocation: Invocation) -> str:

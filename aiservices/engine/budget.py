@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from threading import Lock
+from types import MappingProxyType
+from typing import NamedTuple, Self
 
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import Attempt, BudgetExceededError, DefinitionError, DefinitionProblem
 from ..models.messages import Usage
+
+_shared_budgets: ContextVar[tuple[SharedBudget, ...]] = ContextVar("shared_budgets", default=())
+
+
+def active_shared_budgets() -> tuple[SharedBudget, ...]:
+    """Return the shared budgets of all ``with`` blocks around this point of the program."""
+    return _shared_budgets.get()
 
 
 class Price(NamedTuple):
@@ -100,6 +111,22 @@ class Budget:
             if self.price_of(name) is None
         ]
 
+    def cost_of(self, attempts: Iterable[Attempt]) -> float | None:
+        """Return the total cost of model requests; None if a price or the number of tokens is unknown.
+
+        An attempt without a reply costs nothing.
+        """
+        cost = 0.0
+        for attempt in attempts:
+            reply = attempt.reply
+            if reply is None:
+                continue
+            price = self.price_of(reply.model, attempt.model)
+            if price is None or reply.usage is None:
+                return None
+            cost += price.of(reply.usage)
+        return cost
+
     def price_of(self, *names: str) -> Price | None:
         """Return the token price for the first of several model names in the price list, or None."""
         for name in names:
@@ -107,3 +134,100 @@ class Budget:
                 if key in self.prices:
                     return self.prices[key]
         return None
+
+
+class SharedBudget:
+    """The limits of all service calls in a ``with`` block together, and what they spent.
+
+    Each call also has a Budget of its own. A call that finds a limit reached raises BudgetExceededError
+    before its next request; a reply that exceeds the limit is still used::
+
+        with SharedBudget(money=5.0, prices=prices) as spent:
+            tickets = [desk.ticket(text) for text in texts]
+        print(spent.cost, spent.usage.total_tokens)
+
+    The limits hold for calls in async tasks that the block starts, and in threads of ``asyncio.to_thread``.
+    For other threads, run the call in ``contextvars.copy_context().run``. Blocks may be nested.
+
+    Args:
+        seconds: Seconds from the beginning of the block.
+        tokens: Input and output tokens of all replies.
+        money: Cost of all replies, by ``prices``.
+        prices: The price of each model, as in Budget; for other models the prices of the call's budget.
+
+    Attributes:
+        usage: The tokens that were used so far.
+        cost: What the replies cost so far, as far as prices are known.
+        requests: How many requests were sent so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float | None = None,
+        tokens: int | None = None,
+        money: float | None = None,
+        prices: Mapping[str, Price] = MappingProxyType({}),
+    ) -> None:
+        self._limits = Budget(seconds=seconds, tokens=tokens, money=money, prices=prices)
+        self._lock = Lock()
+        self._started_at: float | None = None
+        self._token: Token[tuple[SharedBudget, ...]] | None = None
+        self.usage = Usage()
+        self.cost = 0.0
+        self.requests = 0
+
+    def __enter__(self) -> Self:
+        if self._token is not None:
+            raise RuntimeError("this SharedBudget is in use by another with block; create one for each")
+        self._started_at = time.monotonic()
+        self._token = _shared_budgets.set((*_shared_budgets.get(), self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._token is not None:
+            _shared_budgets.reset(self._token)
+            self._token = None
+
+    @property
+    def deadline(self) -> float | None:
+        """The value of ``time.monotonic()`` at the time limit of the block; None if it has no limit."""
+        seconds = self._limits.seconds
+        return None if seconds is None or self._started_at is None else self._started_at + seconds
+
+    @property
+    def limits_usage(self) -> bool:
+        """True if the tokens or the money of the block are limited."""
+        return self._limits.limits_usage
+
+    def add(self, usage: Usage, budget: Budget, *models: str) -> None:
+        """Add the tokens of a reply to what the block spent.
+
+        ``budget`` is that of the call, and ``models`` are the names of the model, the most exact one first.
+        """
+        price = self._limits.price_of(*models) or budget.price_of(*models)
+        with self._lock:
+            self.usage += usage
+            self.cost += 0.0 if price is None else price.of(usage)
+
+    def add_request(self) -> None:
+        """Count a request that is about to be sent."""
+        with self._lock:
+            self.requests += 1
+
+    def exceeded(self) -> BudgetExceededError | None:
+        """Return an error if the calls of the block have reached a limit, else None."""
+        limits, deadline = self._limits, self.deadline
+        if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
+            return _exceeded("tokens", f"{self.usage.total_tokens} of {limits.tokens} tokens used")
+        if limits.money is not None and self.cost >= limits.money:
+            return _exceeded("money", f"{self.cost:.6g} of {limits.money:g} spent")
+        if deadline is not None and time.monotonic() >= deadline:
+            return _exceeded("seconds", f"{limits.seconds:g} seconds passed")
+        return None
+
+
+def _exceeded(limit: str, message: str) -> BudgetExceededError:
+    return BudgetExceededError(
+        f"shared budget exceeded: {message}; raise SharedBudget({limit}=…)", limit=limit
+    )

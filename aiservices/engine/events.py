@@ -1,14 +1,16 @@
 """The events of a service call, which listeners receive.
 
-Streams yield AttemptStarted, ToolStarted and ToolFinished, too.
+Streams yield AttemptStarted, ToolStarted and ToolFinished, too. Each event that a listener receives has the
+call in ``invocation``, whose ``id`` tells concurrent calls apart.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import KW_ONLY, dataclass, field
 
 from ..models.errors import ServiceOutputError
 from ..models.messages import ChatReply, ToolCall
+from ..models.requests import ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ToolRun
 from .output_format import OutputFormat
@@ -16,7 +18,8 @@ from .plan import Invocation
 from .results import Answer
 
 
-class CallStarted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallStarted:
     """An event for listeners: a service method was called.
 
     Attributes:
@@ -26,7 +29,8 @@ class CallStarted(NamedTuple):
     invocation: Invocation
 
 
-class AttemptStarted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
     """An event for listeners: a request is about to be sent to a language model.
 
     If it is not the first of the call, a stream starts over: discard the snapshots of the earlier answer.
@@ -35,11 +39,16 @@ class AttemptStarted(NamedTuple):
         number: The number of the request in this call, from 1.
         model: The name of the model.
         output_format: How the answer is requested and read.
+        invocation: The call; None in a stream.
+        request: The request as it is sent.
     """
 
     number: int
     model: str
     output_format: OutputFormat
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+    request: ChatRequest | None = field(default=None, compare=False, repr=False)
 
     @property
     def strategy(self) -> Strategy:
@@ -47,65 +56,90 @@ class AttemptStarted(NamedTuple):
         return self.output_format.strategy
 
 
-class ReplyReceived(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReplyReceived:
     """An event for listeners: a language model replied to a request.
 
     Attributes:
         model: The name of the model.
         reply: The reply.
         seconds: Wall time of the request.
+        invocation: The call; None in a stream.
+        request: The request as it is sent.
     """
 
     model: str
     reply: ChatReply
     seconds: float
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+    request: ChatRequest | None = field(default=None, compare=False, repr=False)
 
 
-class ReplyFailed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReplyFailed:
     """An event for listeners: a request to a model failed, or its streamed reply was not read to the end.
 
     Attributes:
         model: The name of the model.
         error: The error.
         seconds: Wall time of the request.
+        invocation: The call; None in a stream.
+        request: The request as it is sent.
     """
 
     model: str
     error: Exception
     seconds: float
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+    request: ChatRequest | None = field(default=None, compare=False, repr=False)
 
 
-class ToolStarted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
     """An event for listeners: a tool that the model called is about to run.
 
     Attributes:
         call: The call as the model wrote it.
+        invocation: The call; None in a stream.
     """
 
     call: ToolCall
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
 
 
-class ToolFinished(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
     """An event for listeners: a tool call of the model succeeded or failed.
 
     Attributes:
         run: The call with its result or error.
+        invocation: The call; None in a stream.
     """
 
     run: ToolRun
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
 
 
-class AnswerRejected(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AnswerRejected:
     """An event for listeners: an answer does not fit the return type, and the model will be asked again.
 
     Attributes:
         error: The problems of the answer.
+        invocation: The call; None in a stream.
     """
 
     error: ServiceOutputError
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
 
 
-class CallCompleted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallCompleted:
     """An event for listeners: a call of a service method succeeded.
 
     Attributes:
@@ -117,7 +151,8 @@ class CallCompleted(NamedTuple):
     answer: Answer
 
 
-class CallFailed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallFailed:
     """An event for listeners: a call of a service method raised an error or was cancelled.
 
     Attributes:

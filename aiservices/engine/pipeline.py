@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -211,7 +212,10 @@ def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Liste
 
     def perform(effect: Effect) -> Flow[Any]:
         if isinstance(effect, Emit):
-            yield from _notify_all(effect.event, listeners)
+            event = effect.event
+            if getattr(event, "invocation", event) is None:
+                event = replace(event, invocation=invocation)
+            yield from _notify_all(event, listeners)
         return (yield effect)
 
     try:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
+from uuid import uuid4
 
 from ..models.base import ChatModel
 from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError, SuspendedCallError
@@ -19,7 +20,7 @@ from ..models.messages import AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import Denied, ToolErrors, ToolRun
 from ..tools.toolbox import Toolbox
-from .budget import Budget
+from .budget import Budget, SharedBudget, active_shared_budgets
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
@@ -92,10 +93,13 @@ class CallState:
         earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
         interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
         suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
+        shared_budgets: The budgets of ``with`` blocks around the call.
         estimated_usage: The estimated tokens of replies whose usage is unknown, with the names of the models;
             empty if the budget limits neither tokens nor money.
         messages_without_state: How many messages at the start of a request are sent without the state of
             their provider, because the provider refused it.
+        sources: The texts that retrieval added to the prompt so far.
+        id: An id of the call, for logs.
         is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
     """
 
@@ -114,9 +118,19 @@ class CallState:
     earlier_requests: int = 0
     interceptor_data: dict[str, Any] = field(default_factory=dict)
     suspended_id: str = ""
+    shared_budgets: tuple[SharedBudget, ...] = field(default_factory=active_shared_budgets)
     estimated_usage: tuple[tuple[str, Usage], ...] = ()
     messages_without_state: int = 0
+    sources: tuple[Any, ...] = ()
     is_abandoned: bool = False
+    _id: str = ""
+
+    @property
+    def id(self) -> str:
+        """A random id of the service call, for logs and traces."""
+        if not self._id:  # most calls need none
+            self._id = uuid4().hex
+        return self._id
 
     @property
     def seconds(self) -> float:
@@ -126,12 +140,17 @@ class CallState:
     @property
     def deadline(self) -> float | None:
         """The value of ``time.monotonic()`` at the time limit of the call; None if there is no limit."""
-        return None if self.budget.seconds is None else self.started_at + self.budget.seconds
+        own = None if self.budget.seconds is None else self.started_at + self.budget.seconds
+        if not self.shared_budgets:
+            return own
+        limits = [own, *(shared.deadline for shared in self.shared_budgets)]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def seconds_left(self) -> float | None:
         """The seconds until the time limit of the service call; None if there is no limit."""
-        return None if self.budget.seconds is None else self.budget.seconds - self.seconds
+        deadline = self.deadline
+        return None if deadline is None else deadline - time.monotonic()
 
     @property
     def tokens(self) -> int:
@@ -169,10 +188,18 @@ class CallState:
             if reply.usage is not None and not _is_possible(reply.usage):
                 reply = replace(reply, usage=_valid_usage(reply.usage, attempt.model))
                 attempt = attempt._replace(reply=reply)
-            if reply.usage is None and self.budget.limits_usage:
-                estimate = _estimated_usage(request, reply, discarded_characters)
-                self.estimated_usage += ((attempt.model, estimate),)
+            usage = reply.usage
+            if usage is None and self.limits_usage:
+                usage = _estimated_usage(request, reply, discarded_characters)
+                self.estimated_usage += ((attempt.model, usage),)
+            for shared in self.shared_budgets:
+                shared.add(usage or Usage(), self.budget, reply.model, attempt.model)
         self.attempts.append(attempt)
+
+    @property
+    def limits_usage(self) -> bool:
+        """True if the budget of the call, or one around it, limits tokens or money."""
+        return self.budget.limits_usage or any(shared.limits_usage for shared in self.shared_budgets)
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
         """Return a copy of the chat request with a deadline at the time limit of the service call."""
@@ -210,12 +237,20 @@ class CallState:
             return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
         if budget.money is not None and self.money >= budget.money:
             return _exceeded("money", f"{self.money:.6g} of {budget.money:g} spent")
-        return None
+        return self._shared_exceeded()
+
+    def _shared_exceeded(self) -> BudgetExceededError | None:
+        errors = (shared.exceeded() for shared in self.shared_budgets)
+        return next((error for error in errors if error is not None), None)
 
     def time_exceeded(self) -> BudgetExceededError:
         """Return the error for a service call that has reached its time limit."""
-        message = f"{self.seconds:.1f} of {self.budget.seconds:g} seconds passed"
-        return _exceeded("seconds", message)
+        budget = self.budget
+        if budget.seconds is None or self.seconds < budget.seconds:
+            shared = self._shared_exceeded()
+            if shared is not None:
+                return shared
+        return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds or 0:g} seconds passed")
 
     def may_retry(self) -> bool:
         """Return True if a service call may send another request after an error or an invalid answer.
@@ -308,6 +343,16 @@ class Invocation:
     tool_context: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[FewShotExample, ...] = ()
     approvals: Mapping[str, bool | Denied] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """A random id of the service call, by which logs and listeners tell concurrent calls apart."""
+        return self.state.id
+
+    @property
+    def sources(self) -> tuple[Any, ...]:
+        """The texts that retrieval has added to the prompt of the service call so far."""
+        return self.state.sources
 
     @property
     def is_resumed(self) -> bool:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Generic, TypeVar
+
+from pydantic_core import to_jsonable_python
 
 from output_parsers.result.reading import Coercion
 
@@ -15,7 +20,7 @@ from ..tools.tool import ToolRun
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result(Generic[T_co]):
     """The typed value that a service call returns, with details such as the reply and the token usage.
 
@@ -29,6 +34,7 @@ class Result(Generic[T_co]):
         reasons: Why the strategy was chosen, including what the provider refused.
         tool_runs: The tool calls that were executed, in order.
         sources: The texts that retrieval added to the prompt.
+        cost: What the requests cost, by the prices of the budget; None if it has no price for a model.
     """
 
     value: T_co
@@ -40,6 +46,77 @@ class Result(Generic[T_co]):
     reasons: tuple[str, ...] = ()
     tool_runs: tuple[ToolRun, ...] = ()
     sources: tuple[Any, ...] = ()
+    cost: float | None = None
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value!r}" for name, value in self._summary())
+        return f"Result({parts})"
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:
+        yield from self._summary()
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in self._summary()
+        )
+        return f"<table>{rows}</table>"
+
+    def _summary(self) -> Iterator[tuple[str, object]]:
+        """Yield the parts of the result that people look at; the others are attributes."""
+        yield "value", self.value
+        yield "model", self.model
+        yield "strategy", str(self.strategy)
+        yield "tokens", f"{self.usage.input_tokens} + {self.usage.output_tokens}"
+        if self.cost is not None:
+            yield "cost", self.cost
+        yield "attempts", len(self.attempts)
+        yield "seconds", round(self.seconds, 3)
+        if self.coercions:
+            yield "coercions", len(self.coercions)
+        if self.tool_runs:
+            yield "tools", [run.name for run in self.tool_runs]
+        if self.sources:
+            yield "sources", len(self.sources)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON data: the value with the details of the call.
+
+        Values without a JSON form, such as those of plain classes, become their text.
+        """
+        data = {
+            "value": self.value,
+            "text": self.text,
+            "model": self.model,
+            "strategy": self.strategy,
+            "finish_reason": self.finish_reason,
+            "usage": self.usage,
+            "cost": self.cost,
+            "seconds": self.seconds,
+            "reasons": self.reasons,
+            "coercions": self.coercions,
+            "attempts": [
+                {
+                    "model": attempt.model,
+                    "text": attempt.text,
+                    "error": None if attempt.error is None else str(attempt.error),
+                    "seconds": attempt.seconds,
+                    "usage": None if attempt.reply is None else attempt.reply.usage,
+                }
+                for attempt in self.attempts
+            ],
+            "tool_runs": [
+                {"name": run.name, "arguments": run.arguments, "text": run.text, "seconds": run.seconds}
+                for run in self.tool_runs
+            ],
+            "sources": self.sources,
+        }
+        made: dict[str, Any] = to_jsonable_python(data, fallback=str)
+        return made
+
+    def to_json(self) -> str:
+        """Return the JSON text of ``to_dict``."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @property
     def text(self) -> str:
@@ -94,7 +171,7 @@ class Answer:
     sources: tuple[Any, ...] = ()
     tool_run: ToolRun | None = None
 
-    def result(self, attempts: list[Attempt], seconds: float) -> Result[Any]:
+    def result(self, attempts: list[Attempt], seconds: float, cost: float | None = None) -> Result[Any]:
         """Convert an answer to a Result for the caller, with the requests and the duration of the call."""
         return Result(
             self.value,
@@ -106,4 +183,5 @@ class Answer:
             self.reasons,
             self.tool_runs,
             self.sources,
+            cost,
         )

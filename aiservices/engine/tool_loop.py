@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from ..interface.parameters import ToolDefinitionError
+from ..interface.parameters import ToolDefinitionError, function_name
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -132,21 +132,28 @@ def request_model(
         offered = None if toolbox is None else toolbox.offered_to(route.capabilities)
         tooling = None if offered is None else offered.tooling
         prepared = output_format.prepare(failover.address(request), invocation.examples, tooling)
-        if state.budget.seconds is not None:
+        if state.budget.seconds is not None or state.shared_budgets:
             prepared = state.with_deadline(prepared)
         # Hooks come last, so that they see exactly what is sent.
         for hook in invocation.request_hooks:
             prepared = hook(prepared)
+            if not isinstance(prepared, ChatRequest):
+                kind = type(prepared).__name__
+                message = f"{function_name(hook)} returned {kind}; it must return a ChatRequest"
+                raise DefinitionError([DefinitionProblem(invocation.plan.qualname, message)])
         if state.messages_without_state:
             prepared = _without_state(prepared, state.messages_without_state)
-        yield Emit(AttemptStarted(state.next_attempt_number(), name, output_format))
+        number = state.next_attempt_number()
+        yield Emit(AttemptStarted(number, name, output_format, request=prepared))
+        for shared in state.shared_budgets:
+            shared.add_request()
         started_at = time.monotonic()
         try:
-            reply: ChatReply = yield CallModel(route.model, prepared, (), state.budget.limits_usage)
+            reply: ChatReply = yield CallModel(route.model, prepared, (), state.limits_usage)
         except ModelError as error:
             seconds = time.monotonic() - started_at
             state.attempts.append(Attempt(name, None, error, seconds, output_format.strategy))
-            yield Emit(ReplyFailed(name, error, seconds), streamed=False)
+            yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
             if error.remedy and state.may_retry():
                 if error.remedy == "send again":
                     continue
@@ -169,7 +176,7 @@ def request_model(
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             attempt = Attempt(name, error.reply, cause, seconds, output_format.strategy)
             state.add_attempt(attempt, prepared, error.discarded_characters)
-            yield Emit(ReplyFailed(name, error, seconds), streamed=False)
+            yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
             raise
         else:
             seconds = time.monotonic() - started_at
@@ -177,7 +184,10 @@ def request_model(
             state.add_attempt(attempt, prepared)
             reply = state.attempts[-1].reply or reply  # with valid token counts
             current.remember_refusals()
-            yield Emit(ReplyReceived(name, reply, seconds), streamed=False)
+            yield Emit(ReplyReceived(name, reply, seconds, request=prepared), streamed=False)
+            time_is_over = _time_is_over(state)
+            if time_is_over is not None:  # the model does not observe the deadline of a request
+                raise time_is_over
             if reply.finish_reason is FinishReason.PAUSED and len(paused) < _MAX_CONTINUATIONS:
                 state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
                 paused.append(reply)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic_core import to_jsonable_python
 
@@ -92,18 +93,24 @@ def refused(message: str) -> Verdict:
     return Refused(message)
 
 
-class GuardrailRan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GuardrailRan:
     """Event for listeners: a guard function checked a user message or an answer and returned a verdict.
 
     Attributes:
         name: The name of the guard.
         stage: "input" or "output".
         verdict: What the guard returned.
+        invocation: The call; None in a stream.
+        seconds: How long it took.
     """
 
     name: str
     stage: Stage
     verdict: Verdict
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+    seconds: float = field(default=0.0, compare=False)
 
 
 class GuardrailError(AiServiceError):
@@ -184,7 +191,7 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
     Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict. A
     BudgetExceededError is raised unchanged.
     """
-    name = guard_name(guard)
+    name, started_at = guard_name(guard), time.monotonic()
     try:
         verdict = yield _call_effect(guard, name, subject, invocation)
         if not isinstance(verdict, Verdict):
@@ -194,7 +201,8 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
         raise
     except Exception as error:
         raise guard_failure(name, stage, invocation, error) from error
-    yield Emit(GuardrailRan(name, stage, verdict), streamed=False)
+    seconds = time.monotonic() - started_at
+    yield Emit(GuardrailRan(name, stage, verdict, seconds=seconds), streamed=False)
     if isinstance(verdict, Refused):
         message = f"{invocation.plan.qualname}: the {stage} guard {name} refused: {verdict.message}"
         raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message)

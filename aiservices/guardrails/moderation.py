@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
 from ..engine.events import ReplyFailed, ReplyReceived
@@ -56,16 +57,22 @@ class Moderator(Protocol):
     ) -> Sequence[ModerationResult] | Awaitable[Sequence[ModerationResult]]: ...
 
 
-class ModerationRan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ModerationRan:
     """Event for listeners: a moderation service checked user messages or an answer.
 
     Attributes:
         stage: "input" for user messages, "output" for an answer.
         results: One result per text.
+        invocation: The call; None in a stream.
+        seconds: How long it took.
     """
 
     stage: Stage
     results: tuple[ModerationResult, ...]
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+    seconds: float = field(default=0.0, compare=False)
 
 
 class ModerationError(AiServiceError):
@@ -143,6 +150,7 @@ class ModerationCheck:
         self._stage: Stage = stage
         self._qualname = invocation.plan.qualname
         self._outcome: Any = _PENDING  # then the results of the moderator, or its exception
+        self._seconds = 0.0
         self.is_open = bool(texts)
 
     def effect(self) -> Run:
@@ -154,18 +162,22 @@ class ModerationCheck:
         moderate, texts = self._moderator.moderate, self._texts
 
         async def acall_moderator() -> bool:
+            started_at = time.monotonic()
             try:
                 results: Any = moderate(texts)
                 self._outcome = await results
             except Exception as error:
                 self._outcome = error
+            self._seconds = time.monotonic() - started_at
             return self._passes()
 
         def call_moderator() -> bool:
+            started_at = time.monotonic()
             try:
                 self._outcome = moderate(texts)
             except Exception as error:
                 self._outcome = error
+            self._seconds = time.monotonic() - started_at
             return self._passes()
 
         asynchronous = inspect.iscoroutinefunction(moderate)
@@ -198,7 +210,7 @@ class ModerationCheck:
         except Exception as error:
             verdict = self._failure(error)
         else:
-            yield Emit(ModerationRan(self._stage, results), streamed=False)
+            yield Emit(ModerationRan(self._stage, results, seconds=self._seconds), streamed=False)
         self.is_open = False
         return verdict
 
@@ -300,7 +312,7 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
     """Report to event listeners that moderation blocked a model request, and end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
-        event = event._replace(error=blocked_by)
+        event = replace(event, error=blocked_by)
     if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
         yield Emit(event, streamed=False)
     if not isinstance(event, ModerationRan):  # the event of a nested check comes before that of the reply

@@ -38,16 +38,7 @@ class Prices(Mapping[str, Price]):
         attempt without a reply costs nothing.
         """
         # A Budget looks prices up under the names of a model; the cost must follow the same rules.
-        budget, cost = Budget(prices=self), 0.0
-        for attempt in attempts:
-            reply = attempt.reply
-            if reply is None:
-                continue
-            price = budget.price_of(reply.model, attempt.model)
-            if price is None or reply.usage is None:
-                return None
-            cost += price.of(reply.usage)
-        return cost
+        return Budget(prices=self).cost_of(attempts)
 
 
 class PriceTable(Prices):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, NamedTuple, Protocol, cast
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from typing import Annotated, Any, Protocol, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -89,16 +90,22 @@ _DEFAULT_FUSION = ReciprocalRankFusion()
 _DEFAULT_INJECTION = Injection()
 
 
-class ContentsRetrieved(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ContentsRetrieved:
     """The event that texts were retrieved for a user message, for streams and listeners.
 
     The model is called next.
 
     Attributes:
         contents: The contents, best first.
+        invocation: The call; None in a stream.
+        seconds: How long it took.
     """
 
     contents: tuple[Content, ...]
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -176,10 +183,12 @@ class RetrievalAugmentor:
         if query is None:  # the request of a resumed call already has the contents
             contents = invocation.stored_data(_STATE_KEY, _contents_from_json) or ()
         else:
+            started_at = time.monotonic()
             contents = tuple((yield from self.retrieve(query)))
             data[_STATE_KEY] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
-            yield Emit(ContentsRetrieved(contents))
+            yield Emit(ContentsRetrieved(contents, seconds=time.monotonic() - started_at))
         augmented = self._augment(invocation, contents) if contents and query is not None else invocation
+        invocation.state.sources += contents
         answer = yield from proceed(augmented)
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
 

@@ -136,6 +136,9 @@ def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, bu
         namespace["__doc__"] = cls.__doc__
         if not has_own_init(cls):
             namespace["__init__"] = _init_without_arguments
+        if not any("__repr__" in vars(base) for base in cls.__mro__[:-1]):
+            models = ", ".join(dict.fromkeys(plan.call.model.name for plan in plans.values()))
+            namespace["__repr__"] = lambda self: f"<{cls.__name__} service, model={models!r}>"
         for name, plan in plans.items():
             namespace[name] = _implement_method(getattr(cls, name), plan, pipeline, budget)
 
@@ -195,7 +198,9 @@ def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocatio
 
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
     """Convert the answer of a service call to a Result, which adds its requests and its duration."""
-    return answer.result(invocation.state.attempts, invocation.state.seconds)
+    state = invocation.state
+    cost = state.budget.cost_of(state.attempts) if state.budget.prices else None
+    return answer.result(state.attempts, state.seconds, cost)
 
 
 def start_stream(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
 from typing import Any, NamedTuple, ParamSpec
 
 from ..engine.budget import Budget
@@ -50,6 +51,17 @@ class Preview(NamedTuple):
     strict: bool
     tools: tuple[ToolSpecification, ...] = ()
     tool_choice: str = "auto"
+
+    def __repr__(self) -> str:
+        messages = f"{len(self.messages)} message{'' if len(self.messages) == 1 else 's'}"
+        return f"<Preview of {self.method}: {messages} to {self.model}, strategy {self.strategy}>"
+
+    def __rich_repr__(self) -> Iterator[str]:
+        yield str(self)
+
+    def _repr_html_(self) -> str:
+        """Return the text of the preview for notebooks."""
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         lines = [f"{self.method} → {self.model}", f"strategy: {self.strategy} ({'; '.join(self.reasons)})"]

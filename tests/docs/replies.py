@@ -127,6 +127,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         OLD,
         OLD,
         ChatReply(AiMessage(OLD), usage=Usage(9, 8)),
+        ChatReply(AiMessage(ANN), usage=Usage(12, 7)),
+        ChatReply(AiMessage(ANN), usage=Usage(12, 7)),
         down(),
         ANN,
         down(),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, overload
 
 import pytest
 from pydantic import Field
 
-from aiservices import create, user_message
+from aiservices import Image, MemoryId, ToolErrors, UserMessage, create, preview, user_message
+from aiservices.memory import ChatMemory
 from aiservices.models.errors import DefinitionError
 from aiservices.models.scripted import ScriptedChatModel
 
@@ -146,3 +147,132 @@ def test_an_interceptor_that_breaks_the_protocol_is_an_error(interceptor: Any, m
         service.count()
     with pytest.raises((DefinitionError, TypeError), match=message):
         asyncio.run(service.acount())
+
+
+@pytest.mark.parametrize(
+    ("setting", "instead"),
+    [
+        ("max_retries", "use budget=Budget(max_attempts=…)"),
+        ("temperature", "use options=ChatOptions(temperature=…)"),
+        ("memory", "use interceptors=[ChatMemory()]"),
+        ("system_prompt", "use system_message=…"),
+        ("base_url", "pass a model object as the second argument, such as OpenAiChatModel(NAME, base_url=…)"),
+        ("response_model", "use the return annotation of the method"),
+    ],
+)
+def test_a_setting_of_another_library_says_what_to_write(setting: str, instead: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        counter(**{setting: 1})
+    message = f"create() got an unexpected keyword argument {setting!r}; instead, {instead}"
+    assert str(caught.value) == message
+
+
+def test_a_misspelt_setting_is_suggested() -> None:
+    with pytest.raises(TypeError, match="did you mean 'budget'"):
+        counter(budgets=1)
+    with pytest.raises(TypeError, match="it takes: options, strategy,"):
+        counter(unheard_of=1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        (
+            "transform",
+            lambda request, other: request,
+            "transform is <lambda>, which cannot be called with (request)",
+        ),
+        (
+            "listeners",
+            [lambda: None],
+            "an item of listeners is <lambda>, which cannot be called with (event)",
+        ),
+        ("interceptors", [ChatMemory], "an item of interceptors is the class ChatMemory; pass ChatMemory(…)"),
+        (
+            "interceptors",
+            [lambda invocation: None],
+            "an item of interceptors is <lambda>, which cannot be called with (invocation, proceed)",
+        ),
+        (
+            "tool_errors",
+            ToolErrors(execution="text"),
+            "execution of ToolErrors has the type str; pass a function",
+        ),  # type: ignore[arg-type]
+        (
+            "tool_errors",
+            ToolErrors(unknown=lambda: ""),  # type: ignore[misc, arg-type]
+            "unknown of ToolErrors is <lambda>, which cannot be called with (run)",
+        ),
+    ],
+)
+def test_a_function_with_another_signature_is_an_error(setting: str, value: object, message: str) -> None:
+    assert error_of(lambda: counter(**{setting: value})).startswith(f"Counter: {message}")
+
+
+def test_a_function_with_more_parameters_that_have_defaults_is_accepted() -> None:
+    assert (
+        counter(transform=lambda request, note="": request, listeners=[lambda event, *more: None]).count()
+        == 1
+    )
+
+
+def test_a_transform_that_returns_nothing_is_an_error_of_the_call() -> None:
+    message = error_of(lambda: counter(transform=lambda request: None).count())
+    assert message == "Counter.count: <lambda> returned NoneType; it must return a ChatRequest"
+
+
+def test_a_memory_id_that_nothing_reads_is_an_error() -> None:
+    class Chat(Protocol):
+        def chat(self, user: Annotated[str, MemoryId], text: str) -> str: ...
+
+    message = (
+        "Chat.chat: user is the id of a conversation, and nothing uses it; add interceptors=[ChatMemory()], "
+        "from aiservices.memory"
+    )
+    assert error_of(lambda: create(Chat, ScriptedChatModel([]))) == message
+    for settings in ({"interceptors": [ChatMemory()]}, {"listeners": [print]}):
+        assert create(Chat, ScriptedChatModel([]), **settings) is not None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [float, bool, tuple[str, str], list[str], str | float])
+def test_a_memory_id_of_a_wrong_type_is_an_error(kind: object) -> None:
+    class Chat(Protocol):
+        def chat(self, user: Annotated[Any, MemoryId], text: str) -> str: ...
+
+    Chat.chat.__annotations__["user"] = Annotated[kind, MemoryId]
+    message = error_of(lambda: create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()]))
+    assert message.startswith("Chat.chat: the parameter user is a memory id, and ")
+    assert message.endswith("cannot be one; use a str, an int or a UUID")
+
+
+def test_a_default_of_a_wrong_type_is_an_error() -> None:
+    class Chat(Protocol):
+        @user_message("{{count}} {{size}} {{maybe}}")
+        def chat(self, count: int = "many", size: float = 2, maybe: int | None = None) -> str: ...  # type: ignore[assignment]
+
+    assert error_of(lambda: create(Chat, ScriptedChatModel([]))) == (
+        "Chat.chat: the default of count is 'many': expected an integer"
+    )
+
+
+def test_overloads_are_an_error_with_advice() -> None:
+    class Chat(Protocol):
+        @overload
+        def chat(self, one: str) -> str: ...
+        @overload
+        def chat(self, one: int) -> str: ...
+        def chat(self, one: Any) -> Any: ...
+
+    assert error_of(lambda: create(Chat, ScriptedChatModel([]))) == (
+        "Chat.chat: it has several overloads; write one method whose parameters have union types"
+    )
+
+
+def test_media_before_the_text_are_sent_before_it() -> None:
+    class Compare(Protocol):
+        def compare(self, first: Image, text: Annotated[str, UserMessage], second: Image) -> str: ...
+
+    one, two = (Image.from_url(f"https://example.com/{name}.png") for name in ("one", "two"))
+    (message,) = preview(create(Compare, ScriptedChatModel([])).compare, one, "Which?", two).messages
+    assert isinstance(message, UserMessage)
+    assert message.parts == (one, "Which?", two)
