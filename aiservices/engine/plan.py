@@ -199,7 +199,9 @@ class CallState:
     @property
     def limits_usage(self) -> bool:
         """True if the budget of the call, or one around it, limits tokens or money."""
-        return self.budget.limits_usage or any(shared.limits_usage for shared in self.shared_budgets)
+        if self.budget.limits_usage or not self.shared_budgets:
+            return self.budget.limits_usage
+        return any(shared.limits_usage for shared in self.shared_budgets)
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
         """Return a copy of the chat request with a deadline at the time limit of the service call."""
@@ -237,7 +239,7 @@ class CallState:
             return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
         if budget.money is not None and self.money >= budget.money:
             return _exceeded("money", f"{self.money:.6g} of {budget.money:g} spent")
-        return self._shared_exceeded()
+        return self._shared_exceeded() if self.shared_budgets else None
 
     def _shared_exceeded(self) -> BudgetExceededError | None:
         errors = (shared.exceeded() for shared in self.shared_budgets)

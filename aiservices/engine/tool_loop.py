@@ -185,9 +185,10 @@ def request_model(
             reply = state.attempts[-1].reply or reply  # with valid token counts
             current.remember_refusals()
             yield Emit(ReplyReceived(name, reply, seconds, request=prepared), streamed=False)
-            time_is_over = _time_is_over(state)
-            if time_is_over is not None:  # the model does not observe the deadline of a request
-                raise time_is_over
+            if prepared.deadline is not None:
+                time_is_over = _time_is_over(state)
+                if time_is_over is not None:  # the model did not observe the deadline
+                    raise time_is_over
             if reply.finish_reason is FinishReason.PAUSED and len(paused) < _MAX_CONTINUATIONS:
                 state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
                 paused.append(reply)
@@ -196,7 +197,7 @@ def request_model(
             if reply.finish_reason is FinishReason.MALFORMED and not is_repeated and state.may_retry():
                 is_repeated = True
                 continue
-            return ModelResponse(_joined(paused, reply), output_format)
+            return ModelResponse(_joined(paused, reply) if paused else reply, output_format)
 
 
 def _has_state(message: Message) -> bool:

@@ -93,7 +93,7 @@ def refused(message: str) -> Verdict:
     return Refused(message)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GuardrailRan:
     """Event for listeners: a guard function checked a user message or an answer and returned a verdict.
 

@@ -57,7 +57,7 @@ class Moderator(Protocol):
     ) -> Sequence[ModerationResult] | Awaitable[Sequence[ModerationResult]]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModerationRan:
     """Event for listeners: a moderation service checked user messages or an answer.
 

@@ -90,7 +90,7 @@ _DEFAULT_FUSION = ReciprocalRankFusion()
 _DEFAULT_INJECTION = Injection()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ContentsRetrieved:
     """The event that texts were retrieved for a user message, for streams and listeners.
 

@@ -21,7 +21,7 @@ from collections.abc import (
     Mapping,
 )
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -212,6 +212,7 @@ class BaseUrl:
         return self.parts._replace(path=f"/{path}", query=query).geturl()
 
 
+@lru_cache(maxsize=256)  # each request names its server
 def display_url(url: str) -> str:
     """Return a URL without its credentials and its query, for error messages and logs."""
     parts = urlsplit(url)
