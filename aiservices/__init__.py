@@ -36,10 +36,14 @@ _NAMES = {
     ".models.local": "LocalChatModel",
     ".models.media": "Audio File Image Media",
     ".models.messages": (
-        "AiMessage ChatReply FinishReason Message ReplyDelta SystemMessage ToolCall ToolCallDelta "
-        "ToolMessage Usage UserMessage"
+        "AiMessage ChatReply FinishReason Message ProviderState ReplyDelta ServerToolRun SystemMessage "
+        "ToolCall ToolCallDelta ToolMessage Usage UserMessage"
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
+    ".models.openai.presets": "Preset register_provider",
+    ".models.providers.anthropic": "AnthropicChatModel",
+    ".models.providers.bedrock": "BedrockChatModel",
+    ".models.providers.gemini": "GeminiChatModel",
     ".models.requests": (
         "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
     ),

@@ -99,7 +99,9 @@ from .models.messages import (
     ChatReply as ChatReply,
     FinishReason as FinishReason,
     Message as Message,
+    ProviderState as ProviderState,
     ReplyDelta as ReplyDelta,
+    ServerToolRun as ServerToolRun,
     SystemMessage as SystemMessage,
     ToolCall as ToolCall,
     ToolCallDelta as ToolCallDelta,
@@ -110,6 +112,19 @@ from .models.messages import (
 from .models.openai import (
     OpenAiChatModel as OpenAiChatModel,
     OpenAiResponsesModel as OpenAiResponsesModel,
+)
+from .models.openai.presets import (
+    Preset as Preset,
+    register_provider as register_provider,
+)
+from .models.providers.anthropic import (
+    AnthropicChatModel as AnthropicChatModel,
+)
+from .models.providers.bedrock import (
+    BedrockChatModel as BedrockChatModel,
+)
+from .models.providers.gemini import (
+    GeminiChatModel as GeminiChatModel,
 )
 from .models.requests import (
     ChatOptions as ChatOptions,

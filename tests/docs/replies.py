@@ -118,6 +118,14 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "In Rome.",
         "Yes.",
     ],
+    "how-to/reasoning.md": [
+        ChatReply(
+            AiMessage(
+                "Morning: the market. Afternoon: the Prinsenhof.", reasoning="The market is on Thursday."
+            ),
+            usage=Usage(20, 52, reasoning_tokens=40),
+        )
+    ],
     "how-to/files.md": [value("12.50")],
     "how-to/budgets.md": [
         OLD,
