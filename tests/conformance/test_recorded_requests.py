@@ -114,7 +114,7 @@ def anthropic_messages(recorded: Any, url: str) -> Iterator[Message]:
                 text
             )
             host = url.removesuffix("/v1")
-            yield answer if is_plain else answer.with_state(f"anthropic at {host}/v1", "m", blocks)
+            yield answer if is_plain else answer.with_state(f"anthropic at {host}", "m", blocks)
         elif message["role"] == "system":
             yield SystemMessage("\n".join(block["text"] for block in blocks))
         else:

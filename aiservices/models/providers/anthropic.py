@@ -159,6 +159,7 @@ class AnthropicChatModel(HttpChatModel):
         log_level: int = logging.DEBUG,
     ) -> None:
         url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
+        url = url.rstrip("/").removesuffix("/v1")  # which belongs to the path, and is often written here
         address, name = display_url(url), f"anthropic:{model}"
         super().__init__(
             model,

@@ -1,0 +1,269 @@
+"""Tests of BedrockChatModel against a local server that answers like the Converse API."""
+
+from __future__ import annotations
+
+import json
+import struct
+from binascii import crc32
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import pytest
+from loopback import Loopback, Reply, json_reply
+
+from aiservices import (
+    AuthenticationError,
+    BadRequestError,
+    BedrockChatModel,
+    Budget,
+    ChatOptions,
+    ChatRequest,
+    File,
+    ModelConnectionError,
+    ModelError,
+    ModelServerError,
+    RateLimitError,
+    Result,
+    Stream,
+    Usage,
+    UserMessage,
+    create,
+    user_message,
+)
+from aiservices.models.providers.bedrock import AwsKeys, signature_headers
+
+REASONING = {"reasoningContent": {"reasoningText": {"text": "Rain comes.", "signature": "c2ln"}}}
+CALL = {"toolUse": {"toolUseId": "t1", "name": "weather", "input": {"city": "Delft"}}}
+CLAUDE = "us.anthropic.claude-sonnet-4-6"
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+class Asks(Protocol):
+    @user_message("{{text}}")
+    def ask(self, text: str) -> Result[str]: ...
+
+    @user_message("{{text}}")
+    def person(self, text: str) -> Person: ...
+
+    @user_message("{{text}}")
+    def stream(self, text: str) -> Stream[str]: ...
+
+
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"rain in {city}"
+
+
+def said(*blocks: Any, stop: str = "end_turn") -> Reply:
+    content = [{"text": block} if isinstance(block, str) else block for block in blocks]
+    message = {"role": "assistant", "content": content}
+    usage = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15, "cacheReadInputTokens": 4}
+    return json_reply({"output": {"message": message}, "stopReason": stop, "usage": usage})
+
+
+def model_at(server: Loopback, name: str = CLAUDE, **settings: Any) -> BedrockChatModel:
+    return BedrockChatModel(name, base_url=server.base_url, api_key="aws-secret", **settings)
+
+
+def asks(server: Loopback, name: str = CLAUDE, **settings: Any) -> Asks:
+    return create(Asks, model_at(server, name), budget=Budget(first_wait=0), **settings)
+
+
+def test_a_call(loopback: Loopback) -> None:
+    loopback.reply(said("Hello."))
+    result = asks(loopback, system_message="Be brief.").ask("Hi")
+    assert (result.value, result.usage) == ("Hello.", Usage(14, 5, 4))
+    (request,) = loopback.requests
+    assert request.path.endswith(f"/model/{CLAUDE}/converse")
+    assert request.headers["authorization"] == "Bearer aws-secret"
+    assert request.json["system"] == [{"text": "Be brief."}]
+    assert request.json["messages"] == [{"role": "user", "content": [{"text": "Hi"}]}]
+
+
+def test_a_typed_answer_of_claude_is_asked_for_with_its_schema(loopback: Loopback) -> None:
+    loopback.reply(said('{"name": "Ann", "age": 31}'))
+    assert asks(loopback).person("Who?") == Person("Ann", 31)
+    sent = loopback.requests[0].json["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert json.loads(sent["schema"])["required"] == ["name", "age"]
+
+
+def test_other_models_give_a_typed_answer_by_a_tool(loopback: Loopback) -> None:
+    answer = {"toolUse": {"toolUseId": "t", "name": "Person", "input": {"name": "Ann", "age": 31}}}
+    loopback.reply(said(answer, stop="tool_use"))
+    assert asks(loopback, "us.amazon.nova-2-lite-v1:0").person("Who?") == Person("Ann", 31)
+    (request,) = loopback.requests
+    assert request.json["toolConfig"]["toolChoice"] == {"tool": {"name": "Person"}}
+    assert "us.amazon.nova-2-lite-v1%3A0" in request.path
+
+
+def test_reasoning_is_sent_back_with_the_results_of_tools(loopback: Loopback) -> None:
+    loopback.reply(said(REASONING, CALL, stop="tool_use"), said("It rains."))
+    result = asks(loopback, tools=[weather]).ask("Weather?")
+    assert result.value == "It rains."
+    messages = loopback.requests[1].json["messages"]
+    assert messages[1]["content"] == [REASONING, CALL]
+    assert messages[2]["content"] == [
+        {"toolResult": {"toolUseId": "t1", "content": [{"text": "rain in Delft"}]}}
+    ]
+
+
+def test_a_file_of_an_unknown_type_is_refused_before_anything_is_sent(loopback: Loopback) -> None:
+    file = File.from_bytes(b"x", "application/zip", name="a.zip")
+    with pytest.raises(BadRequestError, match="takes pdf"):
+        model_at(loopback).complete(ChatRequest((UserMessage("x", contents=("x", file)),)))
+    assert loopback.requests == []
+
+
+def test_the_name_of_a_file_is_cleaned(loopback: Loopback) -> None:
+    loopback.reply(said("Yes."))
+    file = File.from_bytes(b"%PDF", "application/pdf", name="my_file (1).pdf")
+    model_at(loopback).complete(ChatRequest((UserMessage("", contents=(file,)),)))
+    content = loopback.requests[0].json["messages"][0]["content"]
+    assert content[0]["document"]["name"] == "my file 1 pdf"
+    assert content[1] == {"text": "See the attached document."}
+
+
+# --- Streams of binary frames
+
+
+def header(name: str, value: str) -> bytes:
+    return bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
+
+
+def frame(kind: str, data: Any, *, message_type: str = "event") -> bytes:
+    key = ":event-type" if message_type == "event" else ":exception-type"
+    headers = header(key, kind) + header(":content-type", "application/json")
+    headers += header(":message-type", message_type)
+    payload = json.dumps(data).encode()
+    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
+    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
+    return message + struct.pack(">I", crc32(message))
+
+
+def frames(*chunks: bytes, cut_off: bool = False) -> Reply:
+    kind = {"content-type": "application/vnd.amazon.eventstream"}
+    return Reply(200, b"", kind, chunks, cut_off=cut_off)
+
+
+def text(value: str) -> bytes:
+    return frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": value}})
+
+
+END = (
+    frame("messageStop", {"stopReason": "end_turn"}),
+    frame("metadata", {"usage": {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13}}),
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_a_stream_of_frames(loopback: Loopback, size: int) -> None:
+    data = b"".join((frame("messageStart", {"role": "assistant"}), text("Hel"), text("lo."), *END))
+    loopback.reply(frames(*[data[start : start + size] for start in range(0, len(data), size)]))
+    stream = asks(loopback).stream("x")
+    result = stream.result()
+    assert (result.value, result.usage) == ("Hello.", Usage(9, 4))
+    assert loopback.requests[0].path.endswith("/converse-stream")
+
+
+def test_a_streamed_tool_call(loopback: Loopback) -> None:
+    start = {"toolUse": {"toolUseId": "t1", "name": "weather"}}
+    pieces = [{"toolUse": {"input": piece}} for piece in ('{"city": ', '"Delft"}')]
+    loopback.reply(
+        frames(
+            frame("contentBlockStart", {"contentBlockIndex": 0, "start": start}),
+            *[frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": piece}) for piece in pieces],
+            frame("messageStop", {"stopReason": "tool_use"}),
+            frame("metadata", {"usage": {"inputTokens": 9, "outputTokens": 4}}),
+        ),
+        frames(text("It rains."), *END),
+    )
+    assert asks(loopback, tools=[weather]).stream("x").result().value == "It rains."
+    assert loopback.requests[1].json["messages"][1]["content"] == [CALL]
+
+
+def test_a_damaged_frame_is_an_error(loopback: Loopback) -> None:
+    damaged = bytearray(text("lo."))
+    damaged[-6] ^= 1
+    loopback.reply(frames(text("Hel"), bytes(damaged), *END))
+    deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
+    assert next(deltas).text == "Hel"
+    with pytest.raises(ModelError, match="a frame of the stream is damaged"):
+        list(deltas)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("throttlingException", RateLimitError),
+        ("internalServerException", ModelServerError),
+        ("validationException", BadRequestError),
+    ],
+)
+def test_an_exception_in_a_stream(loopback: Loopback, kind: str, expected: type[Exception]) -> None:
+    loopback.reply(frames(text("Hel"), frame(kind, {"message": "It broke."}, message_type="exception")))
+    deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
+    assert next(deltas).text == "Hel"
+    with pytest.raises(expected, match="It broke"):
+        list(deltas)
+
+
+def test_a_stream_without_an_end_is_an_error(loopback: Loopback) -> None:
+    loopback.reply(frames(text("Hel"), cut_off=True))
+    deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
+    assert next(deltas).text == "Hel"
+    with pytest.raises(ModelConnectionError):
+        list(deltas)
+
+
+# --- Credentials
+
+
+def test_the_signature_is_the_one_that_botocore_computes() -> None:
+    # computed with botocore 1.44.5: SigV4Auth for the service "bedrock"
+    headers = signature_headers(
+        "https://bedrock-runtime.us-east-1.amazonaws.com/model/us.amazon.nova-2-lite-v1%3A0/converse",
+        b'{"messages":[]}',
+        AwsKeys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token"),
+        "us-east-1",
+        datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
+    )
+    assert headers["x-amz-date"] == "20261120T120000Z"
+    assert headers["x-amz-security-token"] == "token"
+    assert headers["authorization"] == (
+        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261120/us-east-1/bedrock/aws4_request, "
+        "SignedHeaders=host;x-amz-date;x-amz-security-token, "
+        "Signature=f8d636b8db386f81bb01c47102708857b8408ea2f66425b72d020e645dd50db4"
+    )
+
+
+def test_keys_of_the_environment_sign_each_request(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
+    loopback.reply(said("Yes."))
+    model = BedrockChatModel(CLAUDE, base_url=loopback.base_url, region="eu-west-1")
+    model.complete(ChatRequest.of("x"))
+    signed = loopback.requests[0].headers["authorization"]
+    assert signed.startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+    assert "/eu-west-1/bedrock/aws4_request" in signed
+    assert "very-secret" not in repr(model) + signed
+
+
+def test_missing_credentials_are_explained() -> None:
+    with pytest.raises(AuthenticationError, match="AWS_BEARER_TOKEN_BEDROCK"):
+        BedrockChatModel(CLAUDE).complete(ChatRequest.of("x"))
+
+
+def test_an_error_has_its_kind_and_the_id_of_the_request(loopback: Loopback) -> None:
+    kind = {"x-amzn-errortype": "ThrottlingException:http://x", "x-amzn-requestid": "r-1"}
+    loopback.reply(json_reply({"message": "Too many requests."}, status=429, headers=kind))
+    with pytest.raises(RateLimitError, match=r"ThrottlingException: Too many requests") as caught:
+        model_at(loopback, options=ChatOptions(max_tokens=10)).complete(ChatRequest.of("x"))
+    assert caught.value.request_id == "r-1"

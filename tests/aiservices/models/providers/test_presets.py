@@ -1,0 +1,105 @@
+"""Tests of the names for services that speak OpenAI's API, and of what importing the models costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Protocol
+
+import pytest
+from loopback import Loopback, answer
+
+from aiservices import (
+    AuthenticationError,
+    Capabilities,
+    ChatRequest,
+    OpenAiChatModel,
+    Preset,
+    create,
+    register_provider,
+    user_message,
+)
+from aiservices.models.base import find_model
+from aiservices.models.openai.presets import PRESETS
+
+
+class Asks(Protocol):
+    @user_message("{{text}}")
+    def ask(self, text: str) -> str: ...
+
+
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"rain in {city}"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_has_its_address_and_its_key(
+    name: str, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset = PRESETS[name]
+    model = find_model(f"{name}:some-model")
+    assert isinstance(model, OpenAiChatModel)
+    assert (model.name, model.capabilities) == (f"{name}:some-model", preset.capabilities)
+    assert preset.base_url in repr(model)
+    if preset.key_variable is not None:
+        with pytest.raises(AuthenticationError, match=preset.key_variable):
+            model.complete(ChatRequest.of("x"))
+        monkeypatch.setenv(preset.key_variable, "the-key")
+    monkeypatch.setenv(f"{name.upper()}_BASE_URL", loopback.base_url)
+    loopback.reply(answer("Yes."))
+    assert find_model(f"{name}:some-model").complete(ChatRequest.of("x")).text == "Yes."
+    expected = "Bearer the-key" if preset.key_variable else "Bearer none"
+    assert loopback.requests[0].headers["authorization"] == expected
+    assert loopback.requests[0].json["model"] == "some-model"
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "is_returned"),
+    [
+        ("deepseek", "reasoning_content", True),
+        ("openrouter", "reasoning_details", True),
+        ("vllm", "reasoning", True),
+        ("groq", "reasoning", False),
+    ],
+)
+def test_reasoning_is_sent_back_where_the_service_wants_it(
+    name: str, member: str, is_returned: bool, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{name.upper()}_BASE_URL", loopback.base_url)
+    monkeypatch.setenv(PRESETS[name].key_variable or "UNUSED", "key")
+    thought = [{"type": "reasoning.text", "text": "Hm."}] if member == "reasoning_details" else "Hm."
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Delft"}'}}
+    loopback.reply(
+        answer(None, tool_calls=[call], finish_reason="tool_calls", **{member: thought}), answer("It rains.")
+    )
+    assert create(Asks, f"{name}:m", tools=[weather]).ask("Weather?") == "It rains."
+    sent = loopback.requests[1].json["messages"][1]
+    assert sent.get(member) == (thought if is_returned else None)
+
+
+def test_a_registered_service_has_a_name(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_API_KEY", "k")
+    preset = Preset(base_url=loopback.base_url, key_variable="EXAMPLE_API_KEY", capabilities=Capabilities())
+    monkeypatch.setitem(PRESETS, "example", preset)  # so that it is removed after the test
+    register_provider("example", preset)
+    loopback.reply(answer("Yes."))
+    assert create(Asks, "example:small").ask("x") == "Yes."
+    assert loopback.requests[0].headers["authorization"] == "Bearer k"
+
+
+def test_no_sdk_is_imported() -> None:
+    program = """
+import sys
+from aiservices import AnthropicChatModel, BedrockChatModel, ChatRequest, GeminiChatModel, OpenAiChatModel
+for model in (AnthropicChatModel, BedrockChatModel, GeminiChatModel, OpenAiChatModel):
+    made = model("m", base_url="http://127.0.0.1:9/v1", api_key="k")
+    try:
+        made.complete(ChatRequest.of("x"))
+    except Exception as error:
+        assert "127.0.0.1:9" in str(error), error
+sdks = {"anthropic", "boto3", "botocore", "google.genai", "google.auth", "openai"}
+print(sorted(sdks & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
