@@ -52,7 +52,7 @@ _NAMES = {
     ".service.create": "create",
     ".service.methods": "resume",
     ".service.preview": "Preview preview",
-    ".tools.tool": "Denied ReturnBehavior Tool ToolErrors ToolException ToolProvider ToolRun tool",
+    ".tools.tool": "Denied ReturnBehavior Tool ToolAnswer ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

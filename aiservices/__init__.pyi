@@ -146,6 +146,7 @@ from .tools.tool import (
     Denied as Denied,
     ReturnBehavior as ReturnBehavior,
     Tool as Tool,
+    ToolAnswer as ToolAnswer,
     ToolErrors as ToolErrors,
     ToolException as ToolException,
     ToolProvider as ToolProvider,

@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextvars import copy_context
+from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 from output_parsers.parser.registry import parser_for
@@ -19,8 +21,9 @@ from output_parsers.result.errors import OutputParsingError, UnsupportedTypeErro
 from output_parsers.types.target import type_name
 
 from ..models.errors import AiServiceError, ToolError
+from ..models.media import Media
 from ..models.messages import ToolCall
-from ..tools.tool import ErrorFormatter, Tool, ToolErrors, ToolException, ToolRun, has_own_text
+from ..tools.tool import ErrorFormatter, Tool, ToolAnswer, ToolErrors, ToolException, ToolRun, has_own_text
 from .effects import Run
 from .results import Result
 from .streams import AsyncStream, Stream
@@ -124,7 +127,12 @@ def _run(
     # Called inside the try blocks below, because a result that cannot be written is a failure of the tool.
     def succeeded(result: object, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
-        return ToolRun(call, arguments, result, _result_text(result, tool), None, seconds)
+        if isinstance(result, ToolAnswer):
+            contents = tuple(result.contents)
+            return ToolRun(call, arguments, result.data, result.text, None, seconds, contents=contents)
+        media: list[Media] = []
+        text = _result_text(_without_media(result, media), tool)
+        return ToolRun(call, arguments, result, text, None, seconds, contents=tuple(media))
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
@@ -253,6 +261,32 @@ def _result_text(result: object, tool: Tool) -> str:
     if isinstance(result, str):
         return str.__str__(result)  # the text of an enum member, not its name
     return _to_json(result)
+
+
+def _without_media(result: Any, found: list[Media]) -> Any:
+    """Replace the images and other media in a tool's result by texts such as ``[image 1]``, and collect them.
+
+    A part without media is returned unchanged.
+    """
+    if isinstance(result, Media):
+        found.append(result)
+        return f"[{type(result).__name__.lower()} {len(found)}]"
+    parts: dict[Any, Any] | None = None
+    if isinstance(result, (list, tuple)):
+        parts = dict(enumerate(result))
+    elif isinstance(result, dict):
+        parts = result
+    elif isinstance(result, BaseModel):
+        parts = {name: getattr(result, name) for name in type(result).model_fields}
+    elif is_dataclass(result) and not isinstance(result, (type, Result)):
+        parts = {one.name: getattr(result, one.name) for one in fields(result)}
+    if parts is None:
+        return result
+    count = len(found)
+    replaced = {name: _without_media(part, found) for name, part in parts.items()}
+    if len(found) == count:
+        return result
+    return list(replaced.values()) if isinstance(result, (list, tuple)) else replaced
 
 
 def _to_json(result: object) -> str:

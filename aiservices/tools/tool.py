@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
@@ -32,6 +32,7 @@ from ..interface.parameters import (
     tool_signature,
     unwrapped,
 )
+from ..models.media import Media
 from ..models.messages import ToolCall, ToolMessage
 from ..models.requests import ToolSpecification
 
@@ -77,6 +78,21 @@ class Denied:
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str):
             raise TypeError(f"reason is {self.reason!r}; it must be a text")
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """The result of a tool in two forms: what the model receives, and data for the program.
+
+    Attributes:
+        text: The text for the model.
+        contents: Images, audio and files for the model, which follow the text.
+        data: A value for the program, which becomes ``ToolRun.result``.
+    """
+
+    text: str
+    contents: Sequence[Media] = ()
+    data: Any = None
 
 
 class ToolException(Exception):
@@ -155,6 +171,7 @@ class ToolRun(NamedTuple):
         error: Why the call failed; None if it succeeded.
         seconds: Wall time of the function.
         cut: How many characters of the result were left out of ``text`` because of the limit.
+        contents: The images, audio and files that the model receives after the text.
     """
 
     call: ToolCall
@@ -164,6 +181,7 @@ class ToolRun(NamedTuple):
     error: Exception | None
     seconds: float
     cut: int = 0
+    contents: tuple[Media, ...] = ()
 
     @property
     def name(self) -> str:
@@ -173,7 +191,8 @@ class ToolRun(NamedTuple):
     @property
     def message(self) -> ToolMessage:
         """The message that sends the result of the tool to the model."""
-        return ToolMessage(self.call.id, self.call.name, self.text, failed=self.error is not None)
+        failed = self.error is not None
+        return ToolMessage(self.call.id, self.call.name, self.text, self.contents, failed=failed)
 
 
 ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
@@ -266,6 +285,8 @@ def tool(
             setattr(decorated, _DECLARATION, declaration)
         return decorated
 
+    if isinstance(function, str):
+        raise TypeError(f"@tool takes the name of the tool by keyword: @tool(name={function!r})")
     return decorate if function is None else decorate(function)
 
 

@@ -139,9 +139,16 @@ def _tools(
 
 
 def _messages(messages: Sequence[Message], provider: str, preset: Preset | None) -> list[JsonObject]:
-    written = []
+    written: list[JsonObject] = []
+    media: list[JsonObject] = []  # of the results of tools, which may only be text
     for message in messages:
+        if media and not isinstance(message, ToolMessage):
+            written.append({"role": "user", "content": media})
+            media = []
         members = _message(message)
+        if isinstance(message, ToolMessage) and message.contents:
+            media.append({"type": "text", "text": f"From the result of the tool {message.name}:"})
+            media += [_part(part) for part in message.contents if not isinstance(part, str)]
         if isinstance(message, AiMessage):
             parts = message.parts_for(provider)
             if parts is not None:
@@ -149,6 +156,8 @@ def _messages(messages: Sequence[Message], provider: str, preset: Preset | None)
             if preset is not None and preset.requires_reasoning and message.tool_calls:
                 members.setdefault("reasoning_content", "")
         written.append(members)
+    if media:
+        written.append({"role": "user", "content": media})
     return written
 
 
