@@ -496,7 +496,7 @@ def write_messages(messages: Sequence[Message], *, provider: str, system_anywher
 def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
     blocks: list[JsonObject] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     for call in message.tool_calls:
-        block = {"type": "tool_use", "id": _safe_id(call.id), "name": safe_name(call.name)}
+        block = {"type": "tool_use", "id": safe_call_id(call.id), "name": safe_name(call.name)}
         blocks.append({**block, "input": arguments_object(call.arguments)})
     return blocks
 
@@ -510,14 +510,19 @@ def arguments_object(arguments: str) -> JsonObject:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def _safe_id(call_id: str) -> str:
-    """Return the id of a tool call without characters that the API rejects, which other providers may use."""
+def safe_call_id(call_id: str) -> str:
+    """Return the id of a tool call in at most 64 letters, digits, ``_`` and ``-``.
+
+    Other providers may use longer ids and other characters. Different ids stay different.
+    """
     safe = _NOT_IN_IDS.sub("_", call_id)
-    return safe if safe == call_id and safe else f"{safe}_{crc32(call_id.encode()):08x}"
+    if safe == call_id and 0 < len(safe) <= 64:
+        return safe
+    return f"{safe[:55]}_{crc32(call_id.encode()):08x}"
 
 
 def _tool_result(message: ToolMessage) -> JsonObject:
-    result: JsonObject = {"type": "tool_result", "tool_use_id": _safe_id(message.call_id)}
+    result: JsonObject = {"type": "tool_result", "tool_use_id": safe_call_id(message.call_id)}
     content = [_block(part) for part in message.parts]
     if len(content) == 1 and not message.contents:
         result["content"] = message.text

@@ -49,6 +49,7 @@ from .anthropic import (
     RequestParts as ClaudeRequestParts,
     arguments_object,
     claude_rules,
+    safe_call_id,
 )
 
 _LOGGER = logging.getLogger("aiservices.bedrock")
@@ -505,14 +506,14 @@ def write_messages(messages: Sequence[Message], *, provider: str) -> list[JsonOb
 def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
     blocks: list[JsonObject] = [{"text": message.text}] if message.text.strip() else []
     for call in message.tool_calls:
-        use = {"toolUseId": safe_name(call.id), "name": safe_name(call.name)}
+        use = {"toolUseId": safe_call_id(call.id), "name": safe_name(call.name)}
         blocks.append({"toolUse": {**use, "input": arguments_object(call.arguments)}})
     return blocks
 
 
 def _tool_result(message: ToolMessage) -> JsonObject:
     content = [_block(part) for part in message.parts] or [{"text": "(empty)"}]
-    result: JsonObject = {"toolUseId": safe_name(message.call_id), "content": content}
+    result: JsonObject = {"toolUseId": safe_call_id(message.call_id), "content": content}
     if message.failed:
         result["status"] = "error"
     return {"toolResult": result}

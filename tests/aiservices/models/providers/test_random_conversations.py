@@ -1,0 +1,216 @@
+"""Random conversations are written as requests that follow the rules of each API."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from aiservices import AiMessage, Image, SystemMessage, ToolCall, ToolMessage, UserMessage
+from aiservices.models.messages import Message, message_from_dict, message_to_dict
+from aiservices.models.openai import chat, responses
+from aiservices.models.providers import anthropic, bedrock, gemini
+
+PROVIDERS = ("anthropic", "gemini", "bedrock", "openai", "responses")
+PICTURE = Image.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).filter(
+    lambda text: text.strip() != ""
+)
+NAMES = st.sampled_from(["weather", "look up", "a.b/c", "x" * 70, "búscar"])
+IDS = st.sampled_from(["call", "toolu_1", "fc|1", "käse", "a b", "x" * 80])
+
+ARGUMENTS = st.sampled_from(["{}", '{"a": 1}', "", "[1"])
+
+
+@st.composite
+def rounds(draw: st.DrawFn, number: int) -> list[Message]:
+    """Return a message of the model that calls tools, and their results, perhaps in another order."""
+    count = draw(st.integers(1, 3))
+    calls = tuple(
+        ToolCall(
+            f"{draw(IDS)}{number}{index}", draw(NAMES), draw(st.sampled_from(["{}", '{"a": 1}', "", "[1"]))
+        )
+        for index in range(count)
+    )
+    message = with_state(draw, AiMessage(draw(st.just("") | TEXTS), calls, draw(st.none() | TEXTS)))
+    results = [
+        ToolMessage(
+            call.id,
+            call.name,
+            draw(st.just("") | TEXTS),
+            draw(st.sampled_from([(), (PICTURE,)])),
+            failed=draw(st.booleans()),
+        )
+        for call in message.tool_calls
+    ]
+    return [message, *draw(st.permutations(results))]
+
+
+def with_state(draw: st.DrawFn, message: AiMessage) -> AiMessage:
+    """Return the message as one of the providers might have sent it, perhaps edited afterwards."""
+    provider = draw(st.none() | st.sampled_from(PROVIDERS))
+    if provider is None:
+        return message
+    text, calls = message.text, message.tool_calls
+    numbered = [(draw(st.integers(0, 2**62)), call) for call in calls]
+    parts: list[Any]
+    match provider:
+        case "anthropic":
+            calls = tuple(replace(call, id=f"toolu_{number}") for number, call in numbered)
+            parts = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
+            parts += [{"type": "text", "text": text}] if text.strip() else []
+            parts += [{"type": "tool_use", "id": call.id, "name": "f", "input": {}} for call in calls]
+        case "gemini":
+            parts = [{"text": text, "thoughtSignature": "s"}] if text else []
+            parts += [
+                {"functionCall": {"id": call.id, "name": "f", "args": {}}, "thoughtSignature": "s"}
+                for call in calls
+            ]
+        case "bedrock":
+            calls = tuple(replace(call, id=f"t{number}") for number, call in numbered)
+            parts = [{"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}]
+            parts += [{"text": text}] if text.strip() else []
+            parts += [{"toolUse": {"toolUseId": call.id, "name": "weather", "input": {}}} for call in calls]
+        case "openai":
+            parts = [{"reasoning_content": "Hm."}]
+        case _:
+            parts = [{"type": "reasoning", "id": "rs_1", "encrypted_content": "e", "summary": []}]
+            parts += [{"role": "assistant", "content": text}] if text else []
+            parts += [
+                {"type": "function_call", "call_id": call.id, "name": "f", "arguments": "{}"}
+                for call in calls
+            ]
+    made = replace(message, tool_calls=calls).with_state(provider, "m", parts)
+    return replace(made, text="edited") if draw(st.integers(0, 3)) == 0 else made
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    messages: list[Message] = [SystemMessage(draw(TEXTS))] if draw(st.booleans()) else []
+    for turn in range(draw(st.integers(0, 3))):
+        text = draw(TEXTS)
+        contents = draw(st.sampled_from([(), (text, PICTURE), (PICTURE, text)]))
+        messages.append(UserMessage(text, draw(st.none() | st.just("ann")), contents))
+        for index in range(draw(st.integers(0, 2))):
+            messages += draw(rounds(10 * turn + index))
+        messages.append(with_state(draw, AiMessage(draw(TEXTS))))
+        if draw(st.integers(0, 4)) == 0:
+            messages.append(SystemMessage(draw(TEXTS)))
+    return [*messages, UserMessage(draw(TEXTS))]
+
+
+def check_anthropic(messages: list[Message]) -> None:
+    for anywhere in (True, False):
+        written = anthropic.write_messages(messages, provider="anthropic", system_anywhere=anywhere)
+        check_blocks(
+            written,
+            uses=lambda block: block["id"] if block["type"] == "tool_use" else None,
+            results=lambda block: block["tool_use_id"] if block["type"] == "tool_result" else None,
+        )
+        for message in written:
+            for block in message["content"]:
+                assert block["type"] != "text" or block["text"].strip()
+                if block["type"] == "tool_use":
+                    assert re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"])
+                    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", block["name"])
+
+
+def check_bedrock(messages: list[Message]) -> None:
+    written = bedrock.write_messages(messages, provider="bedrock")
+    check_blocks(
+        written,
+        uses=lambda block: block["toolUse"]["toolUseId"] if "toolUse" in block else None,
+        results=lambda block: block["toolResult"]["toolUseId"] if "toolResult" in block else None,
+    )
+    for message in written:
+        for block in message["content"]:
+            assert block.get("text", "x").strip()
+            if "toolUse" in block:
+                assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", block["toolUse"]["toolUseId"])
+
+
+def check_blocks(written: list[Any], uses: Any, results: Any) -> None:
+    """Check that roles alternate, and that each tool call has its result first in the message after it."""
+    roles = [message["role"] for message in written if message["role"] != "system"]
+    assert roles[0] == "user"
+    assert all(one != next_one for one, next_one in pairwise(roles))
+    pending: list[str] = []
+    for message in written:
+        content = message["content"]
+        assert content
+        given = [one for block in content if (one := results(block)) is not None]
+        assert [results(block) for block in content[: len(given)]] == given
+        assert sorted(given) == sorted(pending)
+        assert len(set(given)) == len(given)
+        pending = [one for block in content if (one := uses(block)) is not None]
+    assert pending == []
+
+
+def check_gemini(messages: list[Message]) -> None:
+    for name in ("gemini-3-pro", "gemini-2.5-flash"):
+        written = gemini.write_contents(messages, provider="gemini", rules=gemini.gemini_rules(name))
+        assert written[0]["role"] == "user"
+        pending = 0
+        for before, content in zip([None, *written], written, strict=False):
+            assert before is None or before["role"] != content["role"]
+            assert content["parts"]
+            responses = sum("functionResponse" in part for part in content["parts"])
+            assert responses == pending
+            pending = sum("functionCall" in part for part in content["parts"])
+            calls = [part for part in content["parts"] if "functionCall" in part]
+            if name == "gemini-3-pro" and calls:  # the first call of a step needs a signature
+                assert calls[0].get("thoughtSignature")
+        assert pending == 0
+
+
+def check_openai(messages: list[Message]) -> None:
+    written = chat._messages(messages, "openai", None)
+    pending: list[str] = []
+    for message in written:
+        if message["role"] == "tool":
+            pending.remove(message["tool_call_id"])
+            continue
+        assert pending == []
+        pending = [call["id"] for call in message.get("tool_calls") or ()]
+        assert message["content"] or pending
+    assert pending == []
+
+
+def check_responses(messages: list[Message]) -> None:
+    unnamed = [replace(one, name=None) if isinstance(one, UserMessage) else one for one in messages]
+    pending: list[str] = []
+    for item in responses._items(unnamed, "responses"):
+        if item.get("type") == "function_call":
+            pending.append(item["call_id"])
+        elif item.get("type") == "function_call_output":
+            pending.remove(item["call_id"])
+        else:
+            assert pending == []
+    assert pending == []
+
+
+CHECKS = {
+    "anthropic": check_anthropic,
+    "gemini": check_gemini,
+    "bedrock": check_bedrock,
+    "openai": check_openai,
+    "responses": check_responses,
+}
+EXAMPLES = [100, pytest.param(4_000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+
+
+@pytest.mark.parametrize("examples", EXAMPLES)
+@pytest.mark.parametrize("api", CHECKS)
+def test_a_request_follows_the_rules_of_its_api(api: str, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(conversations())
+    def check(messages: list[Message]) -> None:
+        stored = [json.dumps(message_to_dict(message)) for message in messages]
+        CHECKS[api]([message_from_dict(json.loads(text)) for text in stored])
+
+    check()
