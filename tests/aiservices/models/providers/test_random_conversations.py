@@ -57,7 +57,7 @@ def with_state(draw: st.DrawFn, message: AiMessage) -> AiMessage:
     if provider is None:
         return message
     text, calls = message.text, message.tool_calls
-    numbered = [(draw(st.integers(0, 2**62)), call) for call in calls]
+    numbered = [(f"{draw(st.integers(0, 2**62))}_{index}", call) for index, call in enumerate(calls)]
     parts: list[Any]
     match provider:
         case "anthropic":
