@@ -29,6 +29,7 @@ from . import (
     instructions,
     parse_stage,
     plot,
+    providers_stage,
     scaling,
     stream_stage,
 )
@@ -37,7 +38,7 @@ from .cpu_pinning import choose_cores, pin_to_core
 from .measure import QUICK, Effort
 from .results import Stage, lines
 
-_STAGES = ("import", "create", "call", "conversation", "stream", "parse", "cold", "accuracy", "all")
+_STAGES = ("import", "create", "call", "conversation", "stream", "providers", "parse", "cold", "accuracy")
 _ACCURACY = "accuracy"  # takes many minutes, and measures answers instead of times
 _COMMANDS: dict[str, Callable[[list[str]], None]] = {"plot": plot.main, "instructions": instructions.main}
 _PACKAGES = ("openai", "pydantic", "pydantic_core", "json_repair")
@@ -66,6 +67,7 @@ def _measure(options: argparse.Namespace) -> None:
         "call": (lambda: call_stage.run(effort, server_core=server_core, peers=options.peers),),
         "conversation": (lambda: conversation_stage.run(effort, server_core=server_core),),
         "stream": (lambda: stream_stage.run(effort, server_core=server_core, peers=options.peers),),
+        "providers": (lambda: providers_stage.run(effort, server_core=server_core),),
         "parse": (lambda: parse_stage.run(effort), lambda: scaling.run(effort)),
         "cold": (lambda: cold_start_stage.run(effort, server_core=server_core),),
         _ACCURACY: (lambda: accuracy.run(options.model, progress=partial(print, flush=True)),),
@@ -82,7 +84,7 @@ def _measure(options: argparse.Namespace) -> None:
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Time ratios with their spread.")
-    parser.add_argument("stage", nargs="?", default="all", choices=_STAGES)
+    parser.add_argument("stage", nargs="?", default="all", choices=(*_STAGES, "all"))
     parser.add_argument("--rounds", type=_positive, help="how often each pair is measured (default: 15)")
     parser.add_argument("--out", type=Path, help="write all figures to this JSON file")
     parser.add_argument(

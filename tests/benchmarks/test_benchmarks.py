@@ -16,6 +16,7 @@ from benchmarks import (
     create_stage,
     import_stage,
     parse_stage,
+    providers_stage,
     scaling,
     stream_stage,
 )
@@ -64,6 +65,16 @@ def test_import_stage() -> None:
     assert stage.skipped == _missing(
         {f"{declare} beside import of {peer.title}": peer.name for peer in PEERS}
     )
+
+
+def test_providers_stage() -> None:
+    pytest.importorskip("anthropic")
+    pytest.importorskip("google.genai")
+    stage = providers_stage.run(QUICK)
+    _well_formed(stage)
+    streams = [f"text stream, {size}" for size in ("10 KB", "100 KB")]
+    names = [f"{name}: {case}" for name in ("Claude", "Gemini") for case in ("Person", *streams)]
+    assert [row.case for row in stage.comparisons] == names
 
 
 @pytest.mark.usefixtures("no_peers")
