@@ -1,4 +1,4 @@
-"""Read the text of a language model as a typed Python value.
+"""Convert the text of a language model's reply to a typed Python value.
 
 ``parse`` returns the value, and ``read`` also returns the coercions that it took. ``parser_for`` returns the
 parser of a type. ``PartialReader`` reads a value while the model writes it, ``ItemReader`` the items of a
@@ -19,6 +19,7 @@ _NAMES = {
     ".result.errors": "OutputParsingError Problem UnsupportedTypeError",
     ".result.reading": "Coercion Leniency Reading",
     ".streaming": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
+    ".types.decisions": "Decision Scale",
     ".types.node": "OutputParser",
     ".types.target": "Description Int8 Int16 Int32 Int64 Target",
 }

@@ -26,6 +26,7 @@ from .streaming import (
     PartialReader as PartialReader,
     Snapshot as Snapshot,
 )
+from .types.decisions import Decision as Decision, Scale as Scale
 from .types.node import OutputParser as OutputParser
 from .types.target import (
     Description as Description,

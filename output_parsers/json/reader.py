@@ -1,4 +1,4 @@
-"""Parse valid JSON with ``read_exact``, and broken JSON with ``read_tolerant``."""
+"""Parse JSON: valid JSON with ``read_exact``, broken JSON with ``read_tolerant``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ESCAPE = lazy_regex(
 
 
 def read_exact(text: str) -> Json:
-    """Parse a text that is exactly one JSON value. Integers become int, other numbers Decimal.
+    """Parse a text that is exactly one valid JSON value; integers become int, other numbers Decimal.
 
     Raises only JsonSyntaxError, also for a key that appears twice with different values, NaN and Infinity,
     half a surrogate pair, a number that is too long to convert, and nesting deeper than 500 levels.
@@ -51,7 +51,7 @@ def read_exact(text: str) -> Json:
 
 
 def read_tolerant(text: str, start: int = 0) -> ParsedJson:
-    """Parse the JSON value at index ``start`` of a text, and repair common syntax mistakes in it.
+    """Parse the JSON value at index ``start`` of a text, repairing common syntax mistakes.
 
     Parsing stops at the end of the value. Raises only JsonSyntaxError: for truncated text (``truncated`` is
     true), for text that is too far from JSON, and for ambiguous text.
@@ -69,7 +69,7 @@ def read_tolerant(text: str, start: int = 0) -> ParsedJson:
 
 
 def _read_near_exact(text: str, first: int) -> ParsedJson | None:
-    """Parse JSON with trailing commas and comments, by removing them and using the standard library.
+    """Parse JSON with the standard library after replacing trailing commas and comments by blanks.
 
     ``first`` is the index where the value begins. Return None if the value has other mistakes. Then the
     slower scanner must read it.
@@ -101,7 +101,7 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
 
 
 def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """If a value is a string that contains JSON, return the parsed JSON; return other values unchanged.
+    """Parse a value that is a string containing JSON; return any other value unchanged.
 
     ``opening`` is the bracket with which the string must begin.
 
@@ -168,7 +168,7 @@ def _decode(text: str, start: int) -> tuple[Json, int]:
 
 # The nesting that json.loads accepts depends on the version of Python, so this limit is checked separately.
 def _check_depth(value: Json, position: int) -> None:
-    """Raise JsonSyntaxError if a JSON value is nested deeper than the limit of the parser."""
+    """Raise JsonSyntaxError if a JSON value is nested deeper than the parser allows."""
     level, depth = [value], 0
     while level:
         depth += 1

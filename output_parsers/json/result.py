@@ -62,23 +62,23 @@ class ParsedJson(NamedTuple):
 
 
 def truncation_error(kind: str, position: int) -> JsonSyntaxError:
-    """Return the error for JSON text that ends inside an array, object or string."""
+    """Return the error for JSON text that is cut off inside an array, object or string."""
     message = f"the text is cut off: the {kind} that begins here is not closed"
     return JsonSyntaxError(message, position, truncated=True)
 
 
 def nesting_error(position: int) -> JsonSyntaxError:
-    """Return the error for JSON that is nested deeper than the limit of the parser."""
+    """Return the error for JSON that is nested deeper than the parser allows."""
     return JsonSyntaxError(f"nested deeper than {DEPTH} levels", position)
 
 
 def surrogate_error(position: int) -> JsonSyntaxError:
-    """Return the error for an escape such as ``\\ud83d`` without the second half of its surrogate pair."""
+    """Return the error for an incomplete surrogate pair in JSON: an escape such as ``\\ud83d`` alone."""
     return JsonSyntaxError("half a surrogate pair is not a character", position)
 
 
 def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
-    """Add a field to a parsed JSON object; a repeated key with a different value is a JsonSyntaxError."""
+    """Add a field to a parsed JSON object, or raise JsonSyntaxError if its key repeats with another value."""
     if key in fields and not _json_equal(fields[key], value):
         raise JsonSyntaxError(f'the key "{key}" appears twice with different values', position)
     fields[key] = value
@@ -117,7 +117,7 @@ _NON_FINITE_NAME = lazy_regex(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)
 
 
 def parse_non_finite(text: str) -> Decimal | None:
-    """Parse the name of NaN or infinity, such as ``-Infinity``; return None for other text."""
+    """Parse ``NaN``, ``Infinity`` or a similar name as a float; return None for other text."""
     name = _NON_FINITE_NAME.fullmatch(text)
     if name is None:
         return None
@@ -130,7 +130,7 @@ def is_non_finite(value: object) -> bool:
 
 
 def non_finite_name(value: float) -> str | None:
-    """Return the text, such as ``"-Infinity"``, for a float that JSON cannot represent; None for others."""
+    """Return the name, such as ``"-Infinity"``, of a float that JSON cannot represent; None for others."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

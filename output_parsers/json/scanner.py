@@ -1,4 +1,4 @@
-"""Parse one value of broken JSON: its objects, arrays and separators.
+"""Parse broken JSON: objects, arrays, and the separators between their values.
 
 The module ``strings`` parses strings and values without quotes.
 """
@@ -58,7 +58,7 @@ _FITS_AFTER = {
 
 @dataclass(slots=True)
 class _Frame:
-    """A JSON object, array or Python tuple that the parser of broken JSON has opened but not yet closed.
+    """A JSON object, array or Python tuple that is open: its closing bracket has not been parsed yet.
 
     Attributes:
         closer: The closing bracket.
@@ -93,7 +93,7 @@ class _Frame:
 
 
 class Scanner:
-    """Parses one value of broken JSON with a stack of open objects and arrays."""
+    """Parses one value of broken JSON, with a stack of the objects and arrays that are open."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -132,7 +132,7 @@ class Scanner:
         return ParsedJson(value, tuple(starmap(Repair, self.repairs.items())), position)
 
     def _advance(self, position: int) -> tuple[Json, int]:
-        """Parse broken JSON up to the next nested value or the end of the current object or array.
+        """Parse broken JSON up to the next nested value, or to the end of the current object or array.
 
         Return the container that was closed last, and the new position. The container is the whole value if
         no other container is open.
@@ -164,7 +164,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Parse fields or items up to the first syntax mistake; return the index after them."""
+        """Parse JSON fields or items up to the first syntax mistake; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
@@ -202,7 +202,7 @@ class Scanner:
             position = match.end()
 
     def _skip_commas(self, frame: _Frame, position: int) -> int:
-        """Skip the comma after a JSON value, and in an object also repeated commas.
+        """Skip the comma after a JSON value; inside an object, also skip repeated commas.
 
         In an array, repeated commas are an error, because a value may be missing between them.
         """
@@ -231,7 +231,7 @@ class Scanner:
         return frame.fields if frame.closer == "}" else frame.items
 
     def _repair_missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
-        """Repair a missing closing bracket before ``char``, or raise JsonSyntaxError if that is only a guess.
+        """Insert a missing closing bracket before ``char``; raise JsonSyntaxError if it would be a guess.
 
         In ``[{"a": [1}, {"a": [2]}]`` the ``]`` before the first ``}`` is missing. The ``}`` is not a wrong
         bracket instead of ``]``, because ``, {`` cannot follow in an object.
@@ -243,7 +243,7 @@ class Scanner:
         self.repairs.setdefault("missing bracket", position)
 
     def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
-        """Repair a missing comma between JSON values, or raise JsonSyntaxError if that is only a guess."""
+        """Insert a missing comma between JSON values, or raise JsonSyntaxError if this would be a guess."""
         text, before = self.text, self.text[position - 1]
         if frame.closer == "}":
             certain = _KEY_AHEAD.match(text, position) is not None
@@ -268,7 +268,7 @@ class Scanner:
         self.repairs.setdefault("missing comma", position)
 
     def _is_one_item_per_line(self, position: int) -> bool:
-        """Return True if the array item at ``position`` and the previous one are on different lines."""
+        """Return True if the array item at ``position`` is on another line than the item before it."""
         before, _, indent = self.text[max(0, position - 200) : position].rpartition("\n")
         line = before.rpartition("\n")[2]
         has_indent = line.startswith(indent) and not indent.strip() and not line[len(indent) :][:1].isspace()
@@ -300,7 +300,7 @@ class Scanner:
         return self._skip_blank(separator.end())
 
     def _read_scalar(self, char: str, position: int) -> tuple[Json, int]:
-        """Parse a string, number or literal of broken JSON; return its value and the index after it."""
+        """Parse a string, number, boolean or null in broken JSON; return it and the index after it."""
         closer = self.stack[-1].closer if self.stack else ""
         self.after_word = False
         if char in OPENING_QUOTES:

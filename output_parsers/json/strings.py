@@ -1,4 +1,4 @@
-"""Parse the strings of broken JSON, and values that are written without quotes.
+"""Parse the strings in broken JSON, and values that are written without quotes.
 
 The main difficulty is a string with inner quotes that should have been escaped. A quote ends the string if
 the text after the quote can only follow a string. A string with two possible ends is refused.
@@ -30,7 +30,7 @@ _QUOTE_AHEAD = lazy_regex(r'[^"`]*+"')
 
 
 class StringReader:
-    """Parses the strings in a text of broken JSON, and detects quotes inside them that are not escaped."""
+    """Parses the strings in broken JSON, and detects quotes inside them that are not escaped."""
 
     def __init__(self, text: str, repairs: RepairLog) -> None:
         self.text = text
@@ -38,7 +38,7 @@ class StringReader:
         self._unpaired = -1  # the start of the string with an odd number of quotes inside, or -1
 
     def read(self, position: int, closer: str) -> tuple[str, int]:
-        """Parse a JSON string, and any others joined to it with ``+``; return the text and its end.
+        """Parse a JSON string and any strings joined to it with ``+``; return the text and the end index.
 
         ``closer`` is the bracket that closes the container of the string, or "" if there is no container.
         """
@@ -55,7 +55,7 @@ class StringReader:
         return "".join(parts), end
 
     def read_one(self, position: int, closer: str) -> tuple[str, int]:
-        """Parse the JSON string whose opening quote is at ``position``; return its text and its end."""
+        """Parse the JSON string whose opening quote is at ``position``; return the text and the end index."""
         text, quote = self.text, self.text[position]
         triple = quote * 3
         if triple == "```" and text.startswith(triple, position):
@@ -83,7 +83,7 @@ class StringReader:
         return decode_string(text[start:end], start, self.repairs, python=quote == "'"), end + width
 
     def check_end(self, position: int) -> None:
-        """Raise JsonSyntaxError if unescaped quotes make it unclear where the strings of a JSON value end."""
+        """Raise JsonSyntaxError if unescaped quotes make it unclear where a JSON string ends."""
         # A comma missing between strings and a quote inside a string look the same.
         inner = self.repairs.get("unescaped quote", -1)
         if inner >= 0 and "missing comma" in self.repairs:
@@ -146,12 +146,12 @@ def _detached(opening: str) -> re.Pattern[str]:
 
 
 def _ambiguous_quotes(position: int) -> JsonSyntaxError:
-    """Return the error for a JSON string in which it is unclear whether a quote ends the string."""
+    """Return the error for an unescaped quote that may or may not end a JSON string."""
     return JsonSyntaxError("the quotes inside a string can be read in two ways", position)
 
 
 class _StringEnd(NamedTuple):
-    """The position of a JSON string's closing quote, and facts about the unescaped quotes before it.
+    """The end of a JSON string, with the number of unescaped quotes that were found inside the string.
 
     Attributes:
         position: The index of the closing quote.
@@ -182,7 +182,7 @@ class _StringEndFinder:
         self.last_follows_separator = False
 
     def find(self) -> _StringEnd:
-        """Find the closing quote of a JSON string, or raise JsonSyntaxError if none or several fit."""
+        """Find the closing quote of a JSON string, or raise JsonSyntaxError if it is missing or ambiguous."""
         pattern, text, position = _text_up_to_quote(self.opening), self.text, self.start
         while True:
             match = pattern.match(text, position)
@@ -213,7 +213,7 @@ class _StringEndFinder:
         return inside and self.text[quote - 1].isalnum() and self.text[quote + 1 : quote + 2].isalnum()
 
     def _closes_low_quote(self, start: int, quote: int) -> bool:
-        """Return True if a quote closes a quotation that began with a low quote „, as in German or Polish."""
+        """Return True if a quote closes a quotation that began with a low quote („), as in German."""
         low = self.text.rfind("„", start, quote)
         return low >= 0 and max(self.text.rfind(high, low, quote) for high in "“”") < 0
 
@@ -242,7 +242,7 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Treat an unescaped quote as part of the string; raise JsonSyntaxError if it may end the string."""
+        """Keep an unescaped quote as part of the JSON string; raise JsonSyntaxError if it may be the end."""
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]
@@ -255,7 +255,7 @@ class _StringEndFinder:
             raise _ambiguous_quotes(self.start - 1)
 
     def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if text like ``}, {`` in a string suggests that a closing quote is missing.
+        """Raise JsonSyntaxError if a string seems to contain JSON, because its closing quote may be missing.
 
         In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
         the inner quote.
@@ -268,7 +268,7 @@ class _StringEndFinder:
                 raise _ambiguous_quotes(self.start - 1)
 
     def _check_is_text(self, quote: int) -> None:
-        """Raise JsonSyntaxError if an unescaped quote in a JSON string may end the string."""
+        """Raise JsonSyntaxError if an unescaped quote inside a JSON string may be the end of the string."""
         text = self.text
         before = text[max(self.start, quote - _WINDOW) : quote]
         # With only a separator before it, the quote may be the opening quote of the next string.
@@ -439,7 +439,7 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
 
 
 def exact_int(digits: str, position: int) -> int:
-    """Convert digits to an int, or raise JsonSyntaxError if there are more than Python converts."""
+    """Convert digits to an int, or raise JsonSyntaxError if there are too many digits for Python."""
     # Python limits the number of digits, because the time is quadratic in their number.
     try:
         return int(digits)
@@ -461,7 +461,7 @@ def _parse_number(digits: str, position: int) -> int | Decimal:
 
 
 def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
-    """Read a JSON string without quotes, up to a comma, a bracket, a comment or the end of the line."""
+    """Read words without quotes in JSON as a string, up to a comma, bracket, comment or line end."""
     if not closer:  # words that are not in a container are prose
         raise JsonSyntaxError("no JSON value begins here", position)
     run = _UNQUOTED_RUN[closer].match(text, position)
@@ -487,7 +487,7 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
 
 
 def _is_broken_literal(words: str) -> bool:
-    """Return True if a JSON value without quotes looks like a misspelt literal, such as ``ture``."""
+    """Return True if an unquoted word in JSON looks like a misspelt literal, such as ``ture``."""
     if _BROKEN_NUMBER.fullmatch(words):
         return True
     letters = "".join(filter(str.isalnum, words.casefold()))
@@ -495,7 +495,7 @@ def _is_broken_literal(words: str) -> bool:
 
 
 def _is_similar(word: str, literal: str) -> bool:
-    """Return True if a word may be ``literal`` misspelt: letters swapped, or up to two added or missing."""
+    """Return True if a word looks like a misspelt ``literal``: a few letters swapped, added or missing."""
     short, long = sorted((word, literal), key=len)
     if len(long) > len(short) + 2:
         return False
@@ -512,7 +512,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError if it is unclear whether words without quotes are a string, or where it ends."""
+    """Raise JsonSyntaxError if words without quotes may not be a string, or may not end there."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":

@@ -96,7 +96,7 @@ KeywordCheck: TypeAlias = Callable[[Any, Any, object, Any], Iterator[Any]]  # of
 
 
 class InvalidSchemaError(UnsupportedTypeError):
-    """Raised if a JSON Schema is invalid or refers to something outside itself.
+    """Raised if a JSON Schema is invalid or refers to another document.
 
     Attributes:
         type_name: The name of the schema.
@@ -200,7 +200,7 @@ class SchemaCheck:
                 self._resolve_references(value, f"{pointer}/{_escape_pointer(key)}", resolver)
 
     def _resolve(self, reference: str, pointer: str, resolver: Any) -> object:
-        """Return the part of the JSON Schema that a ``$ref`` leads to. Raises InvalidSchemaError."""
+        """Return the part of the JSON Schema that a ``$ref`` leads to, or raise InvalidSchemaError."""
         from referencing.exceptions import Unresolvable
 
         self.references.append(reference)
@@ -218,12 +218,12 @@ class SchemaCheck:
         return data
 
     def _check_parts_of_same_value(self, root: JsonSchema) -> None:
-        """Raise InvalidSchemaError if validating one value with the JSON Schema would not end."""
+        """Raise InvalidSchemaError if references in the JSON Schema would make validation run forever."""
         sizes: dict[int, int] = {}
         pointers: dict[int, str] = {}
 
         def size(part: object, pointer: str) -> int:
-            """Return the number of schemas that validate the same value as a part, itself included."""
+            """Count a schema and, recursively, all that apply to the same value, as under allOf."""
             if not isinstance(part, dict):
                 return 1
             if id(part) not in sizes:
@@ -260,7 +260,7 @@ class SchemaCheck:
     # --- patterns, which may come from elsewhere and must not take exponential time ---
 
     def _compile_patterns(self, part: JsonSchema, pointer: str) -> None:
-        """Compile the patterns of a part of the JSON Schema. Raises InvalidSchemaError."""
+        """Compile the regular expressions in a part of the JSON Schema, or raise InvalidSchemaError."""
         by_pattern = part.get("patternProperties")
         # jsonschema applies its own patterns to find unevaluated properties, also those of other parts
         self._conflicting |= {"patternProperties", "unevaluatedProperties"} & part.keys()
@@ -324,7 +324,7 @@ class SchemaCheck:
         yield ValidationError(NO_ALTERNATIVE, context=errors)
 
     def _cached(self, keyword: str, check: KeywordCheck) -> KeywordCheck:
-        """Return a check of a ``$ref`` that validates no value twice during one validation.
+        """Wrap a ``$ref`` check with a cache, so that it runs only once per value during a validation.
 
         Without it, definitions that refer to the next one twice take exponential time.
         """
@@ -346,7 +346,7 @@ class SchemaCheck:
         return check_once
 
     def is_extra(self, key: str, schema: JsonSchema) -> bool:
-        """Return True if an object schema neither declares a key nor has a pattern that it matches."""
+        """Return True if an object schema neither declares a key nor has a key pattern that matches it."""
         patterns = schema.get("patternProperties", {})
         return key not in schema.get("properties", {}) and not any(self._matches(p, key) for p in patterns)
 
@@ -361,11 +361,11 @@ class SchemaCheck:
         return other
 
     def is_valid(self, value: object) -> bool:
-        """Return True if a plain JSON value is valid under the JSON Schema."""
+        """Return True if a plain JSON value satisfies the JSON Schema."""
         return self._accepts(self._validator, value)
 
     def is_exact(self, value: object) -> bool:
-        """Return True if a value has ``3``, not ``3.0``, wherever the JSON Schema requires an integer."""
+        """Return True if every integer in a value is written as ``3``, not as ``3.0``."""
         return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
@@ -402,7 +402,10 @@ _REFERENCE_RESULTS: ContextVar[dict[object, tuple[object, list[Any]]]] = Context
 
 @contextmanager
 def _one_validation() -> Generator[None]:
-    """Keep the results of references while a value is validated. Raises RecursionError for deep values."""
+    """Context manager that caches the checks of each ``$ref`` while one JSON value is validated.
+
+    Raises RecursionError if the value is nested too deeply.
+    """
     token = _REFERENCE_RESULTS.set({})
     try:
         yield
@@ -416,7 +419,7 @@ def _one_validation() -> Generator[None]:
 
 
 def _copied(error: Any) -> Any:
-    """Return a copy of an error of jsonschema, which extends the paths of errors on their way up.
+    """Copy a validation error of the package jsonschema, because callers extend the path of the original.
 
     The errors of the alternatives in it are shared.
     """
@@ -436,7 +439,7 @@ def _copied(error: Any) -> Any:
 
 
 def _parts_of_same_value(schema: JsonSchema, pointer: str) -> Iterator[tuple[object, str]]:
-    """Return the parts of a JSON Schema that validate the value itself, such as those of anyOf."""
+    """Return the subschemas that apply to the same value as a JSON Schema, such as those under anyOf."""
     for key in _IN_PLACE & schema.keys():
         value = schema[key]
         if isinstance(value, list):
@@ -453,7 +456,7 @@ _PATTERN_ESCAPES = {r"\0": r"\x00", r"\<": "<", r"\>": ">", r"\Z": r"\z"}
 
 
 def _compile_pattern(pattern: str) -> SchemaValidator:
-    """Return a validator for texts with a match of a pattern of JSON Schema, which takes linear time.
+    """Compile a JSON Schema pattern into a validator for strings that runs in linear time.
 
     Raises ValueError for look-around, back references and invalid patterns.
     """
@@ -489,7 +492,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
 
 
 def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
-    """Return the alternatives of anyOf that do not equal an earlier one, with their indexes."""
+    """Yield the options of an anyOf and their indexes, skipping each option that equals an earlier one."""
     first = {repr(option): index for index, option in reversed(list(enumerate(options)))}
     return ((index, options[index]) for index in sorted(first.values()))
 
@@ -573,7 +576,7 @@ def _pointer(steps: Iterable[str | int]) -> str:
 
 
 def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Problem]:
-    """Convert a validation error of the package jsonschema to Problem objects, which have path and message.
+    """Convert a validation error of the package jsonschema to Problem objects with a path and a message.
 
     Their paths begin at ``root``.
     """
@@ -598,7 +601,7 @@ def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Probl
 
 
 def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> Iterator[Problem]:
-    """For a value that fits no alternative of anyOf or oneOf, yield the problems with the closest one.
+    """Yield the problems of a value that fits no option of anyOf or oneOf, compared with the closest option.
 
     If this cannot be decided, yield one problem about all alternatives.
     """
@@ -619,7 +622,7 @@ def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> It
 
 
 def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
-    """Return the validation errors of the anyOf alternative that a value almost fits; None if unclear.
+    """Return the errors of the anyOf option that fits a value best, or None if no option is clearly best.
 
     An alternative whose errors lie deeper inside the value fits better, and so does one with fewer errors, or
     the only one that accepts this kind of value.
@@ -640,7 +643,7 @@ def _expected_kinds(alternatives: list[object]) -> str:
 
 
 def _message(keyword: str | None, expected: Any, error: Any) -> str:
-    """Return an error message for a JSON Schema keyword that a value violates.
+    """Return an error message for a value that violates the given JSON Schema keyword.
 
     ``keyword`` is None for the schema ``false``, and ``expected`` is the value of the keyword.
     """
@@ -710,7 +713,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Convert data with the function ``align`` if it violates a JSON Schema; return valid data unchanged.
+    """Return JSON data unchanged if it is valid under a JSON Schema; convert it with ``align`` otherwise.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -728,7 +731,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """Reads any JSON value, for parts of a JSON Schema that have no parser of their own.
+    """Reads any JSON value, for parts of a JSON Schema that no more specific parser supports.
 
     The whole value is validated at the end, this part included.
     """
@@ -785,7 +788,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 class PropertiesNode(ObjectNode):
-    """Reads a JSON object with declared properties.
+    """Reads a JSON object whose properties are declared in a JSON Schema.
 
     If additional properties are allowed, a key in another spelling may be one of them. It is then read as a
     known property only if that property is required and missing.
@@ -801,7 +804,7 @@ class PropertiesNode(ObjectNode):
 
 
 class AlternativesNode(UnionNode):
-    """Reads a value that may fit one of several alternatives in a JSON Schema, such as those of anyOf.
+    """Reads a value that must fit one of several JSON Schemas, such as those under anyOf.
 
     Alternatives come from anyOf, oneOf, or several types. Valid data is returned unchanged.
     """
@@ -863,7 +866,7 @@ class SchemaTree:
         self.hint_is_complete &= _hint_size(self.root, {}) <= _MAX_HINT_PARTS
 
     def target(self, reference: str) -> Any:
-        """Return the part of the JSON Schema at a JSON pointer such as ``#/$defs/Person``.
+        """Return the part of the JSON Schema at a JSON pointer, such as ``#/$defs/Person``.
 
         Return None for other kinds of references.
         """
@@ -896,7 +899,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser for any JSON, for schemas that cannot be shown as a type hint in a prompt."""
+        """Return a parser for any JSON, if a schema cannot be written as a type hint for a prompt."""
         self.hint_is_complete = False
         return JsonNode()
 
@@ -964,7 +967,7 @@ class SchemaTree:
         return make() if make is not None else self._not_in_hint()
 
     def _object(self, schema: JsonSchema, name: str) -> Node[object]:
-        """Return the parser for an object in a JSON Schema.
+        """Return the parser for a JSON Schema of type ``object``.
 
         It is a dict if the object has no declared properties, else a record.
         """
@@ -990,7 +993,10 @@ class SchemaTree:
 
 
 def _hint_size(node: Node[object], sizes: dict[int, int]) -> int:
-    """Return how many parts the hint of a parser node has. ``sizes`` holds the numbers known so far."""
+    """Count the parts in the type hint that a parser node shows in prompts.
+
+    ``sizes`` holds the counts known so far.
+    """
     if isinstance(node, RecursiveNode):  # its hint is its name
         return 1
     if id(node) not in sizes:

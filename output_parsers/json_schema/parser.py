@@ -33,7 +33,7 @@ _ROOT = "Root"  # the name of a schema in the definitions of another one
 
 
 class SchemaNode(ConstrainedNode):
-    """Reads JSON data as valid under a JSON Schema, converting it if necessary.
+    """Reads JSON data and makes it valid under a JSON Schema, converting values if necessary.
 
     Valid data is returned unchanged. Other data is aligned with the schema, then validated.
     """
@@ -46,7 +46,7 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema for the provider: the user's, with undeclared object keys forbidden.
+        """Return the JSON Schema to send to the provider, in which objects allow no undeclared properties.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
         replies with further properties are valid if the schema of the user allows them. A property that may
@@ -86,7 +86,7 @@ class SchemaNode(ConstrainedNode):
 
 
 class JsonSchemaParser(TypeParser[Any]):
-    """Converts the text of a reply to JSON data that is valid under a JSON Schema."""
+    """Converts the text of a model's reply to JSON data that is valid under a JSON Schema."""
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
@@ -129,7 +129,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
 
 
 def check_schema(schema: Mapping[str, object], name: str) -> None:
-    """Raise InvalidSchemaError if a JSON Schema is invalid; the message calls the schema ``name``."""
+    """Raise InvalidSchemaError, with ``name`` in its message, if a JSON Schema is invalid."""
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
@@ -139,7 +139,7 @@ def check_schema(schema: Mapping[str, object], name: str) -> None:
 
 
 class NamedSchema(NamedTuple):
-    """A JSON Schema with a name and a description, as in the definition of a function or tool.
+    """A JSON Schema with a name and a description, as in the definition of a tool.
 
     Attributes:
         name: The name; "" for a JSON Schema without a title.
@@ -160,7 +160,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def named_schema(definition: Mapping[str, object]) -> NamedSchema:
-    """Extract the JSON Schema from a dict: a schema, function, tool or OpenAI response format.
+    """Extract the JSON Schema from a dict that is a schema, a function, a tool or an OpenAI response format.
 
     These dicts are read, with the name and the description of the schema:
 
@@ -213,7 +213,7 @@ def _description(schema: Mapping[str, object]) -> str | None:
 
 
 def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
-    """Deep-copy a JSON Schema as plain dicts and lists, because the package jsonschema accepts only these.
+    """Copy a JSON Schema as plain dicts and lists, because the package jsonschema accepts only these.
 
     Raises InvalidSchemaError if it is too large or nested too deeply.
     """
@@ -236,7 +236,7 @@ def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """Return an equivalent JSON Schema without a ``$ref`` at its root, which providers do not accept."""
+    """Replace a ``$ref`` at the root of a JSON Schema by its target, because providers reject it there."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -246,7 +246,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Rewrite each ``$ref`` in a JSON Schema so that it is still right when the schema is under ``$defs``."""
+    """Adjust each ``$ref`` in a JSON Schema for moving the schema under ``$defs`` of another one."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):
@@ -273,7 +273,7 @@ _IN_PLACE_KEYWORDS = frozenset(
 
 
 def close_objects(schema: Mapping[str, object]) -> JsonSchema:
-    """Return a JSON Schema whose objects allow only the properties that they list.
+    """Return a copy of a JSON Schema in which objects allow only the properties that they declare.
 
     Most schemas leave ``additionalProperties`` out. In the strict modes of providers, every such object would
     need a field for further properties. Objects that say anything about other properties are not changed. If

@@ -1,4 +1,4 @@
-"""Shows which parts of a type or a JSON Schema a provider's strict mode does not support.
+"""Show which parts of a type or a JSON Schema a provider's strict mode does not support.
 
 ``lint(Person, "openai")`` returns findings such as
 ``Person.tags: uniqueItems: not sent; enforced when read``.
@@ -19,7 +19,7 @@ __all__ = ["Finding", "lint"]
 
 
 def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
-    """Return the JSON Schema features of a type that a provider's strict mode does not support.
+    """List the JSON Schema features of a type that a provider's strict mode does not support.
 
     A finding that is not ``lossless`` means that strict mode is given up for the whole type.
 

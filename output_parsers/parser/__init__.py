@@ -1,1 +1,1 @@
-"""Read the reply of a model as a typed value."""
+"""Convert the reply of a model to a typed value."""

@@ -1,4 +1,4 @@
-"""Find the JSON or text of the answer in a reply of the model.
+"""Find the answer, as JSON or text, in a reply of the model.
 
 The reasoning, fences, tags and text around the answer are left out.
 """
@@ -53,7 +53,7 @@ _rule_of = attrgetter("rule")
 
 
 class _Span(NamedTuple):
-    """The position of a JSON value in a reply, and of the Markdown code block that contains it, if any.
+    """The position of a JSON value in a reply, and of the Markdown code block around it, if any.
 
     Attributes:
         start: The index of the first character.
@@ -69,7 +69,7 @@ class _Span(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A JSON value that was found in a reply and may be the answer.
+    """A JSON value that was found in a reply and that may be the answer.
 
     Attributes:
         value: The JSON value.
@@ -87,7 +87,7 @@ class Candidate(NamedTuple):
 
 
 class ReplyText(NamedTuple):
-    """The text of a reply, without the reasoning of the model.
+    """The text of a model's reply after its reasoning was removed.
 
     Attributes:
         text: The text.
@@ -99,11 +99,11 @@ class ReplyText(NamedTuple):
 
     @property
     def looks_like_json(self) -> bool:
-        """True if the reply begins like JSON, so that it must not be read as prose."""
+        """True if the model's reply begins like JSON, so that it must not be parsed as prose."""
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
     def read_whole(self) -> Candidate | None:
-        """Parse the whole reply as valid JSON; return None if it is not valid.
+        """Parse the whole model reply as valid JSON; return None if it is not valid.
 
         Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
@@ -118,7 +118,7 @@ class ReplyText(NamedTuple):
             return None
 
     def broken_json_message(self) -> str:
-        """Return an error message that explains what is wrong with the first broken JSON in the reply."""
+        """Return an error message about the syntax of the first broken JSON in a model's reply."""
         opening = _OPENING.search(self.text)
         try:
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
@@ -127,7 +127,7 @@ class ReplyText(NamedTuple):
         return "the JSON is broken"
 
     def find_candidates(self) -> list[Candidate]:
-        """Find all JSON values in the reply that are not nested in other JSON; each may be the answer.
+        """Find all JSON values in the reply that may be the answer and are not inside other JSON values.
 
         For JSON Lines, the list of all values is a candidate too.
 
@@ -204,7 +204,7 @@ class ReplyText(NamedTuple):
                 index += 1
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
-        """If each line of a reply is a JSON value (JSON Lines), add the list of them as a possible answer."""
+        """If each line of a reply is a JSON value (JSON Lines), add their list as another possible answer."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(
@@ -256,7 +256,7 @@ def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
 
 
 def find_single_json(text: str) -> str:
-    """If a reply can contain only one JSON value, return its text, from the first to the last bracket.
+    """Return the JSON text in a reply that contains a single JSON value; return "" for other replies.
 
     Return "" if there is no text around the JSON, if it may be more than one value, or if the words beside it
     say that it is not the answer.
@@ -322,7 +322,7 @@ _DENIED_LATER = lazy_regex(
 
 
 def _is_end_of_line(text: str, start: int, end: int) -> bool:
-    """Return True if the text between two JSON values separates two lines of JSON Lines."""
+    """Return True if only a line break or comma separates two JSON values in a reply, as in JSON Lines."""
     is_separator = _LINE_SEPARATOR.fullmatch(text, start, end) is not None
     return is_separator and (text.find("\n", start, end) >= 0 or text.find(",", start, end) >= 0)
 
@@ -334,7 +334,7 @@ def _is_denied(text: str, start: int, end: int) -> bool:
 
 
 def _is_refused(text: str, start: int, end: int) -> bool:
-    """Return True if the text around the only JSON value in a reply says that this is not the answer."""
+    """Return True if the text around a reply's only JSON value says that the value is not the answer."""
     if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
         return True
     if _HYPOTHETICAL.search(text, max(0, start - 150), start):
@@ -366,7 +366,7 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text directly next to a JSON value suggests that it is a fragment of larger JSON.
+    """Return True if the text next to a JSON value suggests that the value is a fragment of larger JSON.
 
     That is a key or a number before it, a field or a number after it, or half of a number or literal, as in
     ``[10, 20, 3]0``.
@@ -452,7 +452,7 @@ def _is_json(text: str) -> bool:
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
-    """Return True if a ``</think>`` tag in a reply is part of the answer instead of ending the reasoning.
+    """Return True if a ``</think>`` tag in a reply belongs to the answer and does not end the reasoning.
 
     It is if its opening tag comes before it in the text, or if it is in a Markdown fence.
     """
@@ -465,7 +465,7 @@ def _strip(text: str) -> str:
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the index after the bracket that closes the one at ``start``; None if it is never closed."""
+    """Return the index after the bracket that closes the one at ``start``; None if it stays open."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

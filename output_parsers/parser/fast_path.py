@@ -1,4 +1,4 @@
-"""Read valid JSON with pydantic-core alone, which is faster than the tolerant parsers.
+"""Parse valid JSON with pydantic-core alone, which is faster than the tolerant parsers.
 
 It is used only for types for which it gives the same value as the nodes do. pydantic on its own is not exact:
 it rounds decimals to doubles, accepts NaN and 1e400, and lets the last of two equal keys win. The fast path
@@ -34,7 +34,7 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
 def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
-    """Compile a fast reader for a type, which reads valid JSON and returns NOT_EXACT for any other text.
+    """Compile a fast parser for a type, which parses valid JSON and returns NOT_EXACT for other text.
 
     ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
     function.
@@ -60,7 +60,7 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
 
 
 def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> _Reader:
-    """Return a function that validates JSON text, and rejects unknown and repeated keys."""
+    """Return a function that validates JSON text, and rejects unknown and repeated keys in objects."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
         always += 1
@@ -105,7 +105,7 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] |
 
 
 class _KeyCountPlan(NamedTuple):
-    """The fastest method to count the JSON keys of a value, used to detect repeated and unknown keys.
+    """The fastest method to count the JSON keys in a value; the count reveals repeated and unknown keys.
 
     Attributes:
         always: The number of keys that every value has.
@@ -119,7 +119,7 @@ class _KeyCountPlan(NamedTuple):
 
 
 def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
-    """Choose the fastest method to count a value's JSON keys, which reveals repeated and unknown keys."""
+    """Choose the fastest method to count the JSON keys in a value, to detect repeated and unknown keys."""
     if node.fixed_keys() is not None:
         return _KeyCountPlan(node.fixed_keys() or 0)
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
@@ -187,12 +187,12 @@ _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset
 
 
 def has_own_schema(node: Node[object]) -> bool:
-    """Return True if a type contains a record class, such as a dataclass, other than a pydantic model."""
+    """Return True if a type contains a dataclass or other record class, other than pydantic models."""
     return any(isinstance(part, ObjectNode) and part.spec.adapter is None for part in walk(node))
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads valid JSON exactly as a parser of this library does.
+    """Return a pydantic-core schema that accepts the same valid JSON as this library's own parser of a type.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """
@@ -224,7 +224,7 @@ def core_schema_of(node: Node[object]) -> CoreSchema:
 
 
 def _temporal_schema(format: str) -> CoreSchema:
-    """Return the pydantic-core schema of a date or time in the usual ISO 8601 format.
+    """Return the pydantic-core schema of a date or time that is written in the usual ISO 8601 format.
 
     pydantic's own schemas also accept other formats and numbers, and have another class for time zones.
     """
@@ -246,7 +246,7 @@ def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
 
 
 def _record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a dataclass without custom code, or of a pydantic model.
+    """Return the pydantic-core schema of a pydantic model, or of a dataclass without custom code.
 
     The model must not contain plain dataclasses, because pydantic has already resolved them itself.
     """
@@ -274,7 +274,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a class whose instances a function creates from field values."""
+    """Return the pydantic-core schema of a class whose instances are created by calling a function."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:
@@ -305,7 +305,7 @@ def _made_record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _make_function(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema that calls a function to create a record from validated fields."""
+    """Return the pydantic-core schema for the function that creates a record from its fields."""
     make = node.spec.make
     if not node.counts_own_keys:
         return {"type": "no-info", "function": make}

@@ -1,4 +1,4 @@
-"""Functions that find the parser for a Python type and read text with it.
+"""Find the parser for a Python type, and parse text with it.
 
 ``parser_for``, ``parse`` and ``read`` use the default ParserRegistry. A registry of the user can add parsers
 for further types.
@@ -17,6 +17,7 @@ from ..result.reading import Leniency, Reading
 from ..types.choices import choice_node
 from ..types.constraints import with_constraints
 from ..types.containers import mapping_node, sequence_node
+from ..types.decisions import decision_node
 from ..types.node import CustomNode, Node, OutputParser, RecursiveNode
 from ..types.pydantic import has_before_validator, pydantic_node
 from ..types.records import object_node
@@ -31,7 +32,7 @@ T = TypeVar("T")
 def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
     """Return the parser for a Python type.
 
-    The parser is created once for each type.
+    The parser is created once for each ``output_type``.
 
     Raises UnsupportedTypeError if the type, or a part of it, has no parser.
     """
@@ -39,7 +40,9 @@ def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
 
 
 def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> T:
-    """Read a text as a value of a Python type.
+    """Parse a text as a value of a Python type.
+
+    ``output_type`` is the type, and ``leniency`` says which lenient steps are allowed.
 
     Raises OutputParsingError if the text does not fit the type, and UnsupportedTypeError if the type has no
     parser. Example::
@@ -50,15 +53,15 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 
 
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """Read a text as a value of a Python type, and also return the repairs and conversions of the text.
+    """Parse a text as a value of a Python type, and also return the repairs and conversions that it needed.
 
-    Raises the errors of ``parse``.
+    ``output_type`` and ``leniency`` are those of ``parse``, and so are the errors.
     """
     return parser_for(output_type).read(text, leniency)
 
 
 class ParserFactory(Protocol):
-    """A function written by the user that returns the parser for some Python types.
+    """A function written by the user that returns the parsers for some Python types.
 
     It gets a type as a Target and the registry, from which it may request parsers for parts of the type. It
     returns None for a type that it does not support. An exception that it raises is not caught.
@@ -72,6 +75,7 @@ _BUILT_IN = (
     "scalars",
     "dates and times",
     "choices",
+    "decisions",
     "sequences",
     "mappings",
     "unions",
@@ -92,7 +96,7 @@ class ParserRegistry:
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
-        """Return a copy of this parser registry that tries the given factories before its own parsers."""
+        """Return a copy of this parser registry that asks the given functions for a parser first."""
         return ParserRegistry((*more, *self._factories))
 
     def parser_for(
@@ -123,7 +127,7 @@ class ParserRegistry:
         return parser
 
     def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
-        """Return the parser in the type's metadata, or that of the first user-written factory that has one.
+        """Return the user's own parser for a type, from its metadata or a parser factory, or None.
 
         Returns None if there is none.
         """
@@ -141,7 +145,7 @@ class ParserRegistry:
 
 
 class _NodeBuilder:
-    """Builds the tree of parsers for a type: for ``list[Person]``, one for the list and one for its items."""
+    """Builds a type's parser as a tree: for ``list[Person]``, a list parser that contains an item parser."""
 
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry
@@ -187,6 +191,7 @@ class _NodeBuilder:
             scalar_node(target)
             or temporal_node(target)
             or choice_node(target)
+            or decision_node(target, self.build)
             or sequence_node(target, self.build)
             or mapping_node(target, self.build)
             or union_node(target, self.build)

@@ -1,4 +1,4 @@
-"""The TypeParser class, which reads the reply of a model as a value of one Python type.
+"""The TypeParser class, which converts the reply of a model to a value of one Python type.
 
 It also writes a value as a text that is read back as the same value.
 """
@@ -19,6 +19,7 @@ from ..result.reading import (
     Reading,
     ValidationFailure,
     dump_json,
+    external_cause,
     first_difference,
     strict_equal,
 )
@@ -51,7 +52,7 @@ _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 
 
 class TypeParser(Generic[T]):
-    """A parser that reads the reply of a model as a value of one Python type.
+    """Converts the reply of a model to a value of one Python type.
 
     It is an OutputParser that also has a ``hint`` for prompts, records coercions (``read``), and writes
     values (``write``). ``parser_for`` creates it.
@@ -76,7 +77,7 @@ class TypeParser(Generic[T]):
 
     @staticmethod
     def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
-        """Return a TypeParser that reads replies with an OutputParser written by the user.
+        """Return a TypeParser that parses replies with an OutputParser written by the user.
 
         ``name`` is the name of the type in error messages.
         """
@@ -89,7 +90,7 @@ class TypeParser(Generic[T]):
 
     @property
     def node(self) -> Node[T]:
-        """The root of the tree of parser nodes, which has one node for each item type, field and so on.
+        """The root of this parser's tree, in which each item type, field and so on has a parser of its own.
 
         It includes the envelope if there is one.
         """
@@ -97,7 +98,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def plain_text(self) -> bool:
-        """True if the type is plain text, so that the whole reply is the value."""
+        """True if the type is plain text, so that the whole reply of the model is the value."""
         return isinstance(self._unconstrained, TextNode)
 
     @cached_property
@@ -113,7 +114,7 @@ class TypeParser(Generic[T]):
 
     @property
     def schema(self) -> JsonSchema | None:
-        """The JSON Schema that the reply must follow; None if the reply is plain text."""
+        """The JSON Schema that the model's reply must follow; None if the reply is plain text."""
         return None if self.plain_text else self._schema
 
     @cached_property
@@ -122,11 +123,11 @@ class TypeParser(Generic[T]):
 
     @property
     def hint(self) -> str:
-        """A short description of the expected reply for a prompt, in a notation like TypeScript."""
+        """A short description of the expected reply for prompts, in a notation similar to TypeScript."""
         return described_hint(self._read_node.hint(), self._target.description)
 
     def format_instructions(self) -> str:
-        """Return the part of a prompt that asks the model to reply in the format of this type.
+        """Return the text for a prompt that tells the model in which format to reply.
 
         Return "" for plain text, because any reply is then a value.
         """
@@ -147,7 +148,7 @@ class TypeParser(Generic[T]):
         return TypeParser(self._target, self._node, field=field, leniency=self.leniency)
 
     def with_leniency(self, leniency: Leniency) -> Self:
-        """Return a parser for the same type with another default tolerance for imperfect replies."""
+        """Return a parser for the same type that tolerates fewer or more mistakes in replies."""
         if leniency is self.leniency:
             return self
         parser = copy.copy(self)
@@ -156,7 +157,7 @@ class TypeParser(Generic[T]):
         return parser
 
     def parse(self, text: str, leniency: Leniency | None = None) -> T:
-        """Read a text as a value of the type.
+        """Parse a text as a value of the type.
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
@@ -167,7 +168,7 @@ class TypeParser(Generic[T]):
         return exact
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[T]:
-        """Read a text as a value of the type, and also return the repairs and conversions of the text.
+        """Parse a text as a value of the type, and also return the repairs and conversions that it needed.
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
@@ -203,14 +204,14 @@ class TypeParser(Generic[T]):
         try:
             value = self._read_reply(text, cursor)
         except ValidationFailure as failure:
-            raise OutputParsingError(text, failure.problems) from failure
-        except RecursionError as error:
+            raise OutputParsingError(text, failure.problems) from external_cause(failure)
+        except RecursionError:
             problem = Problem("$", "it is nested too deeply")
-            raise OutputParsingError(text, [problem]) from error
+            raise OutputParsingError(text, [problem]) from None
         return Reading(value, tuple(cursor.coercions))
 
     def _read_reply(self, text: str, cursor: Cursor) -> T:
-        """Read the value in a reply: as valid JSON, as JSON inside other text, or as prose."""
+        """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
         node = self._read_node
         reply = strip_reasoning(text, cursor)
         if self.plain_text:  # text keeps its white space, unless reasoning was removed
@@ -239,7 +240,7 @@ class TypeParser(Generic[T]):
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Read the only JSON in a reply with tags such as ``</think>``, or return NOT_EXACT if invalid."""
+        """Strictly parse a reply's only JSON value, ignoring text around it; return NOT_EXACT on failure."""
         rules = reply.rules
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
@@ -268,7 +269,7 @@ class TypeParser(Generic[T]):
         return value
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[Json, Cursor]:
-        """Unwrap a reply such as ``{"value": 42}`` if the type does not accept a JSON object.
+        """Unwrap a reply such as ``{"value": 42}`` if the type does not accept JSON objects itself.
 
         Models copy this form from earlier answers in the conversation, which may have had an envelope. Any
         other object is returned unchanged.
@@ -282,7 +283,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def _accepts_objects(self) -> bool:
-        """True if the type may accept a JSON object, according to its JSON Schema."""
+        """True if the type may accept a JSON object, judging by its JSON Schema."""
         return _allows_objects(self._schema)
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
@@ -313,7 +314,7 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Return the answer if exactly one of several JSON values, not counting repetitions, fits the type.
+        """Return the answer if exactly one JSON value in a reply, ignoring repetitions, fits the type.
 
         Equal values count as one. Raises ValidationFailure if values that differ fit the type. If no
         candidate fits, the failure with the fewest problems is raised.
@@ -347,7 +348,7 @@ class TypeParser(Generic[T]):
         return value
 
     def write(self, value: T) -> str:
-        """Write a value as a text that ``read`` converts back to the same value.
+        """Write a value as a text that the parser converts back to the same value.
 
         Raises ValueError if there is none: the value is not of this type, or JSON cannot express it.
         """
@@ -381,7 +382,7 @@ class TypeParser(Generic[T]):
 
 
 def _difference_message(value: object, again: object) -> str:
-    """Return an error message for a value that is different after it is written as text and read again."""
+    """Return an error message for a value that changes when it is written as text and parsed again."""
     path, part, other = first_difference(value, again)
     if path == "$":
         return f"{value!r} is read as {again!r}"
@@ -389,7 +390,7 @@ def _difference_message(value: object, again: object) -> str:
 
 
 def _allows_objects(schema: object) -> bool:
-    """Return True if a JSON Schema may accept an object; references in the schema are not followed."""
+    """Return True if a JSON Schema may accept an object; each ``$ref`` in it is ignored."""
     if not isinstance(schema, dict):
         return True
     if "anyOf" in schema:
@@ -404,15 +405,15 @@ def _never_exact(text: str) -> Any:
 
 
 class _Fragment(ValidationFailure):
-    """Raised if a JSON value in a reply fits the type but is only a fragment of larger, broken JSON."""
+    """Raised if a JSON value in a reply fits the type but seems to be a fragment of larger, broken JSON."""
 
 
 class _DifferentAnswers(ValidationFailure):
-    """Raised if several JSON values in a reply fit the type and differ from one another."""
+    """Raised if several different JSON values in a reply fit the type."""
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after a reply's last code block, which may correct the answer in the block.
+    """Return the JSON values after the last code block of a reply; they may correct the answer in the block.
 
     An object that shares no key with the fenced objects cannot.
     """

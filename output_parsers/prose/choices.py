@@ -1,4 +1,4 @@
-"""Find which of several choices a reply in prose names, and split a list in plain text into its items.
+"""Find which of several choices a reply in prose names, and split a plain-text list into items.
 
 A text that names several choices, or denies the choice that it names, is refused.
 """
@@ -24,7 +24,7 @@ class NoMatch(ValueError):
 
 
 class Choice(NamedTuple, Generic[T]):
-    """One of the values that a model may choose, with its label and other accepted spellings.
+    """A value that a model may choose, with its label and the other spellings that are accepted.
 
     Attributes:
         label: The text that prompts show.
@@ -125,7 +125,7 @@ class ChoiceMatcher(Generic[T]):
 
 
 def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
-    """Return True if a word in a sentence does not name a choice, as in "on a positive note".
+    """Return True if a sentence uses a word without choosing it, as "positive" in "on a positive note".
 
     ``original`` is the text with its capital letters.
     """
@@ -147,14 +147,14 @@ def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
 
 
 def _mention_of(key: str) -> str:
-    """Return a regular expression that finds the label or another spelling of a choice in a sentence."""
+    """Return a regular expression that matches the label or another spelling of a choice in a sentence."""
     # The word "no" before another word is not an answer, as in "no problem".
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
     return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
 
 
 def normalize(text: str) -> str:
-    """Normalize a text for comparison: its case, its character width, its hyphens and its underscores."""
+    """Normalize case, character width, hyphens and underscores of a text, to compare it with others."""
     return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 

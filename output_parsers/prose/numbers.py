@@ -1,4 +1,4 @@
-"""Parse the number in a text that is only a number, or in a sentence with only one number.
+"""Parse numbers in prose: a text that is only a number, or a sentence with only one number.
 
 A text that two people may understand differently is refused, never guessed:
 
@@ -56,7 +56,7 @@ _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
 def read_number(text: str) -> TextReading[Decimal]:
-    """Parse a text that is only a number, in digits or words, or raise TextParseError."""
+    """Parse a text that consists of a number in digits or words, or raise TextParseError."""
     bare, wrapping = strip_wrapping(text)
     reading = _read_bare(bare)
     return reading._replace(rule=join_rules(wrapping, reading.rule))
@@ -82,7 +82,7 @@ def _read_bare(text: str) -> TextReading[Decimal]:
 
 
 def _read_inside(text: str) -> TextReading[Decimal]:
-    """Parse a number inside a sentence, without recording that quotes around it were removed."""
+    """Parse a number inside a sentence, ignoring quotes around it."""
     return _read_bare(strip_wrapping(text)[0])
 
 
@@ -174,7 +174,7 @@ def _only_number_in_words(text: str) -> TextReading[Decimal] | None:
 
 
 def _refuse_hedged(before: list[str], after: list[str]) -> None:
-    """Raise TextParseError if nearby words make a number uncertain, as in "more than 5" or "5 or 6"."""
+    """Raise TextParseError if words near a number make it uncertain, as in "more than 5" or "5 or 6"."""
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
         raise TextParseError(reason)
@@ -189,7 +189,7 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
-    """Return the value that several mentions in a text agree on, or raise TextParseError if they differ."""
+    """Return the number that a text mentions, or raise TextParseError if it mentions different numbers."""
     different = [value for value in values if value != values[0]]
     if different:
         numbers = f"{shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}"
@@ -243,7 +243,7 @@ _PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
 def read_number_token(text: str) -> TextReading[Decimal]:
-    """Parse a text that is only a number in digits. Raises TextParseError."""
+    """Parse a text that consists of a number in digits, or raise TextParseError."""
     ascii_text, script_rule = _to_ascii(text)
     bare, currency_rule = _without_currency(ascii_text)
     for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
@@ -348,7 +348,7 @@ _DECIMAL_FRACTION = lazy_regex(r"[0-9]+\.[0-9]+")
 
 
 def read_words(text: str) -> TextReading[Decimal]:
-    """Parse a number in words, such as "forty-two" or "three point five". Raises TextParseError."""
+    """Parse a number in words, such as "forty-two" or "three point five", or raise TextParseError."""
     signed = _SIGNED.fullmatch(text.casefold()) if len(text) <= _MAX_WORDS_LENGTH else None
     if not signed or not _is_number_in_words(signed[2]):
         raise TextParseError("expected a number")
@@ -372,7 +372,9 @@ def _words_to_decimal(text: str) -> Decimal:
         # Not an import statement, because the package is optional and has no type hints.
         text2num = importlib.import_module("text_to_num")
     except ImportError:
-        message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
+        message = (
+            "number words are read only with the package text2num: install the extra words of aiservices"
+        )
         raise TextParseError(message) from None
     try:
         if " point " not in text:
@@ -393,7 +395,7 @@ def has_number_word(word: str) -> bool:
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Find the sequences of number words in a text, such as "two hundred", and return their positions.
+    """Return the positions of all sequences of number words in a text, such as "two hundred".
 
     Punctuation ends a sequence.
     """
@@ -465,7 +467,7 @@ _OTHER_SCALE_STEMS = tuple(
 
 
 def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Explain why a number in a text is only a limit, as in "more than 5"; return None if it is not."""
+    """Explain why a number is not exact, as in "more than 5"; return None for an exact number."""
     for word in reversed(before):
         bare = bare_word(word)
         if bare in _LIMITS_BEFORE:

@@ -1,4 +1,4 @@
-"""The results and errors of parsing prose, and checks of the words next to a value.
+"""The results and errors of parsing prose, and checks of the words around a parsed value.
 
 The functions for numbers, dates and times share the checks. They remove quotes and markup around a value, and
 find words next to the value that deny it or make it uncertain.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TextReading(NamedTuple, Generic[T]):
-    """A value that was parsed from prose, with the names of the rules by which the text was interpreted.
+    """A value that was parsed from prose, with the names of the rules that were used to interpret the text.
 
     Attributes:
         value: The value.
@@ -32,7 +32,7 @@ class TextParseError(ValueError):
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the names of parsing rules with commas, without repeated names; return None if there are none."""
+    """Join the different names of parsing rules with commas; return None if there are none."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
@@ -143,7 +143,7 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Explain why the words next to a value make it uncertain, as in "not 5"; return None if they do not."""
+    """Explain which words next to a value make it uncertain, as in "not 5"; return None if there are none."""
     for word in (*before, *after):
         if _MARKUP.search(word):
             return "JSON, markup or a reference is next to the value"

@@ -1,4 +1,4 @@
-"""Parse the date, time or duration in a text, or in a sentence that contains only one.
+"""Parse dates, times and durations in prose: a text or sentence must contain exactly one.
 
 Missing parts are never filled in. A date needs a year of four digits, and a datetime needs a date and a time.
 ISO 8601 does not need a rule. ``01/02/2024`` is read only with a DateOrder. ``9:05`` and time ranges are
@@ -30,7 +30,7 @@ from .result import (
 
 
 class DateOrder(Enum):
-    """The order of day, month and year in a date of three numbers such as 01/02/2024.
+    """The order of day, month and year in a numeric date, such as 01/02/2024.
 
     Attributes:
         DMY: The day, the month, the year.
@@ -60,7 +60,7 @@ _CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
 
 
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
-    """Parse the only date in a text. Raises only TextParseError."""
+    """Parse the only date in a text, or raise TextParseError if there is none or several."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
@@ -79,7 +79,7 @@ def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
 
 
 def read_time(text: str) -> TextReading[time]:
-    """Parse the only time of day in a text. Raises only TextParseError."""
+    """Parse the only time of day in a text, or raise TextParseError if there is none or several."""
     bare, wrapping = strip_wrapping(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
@@ -96,7 +96,7 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Parse the only datetime in a text. Raises only TextParseError."""
+    """Parse the only date with a time in a text, or raise TextParseError if there is none or several."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
@@ -116,7 +116,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
-    """Find the only date in a text, which may be repeated, or raise TextParseError for none or several."""
+    """Find the only date in a text (repetitions are allowed), or raise TextParseError."""
     # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:
@@ -135,7 +135,7 @@ def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
 
 
 def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[str]:
-    """Return the texts before, between and after the mentions of a date.
+    """Return the parts of a text before, between and after its mentions of the date.
 
     ``end`` is the end of the last mention with its time.
     """
@@ -145,7 +145,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Check that the words around a date or time leave its meaning clear, and name the rule that applies.
+    """Return the name of the rule by which the words around a date or time leave its meaning alone.
 
     ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
     contain a weekday that contradicts ``day``.
@@ -170,7 +170,7 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if the words after a time of day, such as a time zone, may change its meaning."""
+    """Raise TextParseError if the words after a time of day, such as a time zone, may change the time."""
     if not _SENTENCE_PART_END.match(text, clock.end):
         raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
@@ -211,7 +211,7 @@ _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNOR
 
 
 def _times_in(text: str) -> Iterator[_TimeMention]:
-    """Yield the times of day in a text, or raise TextParseError for an ambiguous one."""
+    """Yield the times of day in a text, or raise TextParseError if one of them is ambiguous."""
     for match in _TIME.finditer(text):
         if match["minute"] or match["half"]:
             yield _to_time(match)
@@ -328,7 +328,7 @@ _DATE = lazy_regex(
 
 
 def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
-    """Yield the dates in a text, or raise TextParseError for an ambiguous one."""
+    """Yield the dates in a text, or raise TextParseError if one of them is ambiguous."""
     for match in _DATE.finditer(text):
         try:
             value, rule = _to_date(match, order)
@@ -346,7 +346,7 @@ def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
 
 
 def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
-    """Convert a regex match to a date, and return it with the name of the date format that was recognized."""
+    """Convert a regex match to a date; return the date and the name of its format."""
     if match["iso"]:
         return date.fromisoformat(match["iso"]), None
     if match["week"]:
@@ -363,7 +363,7 @@ def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str |
 
 
 def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
-    """Convert a match such as 01/02/2024 to a date, and tell whether the day or the month comes first.
+    """Convert a match such as 01/02/2024 to a date, after deciding whether the day or the month is first.
 
     Without ``order``, the date must have only one meaning.
     """
@@ -466,7 +466,7 @@ _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is shor
 
 
 def read_timedelta(text: str) -> TextReading[timedelta]:
-    """Parse the only duration in a text. Raises only TextParseError.
+    """Parse the only duration in a text, or raise TextParseError if there is none or several.
 
     It accepts ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
     microseconds, each unit once and in falling order. It refuses months and years, which have no fixed
@@ -517,7 +517,7 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 
 
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
-    """Find the only duration in a text, and return it with the names of the parsing rules applied.
+    """Find the only duration in a text; return it with the names of the parsing rules that were used.
 
     The first rule is that of the duration, the second one that of the sentence around it.
     """
@@ -548,7 +548,7 @@ def _duration_parts(text: str) -> list[re.Match[str]]:
 
 
 def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
-    """Add up the parts of a duration in seconds, or raise TextParseError if its meaning is ambiguous."""
+    """Add up the parts of a duration in seconds, or raise TextParseError if the total is ambiguous."""
     units = [str(part.lastgroup) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
@@ -563,7 +563,7 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Check that the words around a duration leave its meaning clear, and name the rule that applies.
+    """Return the parsing rule for the words around a duration, or raise TextParseError if they alter it.
 
     Raises TextParseError if the sentence may change the duration.
     """

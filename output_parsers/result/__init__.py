@@ -1,1 +1,1 @@
-"""The results of reading text: a value with the conversions needed, or an error with its causes."""
+"""The results of parsing text: a value with the conversions needed, or an error with its causes."""

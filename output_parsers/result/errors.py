@@ -1,4 +1,4 @@
-"""The exceptions that parsers raise, and the problems that explain them."""
+"""The exceptions that the parsers raise, and the problems that these exceptions list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_LISTED_PROBLEMS = 20  # in an error message; a longer list does not help a 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a text cannot be read as a type.
+    """One reason why a text cannot be parsed as a type.
 
     Attributes:
         path: The JSON path of the wrong value; ``$`` is the root.
@@ -31,7 +31,7 @@ class Problem:
 
 
 class OutputParsingError(ValueError):
-    """Raised if a text cannot be read as the requested type.
+    """Raised if a text cannot be parsed as the requested type.
 
     Attributes:
         text: The complete text that was read.
@@ -83,7 +83,7 @@ class UnsupportedTypeError(TypeError):
 # By default an exception is unpickled by calling its class with ``args``, which hold only the message.
 # The constructors above need more than that.
 def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[str, Any]) -> Exception:
-    """Recreate an exception from its pickled data without calling its constructor."""
+    """Recreate a pickled exception from its data without calling its constructor."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error

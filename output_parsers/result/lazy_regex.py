@@ -24,7 +24,7 @@ class _LazyPattern:
 
 
 def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a regular expression like ``re.compile`` does, but compile it at its first use.
+    """Return a regular expression that is compiled when it is first used, unlike one from ``re.compile``.
 
     Compiling all patterns of this package takes as long as importing the rest of it.
     """

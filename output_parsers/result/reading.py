@@ -1,4 +1,4 @@
-"""Values that were read from text, and the conversions and repairs that were needed to read them.
+"""The results of parsing text: values, and the conversions and repairs that were needed.
 
 ``Cursor`` records coercions while a value is read. This file also has short descriptions of values for
 messages, and ``strict_equal``, which compares two values.
@@ -7,6 +7,7 @@ messages, and ``strict_equal``, which compares two values.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -60,7 +61,7 @@ class Coercion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """A value that was read from text, with the conversions and repairs that were needed.
+    """A value that was parsed from text, with the conversions and repairs that were needed.
 
     Attributes:
         value: The value.
@@ -69,6 +70,9 @@ class Reading(Generic[T]):
 
     value: T
     coercions: tuple[Coercion, ...] = ()
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 # It never leaves the package: when a reader raises it, the next reader is tried, and TypeParser converts
@@ -88,15 +92,54 @@ class ValidationFailure(Exception):
         return "; ".join(map(str, self.problems))
 
 
+def external_cause(failure: BaseException) -> BaseException | None:
+    """Return the exception of a user's code, such as a validator, that led to a failure; None if none did.
+
+    Errors show only such causes: exceptions of this package, of pydantic and of the standard library say the
+    same as the error.
+    """
+    from pydantic import ValidationError
+
+    cause, seen = failure.__cause__, set[int]()
+    while cause is not None and id(cause) not in seen:  # user code may raise an exception from itself
+        seen.add(id(cause))
+        if isinstance(cause, ValidationError):
+            contexts = [problem.get("ctx", {}) for problem in cause.errors(include_url=False)]
+            causes = [context["error"] for context in contexts if "error" in context]
+        else:
+            causes = [cause]
+        for candidate in causes:
+            if isinstance(candidate, BaseException) and _has_frame_of_user(candidate):
+                return candidate
+        cause = cause.__cause__
+    return None
+
+
+def _has_frame_of_user(error: BaseException) -> bool:
+    """Return True if an exception's traceback contains user code, such as a custom validator."""
+    import pydantic
+
+    standard_library = os.path.dirname(os.__file__) + os.sep
+    hidden = (_PACKAGE + os.sep, os.path.dirname(pydantic.__file__) + os.sep)
+    traceback = error.__traceback__
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        in_standard_library = file.startswith(standard_library) and "site-packages" not in file
+        if not in_standard_library and not file.startswith(hidden) and not file.startswith("<frozen "):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
 class Ambiguity(ValidationFailure):
-    """Raised if a text or JSON value can be read in several ways that give different values."""
+    """Raised if a text or JSON value can be parsed in several ways with different results."""
 
 
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
 
 
 def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure:
-    """Combine several validation failures into one that lists the problems of all.
+    """Combine several validation failures into one that lists all their problems.
 
     The result is an Ambiguity if all of them are.
     """
@@ -106,7 +149,7 @@ def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure
 
 
 class Cursor:
-    """The current position in the JSON that is being read, with the conversions recorded so far.
+    """The current position in the JSON that is being parsed, with the conversions recorded so far.
 
     All cursors of one reading share one list of coercions. A reader that tries an alternative remembers
     the length of the list, and undoes a failed alternative by cutting the list back to that length.
@@ -127,7 +170,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return the cursor, which marks the current position in the JSON, for a nested field or item."""
+        """Return the position in the JSON of a field or item inside the current value."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
@@ -140,7 +183,7 @@ class Cursor:
 
     @property
     def path(self) -> str:
-        """The JSON path of the value that is being read, such as ``$.people[0]["first name"]``."""
+        """The JSON path of the current value during parsing, such as ``$.people[0]["first name"]``."""
         steps: list[str] = []
         cursor = self
         while cursor._parent is not None:
@@ -169,7 +212,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, "", ""))
 
     def failure(self, message: str, value: Json) -> ValidationFailure:
-        """Create, but do not raise, a ValidationFailure about the current JSON value."""
+        """Create a ValidationFailure about the current JSON value, without raising it."""
         return ValidationFailure(Problem(self.path, message, describe_value(value)))
 
 
@@ -210,7 +253,7 @@ def describe_value(value: object, limit: int = 60) -> str:
 
 
 def expected_message(kind: str, error: Exception) -> str:
-    """Return an error message such as "expected a date", with the reason from an exception."""
+    """Return an error message such as "expected a date", followed by the reason from an exception."""
     detail = str(error)
     return f"expected {kind}" if detail.startswith("expected") else f"expected {kind}: {detail}"
 
@@ -247,7 +290,7 @@ def strict_equal(one: Any, other: Any) -> bool:
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
-    """Find the first difference between two values; return its JSON path and the two different parts."""
+    """Find the first difference between two values; return its JSON path and both differing parts."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
             return first_difference(part, counterpart, path + step)
@@ -275,7 +318,7 @@ def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
 
 
 def _field_names(cls: object) -> Sequence[str] | None:
-    """Return the field names of a dataclass or similar class; None for any other class."""
+    """Return the field names of a dataclass or similar class; None for other classes."""
     for attribute in ("__pydantic_fields__", "__dataclass_fields__", "__struct_fields__"):
         names = getattr(cls, attribute, None)
         if names is not None:

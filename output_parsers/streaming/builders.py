@@ -77,7 +77,7 @@ Part: TypeAlias = str | Member | Container
 
 
 class ScanState(NamedTuple):
-    """The progress of scanning streamed JSON: the unclosed objects and arrays, and the unfinished string.
+    """How far streamed JSON has been scanned: the unclosed objects and arrays, and the unfinished string.
 
     Attributes:
         stack: The open containers, each with the number of its parts.
@@ -93,7 +93,7 @@ class ScanState(NamedTuple):
 
 
 def exact_json(container: Container) -> str | None:
-    """Return the text of a streamed JSON object or array if all of it is valid JSON, else None."""
+    """Return the text of a streamed JSON object or array if it is complete and valid, else None."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
@@ -113,7 +113,7 @@ _MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 
 def decode_items(run: str) -> list[Json]:
-    """Decode the text of several consecutive array items that are valid JSON."""
+    """Decode the JSON text of several consecutive array items."""
     items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
     return items
 
@@ -127,7 +127,7 @@ IGNORED = object()  # the result of a builder for a member that the type does no
 
 
 class MemberSpec(NamedTuple):
-    """How to validate a streamed field or item, and how to show it while it is unfinished.
+    """How to validate a field or item of streamed JSON, and how to show it while it is unfinished.
 
     Attributes:
         node: The node that validates the JSON value.
@@ -153,7 +153,7 @@ class MemberSpec(NamedTuple):
 
 
 class Builder:
-    """Base class of the builders that make a Python value from a streamed JSON object or array.
+    """Base class of builders, which create a Python value from a streamed JSON object or array.
 
     The methods are called for each member in the order of the text. This class itself ignores all members.
     It is used for a field that the type does not have.
@@ -165,7 +165,7 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Set the key of the next field of the streamed JSON object; array builders ignore this call."""
+        """Start the next field of the streamed JSON object with its key; array builders ignore this call."""
 
     def add_value(self, value: Json) -> None:
         """Add a complete JSON value as the next field or item of the object or array being built."""
@@ -177,14 +177,14 @@ class Builder:
             self.add_value(value)
 
     def add_unreadable(self, visible_text: str) -> None:
-        """Add an invalid JSON string, of which the partial value of the reply shows only ``visible_text``."""
+        """Add a string that cannot be decoded; partial values show only its ``visible_text``."""
 
     def child_builder(self, bracket: str) -> Builder:
         """Return a builder for the value of a nested JSON object or array that begins in the stream."""
         return _IGNORING
 
     def add_exact(self, container: Container) -> bool:
-        """Try to add a complete nested JSON object or array by parsing its text in one step.
+        """Try to add a complete nested JSON object or array by parsing its text at once.
 
         Returns False if that is not possible.
         """
@@ -194,20 +194,20 @@ class Builder:
         """Add the value that another builder made from a nested JSON object or array."""
 
     def build(self) -> object:
-        """Return the finished Python value, or INVALID or IGNORED if there is no valid value."""
+        """Return the finished Python value, or a marker object if the value is invalid or to be ignored."""
         return IGNORED
 
     @property
     def size(self) -> int:
-        """The number of fields or items that users can see so far; negative if the whole value is hidden."""
+        """The number of fields or items of the streamed value that users can see; negative to hide all."""
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return how to show a field or item that is still being streamed; None to hide it."""
+        """Return the rules for showing an incomplete field or item, or None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
-        """Return a read-only view of the first ``size`` fields or items and the unfinished one, or None."""
+        """Return a read-only view of a partly streamed object or array, or None."""
         return None
 
 
@@ -215,7 +215,7 @@ _IGNORING = Builder()
 
 
 class JsonBuilder(Builder):
-    """Collects a streamed object or array as plain JSON, for types that are validated only when complete.
+    """Collects a streamed object or array as plain JSON, for types that are validated only at the end.
 
     Attributes:
         fields: The members so far, if the container is an object.
@@ -261,7 +261,7 @@ class JsonBuilder(Builder):
 
 
 class MemberBuilder(Builder, ABC):
-    """Base class of builders that validate each field or item of a streamed value once it is complete."""
+    """Base class of builders that validate each field or item of a streamed value when it is complete."""
 
     _cursor: Cursor
     _spec: MemberSpec | None = None  # of the next member
@@ -329,7 +329,7 @@ class MemberBuilder(Builder, ABC):
 
 
 class ObjectPlan(NamedTuple):
-    """How to convert streamed JSON objects to instances of one class, or to dicts.
+    """A plan for converting streamed JSON objects to instances of one class, or to dicts.
 
     Attributes:
         fields: The names of the fields; None if any key is possible.
@@ -440,7 +440,7 @@ class ObjectBuilder(MemberBuilder):
             return INVALID
 
     def _values(self) -> dict[object, object]:
-        """Return the complete fields of a streamed JSON object, as a dict from field name to value."""
+        """Return the complete fields of a streamed JSON object as a dict."""
         return dict(zip(self._store.positions, self._store.values, strict=True))
 
     @property
@@ -539,7 +539,7 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass new streamed fields or items to a builder, pausing at a nested object that must be built first.
+    """Pass new streamed fields or items to a builder, and stop at a nested object to be built first.
 
     Returns the nested container, or None when the first ``count`` parts are read.
     """

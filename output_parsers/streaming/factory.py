@@ -1,4 +1,4 @@
-"""Choose how streamed values are built, and create the views that show unfinished values.
+"""Choose how to build values from streamed JSON, and create read-only views of unfinished values.
 
 A value is shown early only if nothing that follows can change it. A list of integers, for example, is built
 item by item. A union of two records without a tag is built only when it is complete, because its last key
@@ -67,12 +67,12 @@ MakeBuilder = Callable[[Cursor], Builder]
 
 @lru_cache(maxsize=256)
 def factory_for(node: TypeNode) -> BuilderFactory:
-    """Return the cached BuilderFactory of a type, which creates builders for its streamed values."""
+    """Return the cached factory for a type, which creates builders for streamed values of the type."""
     return BuilderFactory(node)
 
 
 class BuilderFactory:
-    """Creates the builders that convert streamed replies to one type; it stores no data of a reply.
+    """Creates the builders that convert streamed replies to values of one type.
 
     Attributes:
         root: The node of the type.
@@ -98,7 +98,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return how to validate and show the fields or items of a type during streaming."""
+        """Return the rules for validating and showing a type's fields or items during streaming."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),
@@ -111,7 +111,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
-        """Return a function that parses valid JSON of a type in one step; None if there is none."""
+        """Return a function that parses complete JSON of a type in one step; None if there is none."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -128,7 +128,7 @@ class BuilderFactory:
         return read
 
     def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return a function that creates builders for streamed JSON objects or arrays of a type.
+        """Return a function that creates builders for a type's streamed JSON objects or arrays.
 
         ``checks`` are constraints that are applied to the values that are built.
         """
@@ -188,7 +188,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return how to build dicts of one type from streamed JSON objects."""
+        """Return a plan for building dicts of one type from streamed JSON objects."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -259,7 +259,7 @@ def _apply(checks: tuple[Check, ...], value: object, cursor: Cursor) -> object:
 
 
 class TaggedUnionBuilder(Builder):
-    """Builds a streamed object of a tagged union, once the value of the tag field has arrived.
+    """Builds a streamed object of a tagged union as soon as the tag field has arrived.
 
     Snapshots show nothing of the object before that.
     """
@@ -284,7 +284,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """Once the tag field that names the class has arrived, pass all fields so far to its builder."""
+        """Once the tag field has arrived, choose the class that it names, and pass on the fields so far."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
@@ -321,7 +321,7 @@ class TaggedUnionBuilder(Builder):
 
 
 class EnvelopeBuilder(Builder):
-    """Builds a streamed value, with or without an envelope such as ``{"value": ...}`` around it.
+    """Builds a streamed value that may be wrapped in an object such as ``{"value": ...}``.
 
     The first key decides which of the two it is.
     """
@@ -333,7 +333,7 @@ class EnvelopeBuilder(Builder):
         self._builder: Builder | None = None
 
     def _choose(self, key: str = "") -> Builder:
-        """Choose, by the first key, between building an object and unwrapping ``{"value": ...}``."""
+        """Decide from the first key if a streamed object is the value or a wrapper around the value."""
         if self._builder is None:
             inner = self._node.inner
             if key == self._node.field:
@@ -376,7 +376,7 @@ class EnvelopeBuilder(Builder):
 
 
 class _EnvelopeFieldBuilder(MemberBuilder):
-    """Builds the streamed value of a reply such as ``{"value": 5}``, where an object wraps the value."""
+    """Builds the value inside a streamed wrapper object such as ``{"value": 5}``."""
 
     def __init__(self, cursor: Cursor, key: str, value_spec: MemberSpec) -> None:
         self._cursor = cursor
@@ -440,7 +440,7 @@ def _build_view(state: ScanState, cursor: Cursor) -> Any:
 
 
 def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
-    """Return the unclosed objects and arrays of a streamed reply that users can see, the outermost first."""
+    """Return the unclosed objects and arrays in a streamed reply, the outermost first."""
     levels: list[_Level] = []
     for container, count in state.stack:
         name = None
@@ -462,7 +462,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
 
 
 def _string_being_written(state: ScanState, level: _Level) -> Tail:
-    """Return the field name and the text so far of the string that is being streamed."""
+    """Return the field name and the partial text of the string that is currently being streamed."""
     text: StringPrefix | str | None
     if state.text is not None:
         key, text = state.key, state.text
@@ -499,7 +499,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return a parser node; if it only stands for a recursive type, return the node of that type."""
+    """Return the parser itself, or the actual parser if it is a placeholder for a recursive type."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
@@ -517,7 +517,7 @@ def shows_partial_text(node: TypeNode) -> bool:
 
 
 def _distinct_options(union: UnionNode) -> Iterator[TypeNode]:
-    """Yield the members of a union and of the unions in it, each once."""
+    """Yield the distinct members of a union type, including those of nested unions."""
     seen: set[int] = set()
     waiting: list[TypeNode] = [union]
     while waiting:
@@ -532,7 +532,7 @@ def _distinct_options(union: UnionNode) -> Iterator[TypeNode]:
 
 
 def accepts_bracket(node: TypeNode, bracket: str) -> bool:
-    """Return True if a JSON value that begins with ``bracket`` may be of this type."""
+    """Return True if a JSON value that begins with the given bracket may be of this type."""
     node = resolve_recursive(node)
     if isinstance(node, (RootModelNode, ConstrainedNode)):
         return accepts_bracket(node.parts[0], bracket)
@@ -543,12 +543,12 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 
 def may_change_any_field(node: ObjectNode) -> bool:
-    """Return True if a class has validators that may change any field when the object is complete."""
+    """Return True if a class has validators that may change any field once the object is complete."""
     return node.spec.sees_whole_object
 
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:
-    """Return the fields whose values a pydantic validator, or a setting like ``str_to_lower``, may change."""
+    """Return the fields that a pydantic validator, or a setting like ``str_to_lower``, may change."""
     config: Any = getattr(node.spec.cls, "model_config", None) or {}
     if any(config.get(name) for name in _TEXT_SETTINGS):
         return frozenset(node.nodes)
@@ -587,7 +587,7 @@ def field_validator(
 
 
 def _fields_validator(schema: Any) -> SchemaValidator | None:
-    """Return a pydantic-core validator for the fields of a class that skips whole-object validators."""
+    """Return a validator for the fields of a pydantic class, without the validators of the whole object."""
     definitions: list[Any] = []
     config = None
     while schema["type"] not in ("model-fields", "dataclass-args"):
@@ -606,7 +606,7 @@ def _fields_validator(schema: Any) -> SchemaValidator | None:
 
 
 def _validators_with_info(node: ObjectNode) -> frozenset[str]:
-    """Return the names of fields whose validators use the values of earlier fields."""
+    """Return the names of fields whose validators depend on earlier fields."""
     names: set[str] = set()
     decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
     for validator in decorators.field_validators.values() if decorators else ():
@@ -620,7 +620,7 @@ def _validators_with_info(node: ObjectNode) -> frozenset[str]:
 
 
 def may_have_key(node: TypeNode, key: str) -> bool:
-    """Return True if JSON objects of this type probably have the key ``key``."""
+    """Return True if JSON objects of this type probably have the given key."""
     node = resolve_recursive(node)
     if isinstance(node, UnionNode):
         return any(may_have_key(option, key) for option in _distinct_options(node))

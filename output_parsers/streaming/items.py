@@ -26,7 +26,7 @@ from ..parser.fast_path import NOT_EXACT
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Cursor, Json, Leniency, Reading, ValidationFailure, dump_json
+from ..result.reading import Cursor, Json, Leniency, Reading, ValidationFailure, dump_json, external_cause
 from ..types.containers import ListNode
 from ..types.node import Node
 from ..types.target import Target
@@ -40,7 +40,7 @@ _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """What to do with a list item that does not fit its type: raise, skip, or return an ItemError.
+    """How to treat a list item that does not fit its type: raise an error, skip it, or return an ItemError.
 
     Attributes:
         RAISE: Raise OutputParsingError.
@@ -55,7 +55,7 @@ class ItemPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """Takes the place of a list item that does not fit its type, and explains the problems.
+    """Stands for an invalid item in a streamed list, and gives the reasons why it is invalid.
 
     Attributes:
         index: The position of the item in the list.
@@ -110,7 +110,7 @@ class ItemReader(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The text of the reply so far."""
+        """The text of the streamed reply so far."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
@@ -157,7 +157,7 @@ class ItemReader(Generic[T]):
         return items
 
     def _find_missing(self) -> str:
-        """Explain why a streamed list is incomplete; return "" if it is complete."""
+        """Explain what is missing in a streamed list; return "" if the list is complete."""
         if self._scanner.gave_up:
             return ""
         if self._scanner.stack:
@@ -171,7 +171,7 @@ class ItemReader(Generic[T]):
         return bracket == "{" or self._last_object_end < 0
 
     def _find_list(self, stack: list[Container]) -> None:
-        """Find the JSON array that contains the items, as soon as its opening bracket has arrived."""
+        """Find the JSON array with the list items as soon as its opening bracket has arrived."""
         if self._list is not None or not stack or self._last_object_end >= 0:
             return
         candidate = stack[0]
@@ -188,7 +188,7 @@ class ItemReader(Generic[T]):
         self._list = candidate
 
     def _on_root_closed(self, root: Container) -> bool:
-        """Parse the list items when the closing bracket of the whole JSON has arrived.
+        """Parse the remaining list items once the JSON in the streamed reply is complete.
 
         Returns True if the scanner has to look for another object.
         """
@@ -257,7 +257,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Raise, return or ignore the error of a list item, depending on the ItemPolicy."""
+        """Handle a list item that is invalid: raise its error, return the error as an item, or skip it."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -265,15 +265,15 @@ class ItemReader(Generic[T]):
         self._count += 1
 
     def _read_remaining(self) -> None:
-        """Parse the complete reply if parsing it in chunks failed, and add the items that are missing."""
+        """Parse the complete reply if parsing it in chunks failed, and add the missing list items."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
             values = [candidate.value for candidate in ([whole] if whole else reply.find_candidates())]
         except ValidationFailure as failure:
-            raise OutputParsingError(self.text, failure.problems) from failure
-        except RecursionError as error:
-            raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error
+            raise OutputParsingError(self.text, failure.problems) from external_cause(failure)
+        except RecursionError:
+            raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from None
         lists = [items for value in values if (items := _list_in(value)) is not None]
         items = values if self._last_object_end >= 0 else next(iter(lists), None)
         # The items so far were certain, so the complete text must contain at least as many.
@@ -284,14 +284,14 @@ class ItemReader(Generic[T]):
 
 
 def _list_in(value: Json) -> list[Json] | None:
-    """Return a value that is a list, or the list under the only key of a dict; None for other values."""
+    """Return a list that is the value itself or the only entry of a dict; None for other values."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, list) else None
 
 
 def _read_json(text: str) -> Json:
-    """Parse a text with one JSON value, which may need repairs; raise JsonSyntaxError if that fails."""
+    """Parse a text that is one JSON value, repairing mistakes, or raise JsonSyntaxError."""
     try:
         return read_exact(text)
     except JsonSyntaxError:
@@ -303,7 +303,7 @@ def _read_json(text: str) -> Json:
 
 
 class ItemListParser(TypeParser[list[Any]]):
-    """A parser for a complete list that gives the same items as parsing the list while it is streamed.
+    """Parses a complete list, and gives the same items as parsing the list while it is streamed.
 
     A reply that is not JSON, such as a bulleted list, is parsed like any other list. With
     ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
@@ -329,7 +329,7 @@ class ItemListParser(TypeParser[list[Any]]):
         return ItemListParser(self._item, self._policy, field=field).with_leniency(self.leniency)
 
     def reader(self) -> ItemReader[Any]:
-        """Return a reader that parses the list items of a streamed reply one by one."""
+        """Return a reader that parses list items one by one while the reply is streamed."""
         return ItemReader(self._item, self._policy, leniency=self.leniency)
 
     def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
@@ -337,7 +337,7 @@ class ItemListParser(TypeParser[list[Any]]):
         return self.read(text, leniency).value
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:
-        """Return the list items of a complete reply, and the conversions and repairs of its text.
+        """Return the list items of a complete reply, with the conversions and repairs that were needed.
 
         Raises OutputParsingError if the text does not fit.
         """

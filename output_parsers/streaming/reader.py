@@ -1,4 +1,4 @@
-"""Parse a reply while it is being streamed, and return typed snapshots: its value so far.
+"""Parse a reply while it is being streamed, and return its typed value so far (snapshots).
 
 For a record with the fields ``name`` and ``age``::
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Snapshot(Generic[T]):
-    """The typed value of a streamed reply as received so far, unaffected by later text.
+    """The typed value of the part of a streamed reply that has arrived; later text does not change it.
 
     Attributes:
         done: True if the value is complete.
@@ -41,14 +41,14 @@ class Snapshot(Generic[T]):
     def __init__(
         self, make_value: Callable[[], Any] | None = None, *, value: object = None, done: bool
     ) -> None:
-        """Create the snapshot of a streamed value from the value, or from a function that computes it."""
+        """Create a snapshot of a partly streamed value from the value or a function that computes it."""
         self._make_value = make_value
         self._value = value
         self.done = done
 
     @property
     def value(self) -> T | PartialObject | PartialList | None:
-        """The value of the streamed reply so far.
+        """The value of the streamed reply at the time of this snapshot.
 
         While an object or a list is being written, it is a ``PartialObject`` or a ``PartialList``. Text is
         a string. Other values are None until they are complete.
@@ -60,7 +60,7 @@ class Snapshot(Generic[T]):
         return cast("T | PartialObject | PartialList | None", self._value)
 
     def is_done(self, *path: str | int) -> bool:
-        """Return True if a field or an item of the partial value is complete and will not change any more.
+        """Return True if a field or an item of the partial value is complete and will not change.
 
         ``path`` consists of field names and list indexes, as in ``snapshot.is_done("skills", 0)``. All parts
         of a complete value are complete.
@@ -78,7 +78,7 @@ class Snapshot(Generic[T]):
         return done
 
     def to_python(self) -> Any:
-        """Return the partial value as dicts, lists and scalars, ready for ``json.dumps``.
+        """Return the partial value as dicts, lists and scalars, which ``json.dumps`` accepts.
 
         Complete members and items are converted once and shared by all snapshots: copy what you want to
         change.
@@ -148,7 +148,7 @@ class PartialReader(Generic[T]):
                 self._window.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:
-        """Parse the answer when the closing bracket of its JSON has arrived.
+        """Parse the answer as soon as the JSON in the streamed reply is complete.
 
         Returns True to look for another answer, if this one is invalid and snapshots show nothing of it.
         """
@@ -162,7 +162,7 @@ class PartialReader(Generic[T]):
         return False
 
     def snapshot(self) -> Snapshot[T]:
-        """Return a typed snapshot of the streamed value, as received so far."""
+        """Return a typed snapshot of the streamed value so far."""
         reading = self._reading
         if reading is not None:
             return Snapshot(value=reading.value, done=True)
@@ -176,7 +176,7 @@ class PartialReader(Generic[T]):
         return Snapshot(partial(make_view, state, self._factory, self._cursor), done=False)
 
     def finish(self) -> Reading[T]:
-        """Parse the complete reply; return its value and the conversions and repairs of its text.
+        """Parse the complete reply; return its value with the conversions and repairs that were needed.
 
         Afterwards ``snapshot`` returns this value. Raises OutputParsingError if the text does not fit.
         """
@@ -198,7 +198,7 @@ class PlainTextReader:
         self._trailing_space: list[str] = []  # it is part of the text only if more text follows
 
     def feed(self, answer: str) -> None:
-        """Add the next part of the streamed answer, without the model's reasoning."""
+        """Add the next chunk of the streamed answer, without the model's reasoning."""
         bare = answer
         if self._reasoning.has_reasoning:
             bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip()

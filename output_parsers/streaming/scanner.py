@@ -48,7 +48,7 @@ _COMMENT_END = {"//": re.compile(r"[\r\n]"), "#": re.compile(r"[\r\n]"), "/*": r
 
 
 class _Expected(Enum):
-    """The kind of JSON token, such as a key or a comma, that must come next."""
+    """The kind of JSON token, such as a key or a comma, that must come next in the stream."""
 
     MEMBER = "a key or an item"
     VALUE = "the value of a key"
@@ -106,7 +106,7 @@ class IncrementalScanner:
             self._give_up(0)
 
     def state(self) -> ScanState:
-        """Return the JSON that was scanned so far, as a state that later chunks do not change."""
+        """Return what has been scanned of the streamed JSON; later chunks do not change this result."""
         # Parts are only added, so their current number identifies the current content.
         stack = [(container, len(container.parts)) for container in self.stack]
         if self._string is not None:
@@ -114,17 +114,17 @@ class IncrementalScanner:
         return ScanState(stack, partial_member=self._partial_member)
 
     def _wait(self, position: int) -> int:
-        """Stop scanning JSON until more text arrives; return the unchanged ``position`` in the text."""
+        """Pause scanning JSON until more text arrives; return the ``position`` to continue from."""
         self._needs_more = True
         return position
 
     def _give_up(self, position: int) -> int:
-        """Stop scanning JSON permanently; return the unchanged ``position`` in the text."""
+        """Stop scanning JSON permanently; return ``position`` unchanged."""
         self.gave_up = self._finished = self._needs_more = True
         return position
 
     def _step(self, position: int) -> int:
-        """Scan the next JSON token or a run of valid JSON, and return the position after it."""
+        """Scan the next JSON token, or several valid ones at once; return the position after them."""
         if self._string is not None:
             return self._scan_string(self._string, position)
         if self._comment:
@@ -147,7 +147,7 @@ class IncrementalScanner:
         return self._scan_inexact(text, position)
 
     def _scan_exact(self, text: str, position: int) -> int:
-        """Scan valid JSON up to the first mistake or the end of the text, and return the position there."""
+        """Scan valid JSON up to the first mistake or the end of the text; return the position there."""
         stack = self.stack
         while stack and self._expected is not _Expected.VALUE and not self._needs_more:
             top = stack[-1]
@@ -183,7 +183,7 @@ class IncrementalScanner:
         return position
 
     def _scan_inexact(self, text: str, position: int) -> int:
-        """Scan one JSON token that is not valid, or that continues in the next chunk."""
+        """Scan one JSON token that is invalid, or that continues in the next chunk."""
         position = skip_blank(text, position)
         if position == len(text):
             return self._wait(position)
@@ -236,7 +236,7 @@ class IncrementalScanner:
         return end
 
     def _scan_string(self, string: PartialString, position: int) -> int:
-        """Scan the unfinished JSON string up to its closing quote or the end of the text."""
+        """Continue scanning an unfinished JSON string, up to its closing quote or the end of the text."""
         text, closer = self._text, self.stack[-1].closer
         position = string.advance(text, position)
         if text[position : position + 1] != string.quote:
@@ -374,19 +374,19 @@ _LOOK_AHEAD = 4096
 
 
 class RootFinder:
-    """Finds the bracket with which the JSON of a reply begins.
+    """Finds the opening bracket of the JSON in a streamed reply, skipping the text before it.
 
     It skips prose, and JSON whose bracket the type does not accept.
     """
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
-        """Create a finder for the first opening bracket for which ``accepts(bracket)`` is True."""
+        """Create a finder for the first opening bracket that ``accepts(bracket)`` approves."""
         self._accepts = accepts
         self._depth = 0  # the number of open brackets in JSON that is being skipped
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Find where the JSON of a reply begins; return a position, and True if its bracket has arrived.
+        """Find where the JSON of a reply begins; also return True if its opening bracket has arrived.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -420,7 +420,7 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Remember the beginning of the text before the JSON, which shows whether it is only a code fence."""
+        """Remember how the text before the JSON begins, to check later if it is only a code fence."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
@@ -457,13 +457,13 @@ class TextWindow:
         self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
-        """Return the text between two positions of a stream, both still in the buffer."""
+        """Return the buffered text between two positions of the stream."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0][start - self._start : end - self._start]
 
     def drop_before(self, start: int) -> None:
-        """Discard the buffered text before a position, which is not needed any more."""
+        """Discard the buffered text before a position in the stream."""
         if start > self._start:
             self._chunks = ["".join(self._chunks)[start - self._start :]]
             self._start = start
@@ -486,7 +486,7 @@ _CUT_ESCAPE = re.compile(
 
 
 class PartialString:
-    """A quoted JSON string in a stream, of which only the beginning may have arrived.
+    """A JSON string in a stream that may have arrived only in part.
 
     The text in ``buffer`` is always a prefix of the complete decoded string. After an escape of uncertain
     meaning, nothing is added until the string is closed.
@@ -507,7 +507,7 @@ class PartialString:
         self._is_doubtful = False
 
     def advance(self, text: str, position: int) -> int:
-        """Read a streamed JSON string up to the next quote or an incomplete escape; return the position."""
+        """Read a streamed JSON string up to the next quote or incomplete escape; return that position."""
         if not self._is_doubtful:
             match = _CERTAIN[self.quote].match(text, position)
             end = match.end() if match else position
@@ -525,7 +525,7 @@ class PartialString:
         return end
 
     def _add(self, piece: str) -> None:
-        """Add text without ambiguous quotes or escapes to the streamed JSON string."""
+        """Add text without ambiguous quotes or escapes to the JSON string that is being streamed."""
         self._raw.append(piece)
         if "\\" not in piece:
             self.buffer.pieces.append(piece)
@@ -554,7 +554,7 @@ class PartialString:
         return not self._raw
 
     def last_visible(self) -> str:
-        """Return the last character of a string that is not white space; "" if there is none."""
+        """Return the last character of the streamed string that is not white space; "" if there is none."""
         for piece in reversed(self._raw):
             bare = piece.rstrip()
             if bare:
@@ -562,14 +562,14 @@ class PartialString:
         return ""
 
     def value(self) -> str:
-        """Return the decoded JSON string after its closing quote; raise JsonSyntaxError if it is invalid."""
+        """Return the decoded text of a complete JSON string, or raise JsonSyntaxError if it is invalid."""
         if self._is_doubtful:
             return decode_string("".join(self._raw), 0, RepairLog(), python=self.quote == "'")
         return self.buffer.prefix().join()
 
 
 class QuoteRole(Enum):
-    """The role of a quotation mark in a JSON string: it ends the string or is a part of the text."""
+    """The role of a quotation mark in JSON: it ends the string, or it is part of the text."""
 
     CLOSES = "it ends the string"
     INSIDE = "it is a part of the string that should have been escaped"
@@ -588,7 +588,7 @@ _COMMENT = re.compile(r"/\*|//|#\s")
 
 
 def classify_quote(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide from the text after a quotation mark whether it ends the JSON string.
+    """Decide from the text after a quotation mark whether the mark ends the JSON string.
 
     In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside the string, because no comma or bracket
     follows them. The rules are those of ``read_tolerant``. If that function would need more text than has
@@ -634,12 +634,12 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Classify a quote inside a JSON string: INSIDE, or DOUBTFUL after a bracket, where it may be code."""
+    """Return the role of a quote inside a JSON string: part of the text, or doubtful after a bracket."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 
 def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Return DOUBTFUL if a quote would end a JSON string in which a quotation is still open."""
+    """Mark a closing quote as doubtful if the string contains an odd number of inner quotes."""
     return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
 
 

@@ -18,7 +18,7 @@ from ..result.reading import Json
 
 
 class StringBuffer:
-    """Collects the pieces of a JSON string that is still being streamed, and joins them on demand.
+    """Collects the pieces of a JSON string while it is streamed, and joins them on demand.
 
     Attributes:
         pieces: The pieces so far. Pieces are only added.
@@ -42,12 +42,12 @@ class StringBuffer:
         return self._joined
 
     def prefix(self) -> StringPrefix:
-        """Return the part of a streamed string that has arrived; its pieces are joined only on demand."""
+        """Return the part of a streamed string that has arrived; its pieces are joined when needed."""
         return StringPrefix(self, len(self.pieces))
 
 
 class StringPrefix:
-    """The part of a streamed JSON string that had arrived at one moment; later pieces do not change it."""
+    """The immutable beginning of a streamed JSON string, as it had been received at one moment."""
 
     __slots__ = ("_buffer", "_count")
 
@@ -111,7 +111,7 @@ _MAYBE_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}")
 
 
 class ScannedToken(NamedTuple):
-    """A key or value that was read from a JSON text, and the position after it.
+    """A key or value read from JSON, and the position after it.
 
     Attributes:
         value: The key or the value.
@@ -123,7 +123,7 @@ class ScannedToken(NamedTuple):
 
 
 class UnreadableToken(Exception):
-    """The error for a JSON token that is incomplete or ambiguous, after which the scanner needs more text.
+    """Raised when the next JSON token of a streamed text is incomplete or ambiguous.
 
     Attributes:
         needs_more: True if more text may help. False if only a parser of the complete text can decide.
@@ -152,7 +152,7 @@ def skip_blank(text: str, position: int) -> int:
 
 
 def comment_opening(text: str, position: int) -> str | None:
-    """Return the characters, such as ``//`` or ``#``, that begin a comment at a position in JSON.
+    """Return the marker, such as ``//`` or ``#``, of a JSON comment that begins at the given position.
 
     Returns "" if no comment begins there, and None if more text is needed to decide.
     """

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, overload
 from pydantic_core import to_jsonable_python
 
 from ..result.reading import Json
+from ..types.decisions import Decision
 from .tokens import StringPrefix
 
 # The name of the member that is being written, and its value so far. The value is None if the member cannot
@@ -27,7 +28,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class ObjectStore:
-    """The fields that are complete in an object that is still being streamed; fields are only added.
+    """The complete fields of an object that is still being streamed; fields are only added.
 
     Attributes:
         fields: The names that members can have; None if any name is possible.
@@ -140,7 +141,7 @@ class PartialObject:
 
 
 class ListStore:
-    """The items that are complete in a list that is still being streamed; items are only added.
+    """The complete items of a list that is still being streamed; items are only added.
 
     Attributes:
         items: The items.
@@ -199,7 +200,7 @@ class PartialList(Sequence[Any]):
         return tail
 
     def done(self, index: int) -> bool:
-        """Return True if the item at an index has been received completely from the stream."""
+        """Return True if the list item at the given index is complete."""
         position = index + len(self) if index < 0 else index
         return 0 <= position < self._count and position not in self._store.invalid
 
@@ -221,7 +222,7 @@ class PartialList(Sequence[Any]):
 
 
 class LazyObject(PartialObject):
-    """A read-only view of a partly streamed object that is computed when it is first accessed.
+    """A read-only view of a partly streamed object; the view is computed at the first access.
 
     Most snapshots of a stream are never accessed, or only the last one is.
     """
@@ -261,7 +262,7 @@ _LIST_SLOTS = frozenset(PartialList.__slots__)
 
 
 def plain(value: object) -> Json:
-    """Convert a view of a streamed value, or any value, to dicts, lists and scalars."""
+    """Convert a view of a partly streamed value, or any other value, to dicts, lists and scalars."""
     cls = type(value)
     if cls in _SCALARS:
         return value
@@ -277,7 +278,9 @@ def _plain_key(key: object) -> str:
 
 
 def _plain_fields(value: object) -> Json:
-    """Convert an attrs or msgspec instance to a dict of its fields, and any other object to text."""
+    """Convert an attrs or msgspec instance to a dict of its fields, and other objects to text."""
+    if isinstance(value, Decision):  # its probabilities are known at the end
+        return plain(value.value)
     cls: Any = type(value)
     names = getattr(cls, "__struct_fields__", None)
     if names is None and hasattr(cls, "__attrs_attrs__"):

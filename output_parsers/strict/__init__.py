@@ -1,4 +1,4 @@
-"""Adapt JSON Schemas to the strict modes of providers, and convert the replies back.
+"""Adapt JSON Schemas to providers' strict modes for structured outputs, and convert the replies back.
 
 A strict mode guarantees that a reply follows the schema, but supports only a part of JSON Schema.
 ``encode`` turns a schema into one that is supported. ``encode_parser`` does it for the parser of a type.

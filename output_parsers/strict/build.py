@@ -1,4 +1,4 @@
-"""Convert a JSON Schema to codecs, which convert values to and from a provider's strict mode.
+"""Build the codecs, which convert JSON values to and from a provider's strict mode, for a JSON Schema.
 
 ``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
 enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
@@ -71,7 +71,7 @@ _NEVER_SENT = frozenset(
 
 
 class SizeLimits(NamedTuple):
-    """Size limits to which a JSON Schema that is too large for a provider is reduced.
+    """Limits on enum size and nesting depth that make a JSON Schema small enough for a provider.
 
     Attributes:
         max_enum: Enums with more values are not sent. None sends all.
@@ -83,7 +83,7 @@ class SizeLimits(NamedTuple):
 
 
 class CodecBuilder:
-    """Builds the strict-mode converter (codec) for each part of a JSON Schema.
+    """Builds a converter (codec) for each part of a JSON Schema, to and from a provider's strict mode.
 
     Attributes:
         profile: What the provider supports.
@@ -115,7 +115,7 @@ class CodecBuilder:
             self._open_definitions = open_definitions
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a JSON Schema and the definitions it refers to."""
+        """Build the strict-mode converter (codec) for a schema, including the definitions it refers to."""
         pointer = sole_reference(schema)
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
@@ -137,7 +137,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
-        """Return the strict-mode converter (codec) for a definition under ``$defs``, and build it if new."""
+        """Return the strict-mode converter (codec) for a definition under ``$defs``, building it if new."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -163,7 +163,7 @@ class CodecBuilder:
         return free
 
     def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a JSON Schema merged with all schemas it refers to."""
+        """Build the strict-mode converter (codec) for a schema after merging all schemas it refers to."""
         merged = merge_constraints(schema, self._document)
         if merged.never:
             return NeverCodec()
@@ -207,7 +207,7 @@ class CodecBuilder:
         return codec
 
     def _intersect(self, base: Any, option: JsonSchema | bool) -> JsonSchema | bool:
-        """Combine a JSON Schema with one option of its anyOf, so that values must fit both.
+        """Combine a JSON Schema with one option of its anyOf into a schema that requires both.
 
         An option that already implies the type of the base is returned unchanged.
         """
@@ -262,7 +262,7 @@ class CodecBuilder:
         location: SchemaLocation,
         *more: Codec,
     ) -> Codec:
-        """Build the strict-mode converter (codec) for a value that may have one of several JSON types.
+        """Build the strict-mode converter (codec) for values of several JSON types, such as string or null.
 
         ``more`` are codecs for further alternatives.
         """
@@ -293,7 +293,7 @@ class CodecBuilder:
     def any_json(
         self, location: SchemaLocation, remarks: list[str], schema: JsonSchema | None = None
     ) -> Codec:
-        """Build the strict-mode converter (codec) for a value that may be any JSON."""
+        """Build the strict-mode converter (codec) for a value that may be any JSON value."""
         description = (schema or {}).get("description")
         if self.profile.any_json:
             codec: Codec = AnyCodec()
@@ -345,7 +345,7 @@ def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
 
 
 def _null_remark(default: object, *, has_default: bool) -> str:
-    """Return a remark for a description, which tells the model what null means for an optional property."""
+    """Return a remark for a property's description that tells the model what writing null means."""
     if not has_default:
         return "null: left out"
     return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
@@ -375,7 +375,7 @@ def build_scalar(
 def _sent_keywords(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> dict[str, Any]:
-    """Return the JSON Schema keywords that the provider enforces, and which are therefore sent to it.
+    """Return the keywords of a JSON Schema that the provider enforces in strict mode.
 
     The other keywords are described in ``remarks``.
     """
@@ -555,7 +555,7 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Apply ``minProperties`` and ``maxProperties``, or describe them if the provider cannot enforce them.
+    """Apply ``minProperties`` and ``maxProperties``, or describe them in words if they are not enforced.
 
     For a dict that is sent as a list of pairs, they become bounds on the number of items.
     """
@@ -573,7 +573,7 @@ def _add_counts(
 def _build_fields(
     builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
 ) -> dict[str, ObjectProperty] | None:
-    """Build the strict-mode converter (codec) for each property that a JSON Schema declares.
+    """Build one strict-mode converter (codec) for each property that a JSON Schema declares.
 
     Return None if no value fits a required property.
     """
@@ -607,7 +607,7 @@ def _build_nullable(
     *,
     null_may_be_absence: bool,
 ) -> Codec:
-    """Build the strict-mode converter (codec) for an optional property if the provider requires all keys.
+    """Build the strict-mode converter (codec) for an optional property, sent as a required one with null.
 
     If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
@@ -631,7 +631,7 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build the strict-mode converters (codecs) for undeclared properties, sent as key-value pairs.
+    """Build strict-mode converters (codecs) that send undeclared properties as lists of key-value pairs.
 
     There is one list for each key pattern, and one for all other keys.
     """
@@ -669,7 +669,7 @@ def _build_key(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the strict-mode converter (codec) for the names of properties that the schema does not declare.
+    """Build the strict-mode converter (codec) for the keys of undeclared properties.
 
     It is the codec for a string that satisfies ``propertyNames``, or that matches a pattern.
     """
@@ -694,7 +694,7 @@ def _build_open_object(
     remarks: list[str],
     location: SchemaLocation,
 ) -> ObjectCodec:
-    """Build the strict-mode converter (codec) for an object if the provider supports arbitrary keys."""
+    """Build the strict-mode converter (codec) for an object, for providers that support arbitrary keys."""
     schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
     value_location = location.subschema("additionalProperties").deeper()
     others = [builder.build_nested(other, value_location) for other in schemas]

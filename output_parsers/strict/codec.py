@@ -34,7 +34,7 @@ MORE_THAN_ONE_WAY = "it can be read in more than one way"
 
 
 class Codec(ABC):
-    """Converts the values of one part of a JSON Schema to and from a provider's strict mode.
+    """Converts values between one part of a JSON Schema and the version of it that is sent in strict mode.
 
     Attributes:
         is_identity: True if this codec itself leaves values unchanged; its ``parts`` may still change them.
@@ -62,14 +62,14 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Convert a value of the original JSON Schema to one of the strict-mode schema.
+        """Convert a value that fits the original JSON Schema so that it fits the strict-mode schema.
 
         Raises EncodingError if the value does not fit.
         """
 
     @abstractmethod
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
-        """Convert a value that the model wrote in strict mode to one of the original JSON Schema.
+        """Convert a value that the model wrote in strict mode back to the form of the original JSON Schema.
 
         A part that cannot be decoded stays unchanged and is recorded as a deviation.
         """
@@ -105,7 +105,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The strict-mode converter (codec) of the definition that this ``$ref`` finally leads to."""
+        """The strict-mode converter (codec) of the definition at the end of a chain of references."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
@@ -134,7 +134,7 @@ class RefCodec(Codec):
 
 
 def walk(codec: Codec) -> Iterator[Codec]:
-    """Yield a strict-mode converter (codec) and all converters nested in it, each once."""
+    """Yield a strict-mode converter (codec) and all converters that it contains, each once."""
     # by identity and without recursion: the codecs of a recursive type contain one another
     seen: set[int] = set()
     pending = [codec]
@@ -167,7 +167,7 @@ class EncodingError(ValueError):
 
 
 class DeviationKind(Enum):
-    """The kinds of differences between a reply and the JSON Schema that the provider received."""
+    """The kinds of differences between a reply and the JSON Schema that was sent to the provider."""
 
     # "3" where an integer is expected: the node of the type decides whether that is acceptable
     MISMATCH = "left to the node of the type"
@@ -183,7 +183,7 @@ class DeviationKind(Enum):
 
 
 class Deviation(NamedTuple):
-    """One difference between a model's reply and the JSON Schema that the provider received.
+    """One difference between a model's reply and the JSON Schema that was sent to the provider.
 
     Attributes:
         kind: How it is handled.
@@ -209,12 +209,12 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """The difference between a model's reply and its JSON Schema, as an object for error messages."""
+        """Describe a difference between a reply and its JSON Schema as an object for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 
     def record(self) -> None:
-        """If this mistake in the reply was repaired, record the repair.
+        """Record a mistake in the reply as a repair, if the mistake was repaired.
 
         Raises ValidationFailure if the leniency does not allow the repair.
         """
@@ -226,7 +226,7 @@ class Deviation(NamedTuple):
 
 
 class DecodeResult(NamedTuple):
-    """A reply converted back from strict mode, with its differences from the schema that was sent.
+    """A reply converted back from strict mode, and its differences from the JSON Schema that was sent.
 
     Attributes:
         value: The plain value. Parts that could not be decoded are in it unchanged.
@@ -237,11 +237,11 @@ class DecodeResult(NamedTuple):
     deviations: Sequence[Deviation]
 
     def of_kind(self, *kinds: DeviationKind) -> list[Deviation]:
-        """Return the differences of the given kinds between a reply and its JSON Schema."""
+        """Return only the differences of the given kinds between a reply and its JSON Schema."""
         return [deviation for deviation in self.deviations if deviation.kind in kinds]
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
-        """Combine the problems of converting a reply from strict mode with those of validating its value."""
+        """Return all problems of a reply: those of converting it from strict mode and of validating it."""
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
         # an unknown form is an error only if the node of the type cannot read it either
         rejected = [
@@ -266,7 +266,7 @@ def _is_within(path: str, ancestor: str) -> bool:
 
 
 class DecodeCursor:
-    """The current position in a reply being converted back from strict mode, with the differences so far.
+    """The current position while a strict-mode reply is converted back, and the differences found so far.
 
     Attributes:
         plain: The position in the decoded value.
@@ -287,11 +287,11 @@ class DecodeCursor:
         self.deviations: list[Deviation] = []
 
     def child(self, key: str | int) -> DecodeCursor:
-        """Return the cursor (current position) for a field or item with the same key in both schemas."""
+        """Return the position of a nested field or item, both in the reply and in the converted value."""
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return the cursor (current position) for a field or item that exists only in strict mode.
+        """Return the position of a nested field or item that exists only in the strict-mode reply.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """
@@ -302,16 +302,16 @@ class DecodeCursor:
         return child
 
     def trial(self) -> DecodeCursor:
-        """Return a copy of this cursor (current position) on which a decoder can be tried without effects."""
+        """Return a copy of the current position, for trying to decode a value without recording anything."""
         return DecodeCursor(self.plain, self.encoded, self.union_cache)
 
     def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
-        """Record a value in the reply whose type is wrong, but that later validation may still accept."""
+        """Record that a value in the reply has the wrong type, although validation may still accept it."""
         changes_shape = changes_shape or isinstance(value, (dict, list))
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
     def unencoded(self, message: str, value: Json) -> None:
-        """Record a value in the reply that follows the original JSON Schema instead of the strict one."""
+        """Record that a value in the reply follows the original JSON Schema, not the strict-mode schema."""
         self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
 
     def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:
@@ -329,7 +329,7 @@ class DecodeCursor:
         self.deviations.append(Deviation(kind, self.plain, self.encoded, message, value, changes_shape))
 
     def parse_json_string(self, value: Json, bracket: str) -> Json:
-        """If a value is a string with a JSON object or array in it, return the parsed JSON.
+        """If a value is a string that contains a JSON object or array, return the parsed JSON.
 
         Models often write a nested object as a string: ``"{\\"a\\": 1}"``.
         """
@@ -347,7 +347,7 @@ class DecodeCursor:
 def match_keys(
     value: dict[str, Json], names: Sequence[str], cursor: DecodeCursor, *, closed: bool = False
 ) -> dict[str, Json]:
-    """Match the keys of an object in a reply to the expected keys, ignoring case and punctuation.
+    """Match the keys of an object in a reply with the expected keys, ignoring case and punctuation.
 
     Other members are dropped. With ``closed`` they are errors.
     """
@@ -372,7 +372,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Try several decoding functions; return the result with the fewest differences from the schema.
+    """Try several decoding functions on a value, and return the result that needed the fewest corrections.
 
     Two best results that differ are recorded as an ambiguity.
     """
@@ -411,7 +411,7 @@ GIVEN_UP = "strict mode is given up"
 
 
 class Finding(NamedTuple):
-    """A JSON Schema feature that a provider does not support, and what is done about it.
+    """A JSON Schema feature that a provider does not support, and how it is replaced.
 
     Attributes:
         path: The field of a Python type (``Person.tags``), or a JSON pointer into a schema.
@@ -430,7 +430,7 @@ class Finding(NamedTuple):
 
 
 class SchemaLocation(NamedTuple):
-    """The path of a part in a JSON Schema or a Python type, for messages about it.
+    """The path of a part in a JSON Schema or a Python type, for use in messages.
 
     Attributes:
         path: The path as a user would write it.
@@ -443,7 +443,7 @@ class SchemaLocation(NamedTuple):
     depth: int = 0
 
     def property(self, key: str, title: object) -> SchemaLocation:
-        """Return the path of a property of an object in the JSON Schema, for messages."""
+        """Return the path of an object's property in the JSON Schema, for messages."""
         if self.of_type:
             # an object without a title is an added envelope, which users do not know
             path = f"{title}.{key}" if isinstance(title, str) else self.path
@@ -452,7 +452,7 @@ class SchemaLocation(NamedTuple):
         return SchemaLocation(f"{self.path}/properties/{step}", False, self.depth + 1)
 
     def subschema(self, *steps: str | int) -> SchemaLocation:
-        """Return the path of a schema nested in the current JSON Schema, for messages.
+        """Return the path of a nested schema in the JSON Schema, for messages.
 
         For a Python type it is the same location, because only fields have names.
         """
@@ -461,22 +461,22 @@ class SchemaLocation(NamedTuple):
         return self._replace(path="/".join([self.path, *map(str, steps)]))
 
     def deeper(self) -> SchemaLocation:
-        """Return this schema path with the nesting depth of objects increased by one."""
+        """Return this path in a JSON Schema with its nesting depth increased by one."""
         return self._replace(depth=self.depth + 1)
 
 
 class FindingLog:
-    """Collects the features of a JSON Schema that a provider does not support, without duplicates."""
+    """Collects the JSON Schema features that a provider does not support, each only once."""
 
     def __init__(self) -> None:
         self._findings: dict[Finding, None] = {}
 
     def add(self, location: SchemaLocation, feature: str, action: str) -> None:
-        """Record a JSON Schema feature that the provider lacks but that can be replaced without loss."""
+        """Record a JSON Schema feature that the provider does not support, but that can be replaced fully."""
         self._findings.setdefault(Finding(location.path, feature, action))
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:
-        """Record a JSON Schema feature because of which the provider's strict mode cannot be used."""
+        """Record an unsupported JSON Schema feature that rules out the provider's strict mode."""
         self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
 
     @property

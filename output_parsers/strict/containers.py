@@ -100,7 +100,7 @@ class NativeTupleCodec(ListCodec):
 
 
 class TupleCodec(Codec):
-    """The strict-mode converter (codec) for a tuple, sent as an object with keys such as ``item_0``.
+    """The strict-mode converter (codec) that sends a tuple as an object with keys such as ``item_0``.
 
     Attributes:
         items: The codecs of the positional items. Those that may be left out are nullable.
@@ -178,7 +178,7 @@ class TupleCodec(Codec):
         return items + self._decode_rest(members, cursor, has_gap=has_gap)
 
     def _decode_rest(self, members: dict[str, Json], cursor: DecodeCursor, *, has_gap: bool) -> list[Json]:
-        """Convert the list under the key ``rest`` in the reply to the remaining items of a tuple."""
+        """Convert the list under the key ``rest`` back to the last items of a tuple."""
         if self.rest is None:
             return []
         child = cursor.encoded_child("rest")
@@ -215,7 +215,7 @@ _PAIR_KEYS = ("key", "value")
 
 
 class PairsCodec(Codec):
-    """The strict-mode converter (codec) for an object with arbitrary keys, sent as key-value pairs.
+    """The strict-mode converter (codec) that sends an object with arbitrary keys as key-value pairs.
 
     A pair is written as ``{"key": ..., "value": ...}``.
 
@@ -283,7 +283,7 @@ class PairsCodec(Codec):
         return items
 
     def _decode_key(self, value: Json, cursor: DecodeCursor) -> str | None:
-        """Convert the key of a key-value pair in the reply back to a property name.
+        """Convert the key in a key-value pair of the reply to the original property name.
 
         Return None if the key is not a string or a number.
         """
@@ -298,7 +298,7 @@ class PairsCodec(Codec):
         return key if isinstance(key, str) else value
 
     def _decode_plain_object(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
-        """Convert an object that the model wrote although a list of key-value pairs was requested."""
+        """Convert a plain object that the model wrote instead of the requested list of key-value pairs."""
         # {"key": ..., "value": ...} is either one pair without the list, or a dict with these two keys
         if {normalize_key(key) for key in members} == set(_PAIR_KEYS):
             cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
@@ -308,7 +308,7 @@ class PairsCodec(Codec):
 
 
 class Absence(Enum):
-    """How a model can omit an optional property: leave out the key, write null, or not at all."""
+    """How a model can omit an optional property: by leaving out its key, by writing null, or not at all."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"
@@ -316,7 +316,7 @@ class Absence(Enum):
 
 
 class ObjectProperty(NamedTuple):
-    """A property that a JSON Schema declares, with its strict-mode converter.
+    """A property that a JSON Schema declares, and the codec that converts its value for strict mode.
 
     Attributes:
         codec: The codec of its value.
@@ -332,7 +332,7 @@ class ObjectProperty(NamedTuple):
 
 
 class FreeProperties(NamedTuple):
-    """The strict-mode form of the properties that a JSON Schema allows but does not declare.
+    """The strict-mode form of properties that a JSON Schema allows without declaring them.
 
     Attributes:
         name: The key under which the model writes them, as a list of pairs.
@@ -346,7 +346,7 @@ class FreeProperties(NamedTuple):
 
 
 class ObjectCodec(Codec):
-    """The strict-mode converter (codec) for an object with declared properties, and possibly others.
+    """The strict-mode converter (codec) for an object with declared properties, and possibly other keys.
 
     Attributes:
         fields: The known properties by key.
@@ -400,7 +400,7 @@ class ObjectCodec(Codec):
         return {**encoded, **self._encode_others(others, cursor)}
 
     def _encode_others(self, others: dict[str, Json], cursor: Cursor) -> dict[str, Json]:
-        """Convert the properties that the schema does not declare to key-value pairs for strict mode."""
+        """Convert undeclared properties to lists of key-value pairs for strict mode."""
         if not self.extras:
             if others and self.rest is None:
                 raise _unexpected_property(cursor.child(next(iter(others))))
@@ -413,7 +413,7 @@ class ObjectCodec(Codec):
         return dict(lists)
 
     def _encode_free_property(self, key: str, item: Json, cursor: Cursor) -> tuple[str, Json]:
-        """Convert a property that the schema does not declare to a key-value pair for strict mode.
+        """Convert one property that the schema does not declare to a key-value pair for strict mode.
 
         Return the name of the list to which the pair belongs, and the pair.
         """
@@ -479,7 +479,7 @@ class ObjectCodec(Codec):
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
-        """Record each property that is declared in the JSON Schema but missing in the reply."""
+        """Report each property that is declared in the JSON Schema but missing in the reply."""
         present = {self._name_of(key, members) for key in members}
         for key, field in self.fields.items():
             if key in present or field.absence is Absence.MISSING:
@@ -492,7 +492,7 @@ class ObjectCodec(Codec):
             cursor.encoded_child(name).unencoded("it is missing", ABSENT)
 
     def _decode_other(self, key: str, item: Json, cursor: DecodeCursor) -> Json:
-        """Convert the value of a property that the schema does not declare back from strict mode."""
+        """Convert the value of an undeclared property back from strict mode."""
         if self.rest is not None and not isinstance(self.rest, NeverCodec):
             return self.rest.decode(item, cursor)
         # the model may write an undeclared key into the object itself instead of the list of pairs
@@ -504,7 +504,7 @@ class ObjectCodec(Codec):
         return item
 
     def _decode_list(self, name: str, item: Json, decoded: dict[str, Json], cursor: DecodeCursor) -> None:
-        """Convert key-value pairs in the reply to properties, and add them to an object."""
+        """Convert key-value pairs in the reply to properties of an object."""
         child = cursor.encoded_child(name)
         members = self._pairs_by_name[name].decode(item, child)
         if not isinstance(members, dict):

@@ -1,4 +1,4 @@
-"""Convert a JSON Schema, or the parser of a Python type, for a provider's strict mode.
+"""Convert a JSON Schema, or the parser of a Python type, for use in a provider's strict mode.
 
 ``encode`` returns an ``Encoding``: the schema to send, and functions that translate values. OpenAI, for
 example, requires every property, so that an optional one becomes nullable::
@@ -50,7 +50,7 @@ from .unions import disambiguate_unions, is_identity
 
 
 class Encoding(NamedTuple):
-    """The JSON Schema to send to a provider, with functions that convert values to and from it.
+    """A JSON Schema converted for a provider, with functions that convert values to and from it.
 
     Attributes:
         schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
@@ -72,7 +72,7 @@ class Encoding(NamedTuple):
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
-    """Convert a JSON Schema to one that the strict mode of a provider accepts.
+    """Convert a JSON Schema to one that a provider accepts in strict mode.
 
     A schema without ``$schema`` is read as draft 2020-12.
     """
@@ -80,14 +80,14 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Convert a JSON Schema for a provider's strict mode, naming ``location`` in findings and errors."""
+    """Convert a JSON Schema for a provider's strict mode; problems mention the given location."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)
 
 
 def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the result of strict-mode conversion for a JSON Schema that can be sent unchanged.
+    """Return the strict-mode conversion of a JSON Schema that can be sent to the provider unchanged.
 
     Its codecs are built when the first value is encoded or decoded.
     """
@@ -139,7 +139,7 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 def _try_encode(
     schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
 ) -> tuple[Encoding | None, FindingLog, bool]:
-    """Convert a JSON Schema for a provider's strict mode, unless the result exceeds the size limits.
+    """Convert a JSON Schema for a provider's strict mode, and tell whether the result is too large.
 
     Returns the encoding or None, the findings, and True if the schema is only too large.
     """
@@ -186,7 +186,7 @@ _LIMITS_IN_WORDS = {
 
 
 def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
-    """Make the unions in a JSON Schema unambiguous, and wrap the root in an object if necessary."""
+    """Make the unions in a JSON Schema unambiguous, and wrap a root that is not an object in an object."""
     if isinstance(root, NeverCodec):
         builder.findings.give_up(location, "a schema that no value fits")
         return root
@@ -216,7 +216,7 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
-    """Return a function that converts a reply from strict mode, listing its mistakes instead of raising."""
+    """Return a function that converts a strict-mode reply back, and collects mistakes without raising."""
 
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
         # the encoded position has its own cursor, so that steps recorded there do not become coercions
@@ -228,7 +228,7 @@ def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
 
 
 def _make_decode(root: Codec) -> Callable[[Json], Json]:
-    """Return a function that converts a strict-mode reply to the original schema or raises EncodingError."""
+    """Return a function that converts a strict-mode reply back, or raises EncodingError."""
     decode_leniently = _make_lenient_decode(root)
 
     def decode(value: Json) -> Json:
@@ -262,7 +262,7 @@ Result = TypeVar("Result")
 
 
 def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Result:
-    """Call a function on a JSON value, and raise EncodingError if the value is nested too deeply."""
+    """Call a function with a JSON value, or raise EncodingError if the value is nested too deeply."""
     try:
         return translate(value, Cursor())
     except RecursionError as error:
@@ -394,7 +394,7 @@ T = TypeVar("T")
 
 
 def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
-    """Return a parser for the same type with a schema that the provider supports, and the conversion used.
+    """Adapt a type's parser to a provider's strict mode; return the new parser and the schema conversion.
 
     A type that is not an object is put into an envelope first if the profile requires an object. So is plain
     text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
@@ -438,7 +438,7 @@ class EncodedParser(TypeParser[T]):
 
 
 class EncodedNode(Node[T]):
-    """Reads replies that follow either the strict-mode schema that was sent or the type's own schema.
+    """Reads replies in the form of either the strict-mode schema or the type's original schema.
 
     Attributes:
         inner: The node of the type.
@@ -486,7 +486,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
-        """If a reply lacks the required envelope, such as ``{"value": ...}``, return the envelope's key."""
+        """Return the missing key if a reply lacks the required wrapper object, such as ``{"value": ...}``."""
         inner = self.inner
         if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None
@@ -523,7 +523,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
-        """Raise Ambiguity if a reply fits both the strict and the original schema with different values."""
+        """Raise Ambiguity if a reply fits both the strict-mode and the original schema, but differently."""
         try:
             other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:
@@ -589,7 +589,7 @@ def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
 
 
 def _field_default(cls: Any, name: str) -> object:
-    """Return the default value of a field for a JSON Schema, if it is a string, number, boolean or null."""
+    """Return a field's default value for a JSON Schema, if it is a string, number, boolean or null."""
     default: object = _NO_DEFAULT
     fields = getattr(cls, "__pydantic_fields__", None)
     if fields is not None and name in fields:
@@ -615,7 +615,7 @@ _ANY = "any JSON"
 
 
 def schema_hint(schema: JsonSchema) -> str:
-    """Describe a JSON Schema briefly for a prompt, such as ``{"name": string, "age"?: integer}``.
+    """Describe a JSON Schema briefly in a prompt, for example as ``{"name": string, "age"?: integer}``.
 
     Inside itself, a recursive definition is written as its name.
     """
@@ -623,7 +623,7 @@ def schema_hint(schema: JsonSchema) -> str:
 
 
 def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
-    """Describe one part of a JSON Schema for a prompt, in a short notation like TypeScript."""
+    """Describe one part of a JSON Schema in a prompt, in a short notation similar to TypeScript."""
     if not isinstance(schema, dict) or not schema:
         return _ANY
     if "$ref" in schema:

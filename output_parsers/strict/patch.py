@@ -1,4 +1,4 @@
-"""Repair an invalid reply by asking the model only for the parts that do not fit their types.
+"""Repair an invalid reply by asking the model to rewrite only the parts that do not fit their types.
 
 For a large reply with one wrong field it is cheaper to ask for that field than for everything again::
 
@@ -33,7 +33,7 @@ _MAX_REFERENCES = 100  # a longer chain of references must be a cycle
 
 
 class Patch(NamedTuple, Generic[T]):
-    """A repair of a reply: which parts to replace, and the parser for the model's new parts.
+    """A plan to repair a reply: the parts that the model must rewrite, and the parser for the new parts.
 
     Attributes:
         parts: The parser of the new parts: an object with one key for each.
@@ -68,7 +68,7 @@ class Patch(NamedTuple, Generic[T]):
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """Plan how to repair a reply by replacing parts; None if the model must write all of it again."""
+    """Plan which parts of an invalid reply the model must rewrite; return None if all of it is needed."""
     original = _json_of(parser, text)
     if not isinstance(original, (dict, list)):
         return None
@@ -95,7 +95,7 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
 
 
 class PartsNode(Node[dict[str, Json]]):
-    """Reads the parts that the model wrote anew to repair a reply, as plain JSON.
+    """Reads, as plain JSON, the parts of a reply that the model wrote again to repair it.
 
     Their types are checked later, in the whole reply.
     """
@@ -135,7 +135,7 @@ class PartsNode(Node[dict[str, Json]]):
 
 
 def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser of a type, with the JSON Schema from before strict-mode changes."""
+    """Return the parser of a type with its original JSON Schema, before changes for strict mode."""
     node = parser.node
     if not isinstance(node, EncodedNode):
         return parser
@@ -165,7 +165,7 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
 
 
 def _parse_path(path: str) -> Path | None:
-    """Split a JSON path such as ``$.people[0].age`` into its steps.
+    """Split a JSON path such as ``$.people[0].age`` into its keys and indexes.
 
     Return None if the path contains a shortened key.
     """
@@ -182,7 +182,7 @@ def _parse_path(path: str) -> Path | None:
 
 
 def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
-    """Return the path and schema of an invalid part of a reply, or of its nearest parent with a schema."""
+    """Return the path and JSON Schema of an invalid part of a reply, or of the closest enclosing part."""
     part: JsonSchema = schema
     # the schema and the reply are followed together, because both must have the path
     value: Any = reply
@@ -247,7 +247,7 @@ def _name(path: Path) -> str:
 
 
 def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[Any]:
-    """Return a parser for the JSON object in which the model sends new parts to repair a reply."""
+    """Return a parser for the JSON object in which the model sends the rewritten parts of a reply."""
     parts: JsonSchema = {
         "type": "object",
         "properties": {
@@ -271,7 +271,7 @@ def _json_path(path: Path) -> str:
 
 
 def _replace(value: Json, path: Path, part: Json) -> Json:
-    """Return a copy of a JSON value in which the part at a path is replaced."""
+    """Return a copy of a JSON value in which the part at the given path is replaced."""
     if not path:
         return part
     step, *rest = path

@@ -1,4 +1,4 @@
-"""The JSON Schema features that the strict mode of each provider enforces.
+"""The JSON Schema features that each provider enforces in its strict mode.
 
 The facts come from the documentation of the providers. A new provider needs one ``Profile`` here, with the
 source of its facts in a comment, and an entry in ``PROFILES``.
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The features of JSON Schema that a provider enforces while the model writes.
+    """The JSON Schema features that a provider supports in its strict mode.
 
     Attributes:
         name: The name of the profile in ``PROFILES``.

@@ -65,7 +65,7 @@ class ScalarCodec(Codec):
         return value
 
     def _may_be_coerced(self, value: Json) -> bool:
-        """Return True if a value of the wrong type, such as ``"3"`` for a number, may still be converted.
+        """Return True if later validation may still convert a value of the wrong type, such as ``"3"``.
 
         For example, a number in a string is read as a number.
         """
@@ -138,7 +138,7 @@ class ChoiceCodec(Codec):
         return value if self.is_identity else self._plain[key]
 
     def _resembles_member(self, value: Json) -> bool:
-        """Return True if a value in a reply is one of the enum values in another spelling."""
+        """Return True if a value in a reply is one of the enum values in a different spelling."""
         if isinstance(value, (dict, list)):
             return False
         return normalize_key(str(value)) in {normalize_key(str(member)) for _, member in self._encoded}
@@ -155,7 +155,7 @@ def _schema_type(value: Json) -> str:
 
 
 class JsonTextCodec(Codec):
-    """The strict-mode converter (codec) for a value that is sent as a string with JSON text in it.
+    """The strict-mode converter (codec) that sends a value as JSON text in a string.
 
     Attributes:
         kinds_inside: The JSON types that the text may contain. None allows all types.
@@ -196,7 +196,7 @@ class JsonTextCodec(Codec):
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
-        """Record that the model wrote a JSON value instead of JSON text in a string; return the value."""
+        """Accept a value that the model wrote as plain JSON instead of as a JSON string, and record that."""
         if self._accepts(value):
             cursor.unencoded(message, value)
         else:
@@ -211,7 +211,7 @@ class JsonTextCodec(Codec):
 
 
 class AnyCodec(Codec):
-    """The strict-mode converter (codec) for any JSON value, if the provider accepts an empty schema."""
+    """The strict-mode converter (codec) for any JSON value, for providers that accept an empty schema."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -228,7 +228,7 @@ class AnyCodec(Codec):
 
 
 class NeverCodec(Codec):
-    """The strict-mode converter (codec) for a JSON Schema that no value fits."""
+    """The strict-mode converter (codec) for a JSON Schema that no value can satisfy."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -246,7 +246,7 @@ class NeverCodec(Codec):
 
 
 class WrapperCodec(Codec):
-    """The strict-mode converter (codec) for a value wrapped in an object, such as ``{"value": ...}``.
+    """The strict-mode converter (codec) that wraps a value in an object, such as ``{"value": ...}``.
 
     Attributes:
         inner: The codec of the value.
@@ -300,7 +300,7 @@ class WrapperCodec(Codec):
 
 
 class NullableCodec(Codec):
-    """The strict-mode converter (codec) for an optional property, which is sent as null if it is omitted.
+    """The strict-mode converter (codec) for an optional property, which is sent as null if omitted.
 
     A value that may itself be null is wrapped, so that null has one meaning only::
 
@@ -316,14 +316,14 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The converter (codec) for the value of an optional property that needs no wrapper object."""
+        """The converter (codec) for the value of an optional property, without its wrapper object."""
         return self._value
 
     # Cached properties and not fields, because the codec of a reference is built after this codec.
 
     @cached_property
     def inner(self) -> Codec:
-        """The codec for an optional property's value; wraps it in an object if null could mean "omitted".
+        """The strict-mode converter (codec) of an optional property's value, wrapped if null is ambiguous.
 
         Use it only when all definitions are known.
         """
@@ -333,7 +333,7 @@ class NullableCodec(Codec):
 
     @cached_property
     def keeps_null(self) -> bool:
-        """True if null is an ordinary value of the property; False if null means that it is omitted."""
+        """True if null is an ordinary value of the optional property, False if null means "omitted"."""
         return self._null_default and "null" in self._value.kinds
 
     @property

@@ -1,4 +1,4 @@
-"""Functions that analyze JSON Schemas: references, merged constraints, patterns and size limits.
+"""Analyze JSON Schemas: resolve references, merge constraints, check patterns and size limits.
 
 ``SchemaDocument`` resolves references and rewrites older drafts as draft 2020-12. ``merge_constraints``
 collects all constraints on a value in one flat schema::
@@ -51,7 +51,7 @@ def kind_of(value: Json) -> str:
 
 
 def json_equal(one: Json, other: Json) -> bool:
-    """Compare two JSON values; unlike in Python, true does not equal 1."""
+    """Compare two JSON values; unlike in Python, true is not equal to 1."""
     if kind_of(one) != kind_of(other):
         return False
     if isinstance(one, list):
@@ -83,7 +83,7 @@ _SIZES: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def violated_keyword(keywords: Mapping[str, Any], value: Json) -> str | None:
-    """Return a message about the first JSON Schema keyword that a value violates, or None if it is valid.
+    """Return a message about the first JSON Schema keyword that a value violates; None for a valid value.
 
     An example is ``"expected at least 3"``.
     """
@@ -114,7 +114,7 @@ _LOOKAROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<|\\[bBpP]")
 
 
 def is_enforceable_pattern(pattern: str, *, whole: bool) -> bool:
-    """Return True if a provider's strict mode can enforce a regular expression.
+    """Return True if a provider's strict mode can enforce the given regular expression.
 
     With ``whole`` the pattern must begin with ``^`` and end with ``$``.
     """
@@ -124,7 +124,7 @@ def is_enforceable_pattern(pattern: str, *, whole: bool) -> bool:
 
 
 def is_regex(pattern: str) -> bool:
-    """Return True if Python can compile a regular expression from a JSON Schema.
+    """Return True if a regular expression in a JSON Schema also compiles in Python.
 
     JSON Schema uses the regular expressions of JavaScript, and Python does not support all of them.
     """
@@ -188,7 +188,7 @@ class SchemaDocument:
         return pointers
 
     def _lookup(self, pointer: str) -> tuple[Any, str]:
-        """Return the value at a JSON pointer, and the base URI of the references in this value."""
+        """Return the value at a JSON pointer, and the base URI for resolving references inside this value."""
         node: Any = self._raw
         base = self._base_uri(node, "")
         for step in pointer.split("/")[1:]:
@@ -265,7 +265,7 @@ class SchemaDocument:
         return self._modernize(value, base) if key in _SCHEMAS else value
 
     def _is_keyword(self, key: str) -> bool:
-        """Return True if a JSON Schema keyword exists in the draft, such as draft 7, that a schema uses."""
+        """Return True if a keyword exists in the JSON Schema draft (such as draft 7) that a schema uses."""
         if self.draft <= 4 and key in _NEWER_THAN_4:
             return False
         # $defs is accepted in all drafts, because generators mix it with older ones
@@ -349,7 +349,7 @@ def contains_reference(schema: JsonSchema | bool) -> bool:
 
 
 def reference_name(schema: JsonSchema | bool) -> str:
-    """Return a name for a JSON Schema, made from its references, such as ``"Base_Named"``.
+    """Make a name for a JSON Schema from the names in its references, such as ``"Base_Named"``.
 
     An example is ``"Base_Named"``.
     """
@@ -360,7 +360,7 @@ def reference_name(schema: JsonSchema | bool) -> str:
 
 
 def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
-    """Return the JSON Schemas under allOf, or the only one under anyOf, which a value must fit too.
+    """Return the schemas under allOf, and under an anyOf or oneOf with one option; a value must fit all.
 
     A value of the schema must fit all of them.
     """
@@ -369,7 +369,7 @@ def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
 
 
 def describes_shape(option: JsonSchema) -> bool:
-    """Return True if an option of anyOf defines a type, keys or values, and is not only a condition.
+    """Return True if an anyOf option defines a type, keys or values; False for a mere condition.
 
     Other options, such as ``{"required": ["a"]}``, are only conditions.
     """
@@ -380,7 +380,7 @@ def describes_shape(option: JsonSchema) -> bool:
 
 
 def close_unevaluated(plain: JsonSchema) -> JsonSchema:
-    """Replace ``unevaluatedProperties`` of a schema with ``additionalProperties`` if both mean the same."""
+    """Replace ``unevaluatedProperties`` in a schema by ``additionalProperties`` if both mean the same."""
     others = {
         "additionalProperties",
         "if",
@@ -409,7 +409,7 @@ def kinds_of(types: str | list[str]) -> set[str]:
 
 
 def kind_order(kind: str) -> int:
-    """Return a sort key that puts the JSON types object and array before all others."""
+    """Return a sort key that orders JSON types: objects and arrays first, then all others."""
     return ("object", "array", "string", "integer", "number", "boolean", "null").index(kind)
 
 
@@ -422,7 +422,7 @@ _ARRAY_KEYWORDS = ("prefixItems", "items")
 
 
 class MergedSchema(NamedTuple):
-    """A JSON Schema after all schemas that it refers to have been merged into it.
+    """A JSON Schema after merging all schemas that it refers to.
 
     Attributes:
         plain: One schema without references, allOf, anyOf and oneOf.
@@ -479,7 +479,7 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
 
 
 def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | bool:
-    """Combine two JSON Schemas to one that accepts only values that fit both."""
+    """Combine two JSON Schemas into one that accepts only values that fit both."""
     if one is False or other is False:
         return False
     members: dict[str, JsonSchema | bool] = {}
@@ -492,12 +492,12 @@ def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | 
 
 
 def canonical_json(schema: JsonSchema | bool) -> str:
-    """Return a JSON text for comparing JSON Schemas, which is the same for equal schemas."""
+    """Convert a JSON Schema to a JSON text that is the same for equal schemas, to compare them."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 
 def _merge_two(one: JsonSchema, other: JsonSchema, unmerged: list[str]) -> JsonSchema | None:
-    """Merge two JSON Schemas that contain no references into one that requires both.
+    """Merge two JSON Schemas without references into one that requires both.
 
     Return None if no value fits both.
     """
@@ -594,7 +594,7 @@ def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
 
 
 def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
-    """Return the JSON Schema for values whose keys match an entry of ``patternProperties``.
+    """Return the JSON Schema under ``patternProperties`` for the values of keys that match a pattern.
 
     The values may have to fit more schemas, because other patterns may match the same keys.
     """

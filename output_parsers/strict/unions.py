@@ -1,4 +1,4 @@
-"""The strict-mode converter (codec) for unions, which keeps their options distinguishable in a reply.
+"""The strict-mode converter (codec) for unions, which keeps the union branches distinguishable.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches that decode it to
 different values. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
@@ -40,7 +40,7 @@ from .scalars import (
 
 
 class UnionCodec(Codec):
-    """The strict-mode converter (codec) for a value of a union, which fits one of several branches.
+    """The strict-mode converter (codec) for a union, whose values fit one of several branches.
 
     Attributes:
         branches: The codecs of the branches.
@@ -86,7 +86,7 @@ class UnionCodec(Codec):
         return encoded
 
     def _encode_by_branch(self, value: Json, cursor: Cursor) -> Json:
-        """Convert a value with the first union branch that accepts it, without using the cache."""
+        """Convert a value for strict mode with the first union branch that accepts it, without the cache."""
         errors: list[EncodingError] = []
         for branch in self.branches:
             try:
@@ -114,7 +114,7 @@ class UnionCodec(Codec):
 
 
 def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> EncodingError:
-    """Return the error for a value that fits no union branch: the one with the longest JSON path.
+    """Choose the error to report for a value that fits no union branch: that of the most similar branch.
 
     It most likely comes from the branch that was meant.
     """
@@ -125,7 +125,7 @@ def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> 
 
 
 def make_union(branches: Sequence[Codec]) -> Codec:
-    """Build the strict-mode converter (codec) for a union, without nested and superfluous branches."""
+    """Build the strict-mode converter (codec) for a union, after flattening and simplifying it."""
     flat: list[Codec] = []
     for branch in branches:
         if isinstance(branch, UnionCodec) and branch.description is None:
@@ -150,7 +150,7 @@ _MAX_PASSES = 8  # a wrapper inside a branch may make that branch look like anot
 
 
 def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
-    """Wrap union branches in objects if replies could confuse them, and return the changed unions.
+    """Wrap the members of ambiguous unions in objects, and return the unions that were changed.
 
     Call it when all definitions are known. It begins with the innermost unions. Wrappers with different keys
     have nothing in common, so wrapping every branch of a union is the last resort. Returns None if that does
@@ -167,7 +167,7 @@ def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
 
 
 def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
-    """Wrap ambiguous branches of a union in JSON objects, to tell apart which branch a reply means.
+    """Wrap the branches of a union in JSON objects if it is unclear which branch a reply means.
 
     Return True if there were any.
     """
@@ -186,7 +186,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 
 
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
-    """Wrap the given union branches in objects with distinct keys, or all branches if that is not enough."""
+    """Wrap the given union branches in objects with distinct keys, or all branches if necessary."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
@@ -203,12 +203,12 @@ _ComparedPairs = frozenset[tuple[int, int]]
 
 
 def is_identity(codec: Codec) -> bool:
-    """Return True if a codec leaves every value unchanged when it converts a reply from strict mode."""
+    """Return True if a converter (codec) leaves every value in a strict-mode reply unchanged."""
     return all(part.is_identity for part in walk(codec))
 
 
 def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset()) -> bool:
-    """Return True if two codecs convert each reply that fits both to the same value."""
+    """Return True if two strict-mode converters (codecs) give equal values for each reply that fits both."""
     pair = (id(one), id(other))
     if pair in compared or one is other or (is_identity(one) and is_identity(other)):
         return True
@@ -220,7 +220,7 @@ def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset(
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Return True if two codecs, neither for a union, convert each reply that fits both to the same value."""
+    """Return True if two codecs, neither for a union, give the same value for each reply that fits both."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -242,7 +242,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
-    """Return True if two codecs convert each JSON object that fits both to the same value."""
+    """Return True if two converters (codecs) give equal results for every object that both accept."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
@@ -263,7 +263,7 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _Compa
 
 
 def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
-    """Return True if types, keys or enum values show that no JSON value fits both of two codecs."""
+    """Return True if types, keys or enum values prove that no JSON value fits two codecs at once."""
     pair = (id(one), id(other))
     if pair in compared:
         return True
@@ -291,7 +291,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
 
 
 def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] | None:
-    """Return an object's codecs by key, its required keys, and True if it may have other keys."""
+    """Return the codecs of an object's properties, its required keys, and True if other keys are allowed."""
     if isinstance(codec, WrapperCodec):
         return {codec.key: codec.inner}, frozenset((codec.key,)), False
     if isinstance(codec, TupleCodec):
@@ -306,7 +306,7 @@ def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] 
 
 
 def _branches(codec: Codec) -> Iterator[Codec]:
-    """Yield the branches of a union's codec, after following references and flattening nested unions."""
+    """List all branches of a union, including the branches of nested and referenced unions."""
     if isinstance(codec, RefCodec):
         yield from _branches(codec.target)
     elif isinstance(codec, UnionCodec):

@@ -35,7 +35,7 @@ _STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
 
 
 class TextReply(Protocol):
-    """An object with the text of a reply, such as ``aiservices.ChatReply`` or ``aiservices.AiMessage``."""
+    """The protocol of objects that contain a reply's text, such as ``aiservices.ChatReply``."""
 
     @property
     def text(self) -> str:
@@ -44,7 +44,7 @@ class TextReply(Protocol):
 
 
 def reply_text(reply: str | TextReply, parser: object) -> str:
-    """Return the text of a reply object or of a str. Raises TypeError for an object without a text."""
+    """Return the text of a str or reply object, or raise TypeError for an object without text."""
     text = reply if isinstance(reply, str) else getattr(reply, "text", None)
     if not isinstance(text, str):
         raise TypeError(
@@ -55,23 +55,23 @@ def reply_text(reply: str | TextReply, parser: object) -> str:
 
 
 class TextParser(ABC, Generic[T_co]):
-    """Base class of parsers for replies that are not JSON and therefore have no JSON Schema."""
+    """Base class of parsers for replies in plain text, which have no JSON Schema."""
 
     @property
     def schema(self) -> None:
-        """Always None, because a plain-text reply has no JSON Schema."""
+        """Always None, because plain-text replies have no JSON Schema."""
         return
 
     @abstractmethod
     def format_instructions(self) -> str:
-        """Return prompt instructions that describe the format; "" if any text is accepted."""
+        """Return prompt instructions that describe the reply format; "" if any text is accepted."""
 
     def get_format_instructions(self) -> str:
-        """Return the prompt instructions, under the method name that LangChain uses."""
+        """Return the prompt instructions for the model (LangChain's name for this method)."""
         return self.format_instructions()
 
     def parse(self, text: str | TextReply) -> T_co:
-        """Parse a text, or the text of a reply, and return its value.
+        """Parse a string, or the text of a reply object, and return the typed value.
 
         Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
         """
@@ -83,7 +83,7 @@ class TextParser(ABC, Generic[T_co]):
 
     @abstractmethod
     def _read(self, text: str) -> T_co:
-        """Parse a text and return its value, or raise ValidationFailure or OutputParsingError."""
+        """Parse a text and return the value, or raise ValidationFailure or OutputParsingError."""
 
 
 def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
@@ -113,7 +113,7 @@ def without_reasoning(text: str, wanted: str = "") -> str:
 
 @dataclass(frozen=True)
 class StrOutputParser(TextParser[str]):
-    """A parser that returns the text exactly as the model wrote it, like LangChain's StrOutputParser.
+    """Returns the text exactly as the model wrote it, like LangChain's StrOutputParser.
 
     >>> StrOutputParser().parse(" Hello! ")
     ' Hello! '
@@ -129,7 +129,7 @@ class StrOutputParser(TextParser[str]):
 
 @dataclass(frozen=True)
 class RegexOutputParser(TextParser[dict[str, str | None]]):
-    """A parser that returns the groups of a regular expression, like LangChain's RegexParser.
+    """Parses a reply with a regular expression and returns its groups, like LangChain's RegexParser.
 
     >>> parser = RegexOutputParser(r"Grade: (\\w)\\nWhy: (.*)", ["grade", "why"])
     >>> parser.parse("Grade: A\\nWhy: It is clear.")
@@ -194,7 +194,7 @@ _DECORATION = " \t\r\n\"'`*"
 
 @dataclass(frozen=True)
 class DatetimeOutputParser(TextParser[datetime]):
-    """A parser for datetimes in a ``strptime`` format, like LangChain's DatetimeOutputParser.
+    """Parses datetimes in a ``strptime`` format, like LangChain's DatetimeOutputParser.
 
     >>> DatetimeOutputParser("%d.%m.%Y %H:%M").parse("04.07.2023 14:30")
     datetime.datetime(2023, 7, 4, 14, 30)
@@ -247,7 +247,7 @@ _ENDS = (",", "\r", "\n", "")
 
 @dataclass(frozen=True)
 class CommaSeparatedListOutputParser(TextParser[list[str]]):
-    """A parser for values between commas, like LangChain's CommaSeparatedListOutputParser.
+    """Parses values separated by commas, like LangChain's CommaSeparatedListOutputParser.
 
     >>> CommaSeparatedListOutputParser().parse('foo, "bar, baz", qux')
     ['foo', 'bar, baz', 'qux']
@@ -309,7 +309,7 @@ def _csv_items(text: str) -> list[str]:
 
 
 def _csv_item(text: str, position: int, index: int) -> tuple[str, bool, int]:
-    """Return the CSV item at a position, True if the item is quoted, and the position after it."""
+    """Return the CSV item that begins at a position, True if it is quoted, and the position after it."""
     start = _end(_SPACE, text, position)
     if text.startswith('"', start):
         quoted = _QUOTED.match(text, start)
@@ -342,7 +342,7 @@ _NOTHING = re.compile(
 
 @dataclass(frozen=True)
 class NumberedListOutputParser(TextParser[list[str]]):
-    """A parser for the items of a numbered list, like LangChain's NumberedListOutputParser.
+    """Parses the items of a numbered list, like LangChain's NumberedListOutputParser.
 
     >>> NumberedListOutputParser().parse("Items:\\n1. foo\\n2) bar")
     ['foo', 'bar']
@@ -361,7 +361,7 @@ class NumberedListOutputParser(TextParser[list[str]]):
 
 @dataclass(frozen=True)
 class MarkdownListOutputParser(TextParser[list[str]]):
-    """A parser for the items of a Markdown list, like LangChain's MarkdownListOutputParser.
+    """Parses the items of a Markdown list, like LangChain's MarkdownListOutputParser.
 
     >>> MarkdownListOutputParser().parse("Items:\\n- foo\\n  - bar")
     ['foo', 'bar']
@@ -379,7 +379,7 @@ class MarkdownListOutputParser(TextParser[list[str]]):
 
 
 def _list_items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
-    """Return the items of a list in a reply whose items begin with a marker, such as ``1.`` or ``-``."""
+    """Return the items of a list in a reply; each item begins with a marker, such as ``1.`` or ``-``."""
     rest = strip_reasoning(text, Cursor()).text
     items = _item_lines(rest, marker)
     # A reply that says that there are no items is a valid answer, so it is the empty list.
@@ -392,7 +392,7 @@ def _list_items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
 
 
 def _item_lines(text: str, marker: re.Pattern[str]) -> list[list[str]]:
-    """Return the items of a list in plain text, each as the list of its lines."""
+    """Split a plain-text list into its items, each as a list of lines."""
     items: list[list[str]] = []
     announced: str | None = None  # the possible first item, in the line before the list
     in_item = False
@@ -421,13 +421,13 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class _TypeBasedParser(Generic[T]):
-    """Base class of the LangChain-compatible parsers that parse replies as one Python type."""
+    """Base class of the LangChain-compatible parsers that convert replies to one Python type."""
 
     _parser: TypeParser[T] = field(init=False, repr=False, compare=False)
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema that the reply must follow; None if the reply is plain text."""
+        """The JSON Schema that the model's reply must follow; None if the reply is plain text."""
         return self._parser.schema
 
     def format_instructions(self) -> str:
@@ -435,18 +435,18 @@ class _TypeBasedParser(Generic[T]):
         return self._parser.format_instructions()
 
     def get_format_instructions(self) -> str:
-        """Return the prompt instructions, under the method name that LangChain uses."""
+        """Return the prompt instructions for the model (LangChain's name for this method)."""
         return self.format_instructions()
 
     def parse(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> T:
-        """Parse a text, or the text of a reply, and return its value.
+        """Parse a string, or the text of a reply object, and return the typed value.
 
         Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
         """
         return self._parser.parse(reply_text(text, self), leniency)
 
     def read(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Parse a text or a reply, and return its value with the conversions and repairs of the text."""
+        """Parse a text or reply object; return the value and the conversions and repairs that it needed."""
         return self._parser.read(reply_text(text, self), leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:
@@ -455,7 +455,7 @@ class _TypeBasedParser(Generic[T]):
 
 @dataclass(frozen=True, init=False)
 class JsonOutputParser(_TypeBasedParser[T]):
-    """A parser for any JSON, or for JSON of one type, like LangChain's JsonOutputParser.
+    """Parses JSON, of any kind or of one type, like LangChain's JsonOutputParser.
 
     >>> JsonOutputParser().parse('Here you are: {"a": [1, 2]}')
     {'a': [1, 2]}
@@ -485,7 +485,7 @@ class JsonOutputParser(_TypeBasedParser[T]):
 
 @dataclass(frozen=True, init=False)
 class PydanticOutputParser(_TypeBasedParser[T]):
-    """A parser for a pydantic model or another type, like LangChain's PydanticOutputParser.
+    """Parses a pydantic model or another type, like LangChain's PydanticOutputParser.
 
     >>> class Person(BaseModel):
     ...     name: str
@@ -507,7 +507,7 @@ class PydanticOutputParser(_TypeBasedParser[T]):
 
 @dataclass(frozen=True)
 class EnumOutputParser(_TypeBasedParser[E]):
-    """A parser for enum members by value or by name, like LangChain's EnumOutputParser.
+    """Parses enum members by value or by name, like LangChain's EnumOutputParser.
 
     >>> class Color(Enum):
     ...     RED = "red"
@@ -548,7 +548,7 @@ class TextResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class DictParser(TextParser[dict[str, Any]]):
-    """Base class of AgentScope-compatible parsers, which convert replies to dicts.
+    """Base class of AgentScope-compatible parsers that convert replies to dicts.
 
     Each attribute selects a part: ``True`` selects the whole dict, ``False`` and ``None`` select nothing, a
     string selects the value of that key, and a sequence selects a dict of those keys.
@@ -574,7 +574,7 @@ class DictParser(TextParser[dict[str, Any]]):
     def parse(  # pyright: ignore[reportIncompatibleMethodOverride]  # a response is returned for a response
         self, text: str | TextReply
     ) -> object:
-        """Parse a text to a dict, or a reply to a response object with the dict in ``parsed``.
+        """Parse a text to a dict; for a reply object, return a response with the dict in ``parsed``.
 
         An object that has ``parsed``, such as a TextResponse or AgentScope's ModelResponse, is copied. For
         another reply, such as ``aiservices.ChatReply``, the response is a new TextResponse.
@@ -594,19 +594,19 @@ class DictParser(TextParser[dict[str, Any]]):
 
     @property
     def format_instruction(self) -> str:
-        """Return the prompt instructions, under the method name that AgentScope uses."""
+        """Return the prompt instructions for the model (AgentScope's name for this method)."""
         return self.format_instructions()
 
     def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Select the keys of a parsed dict that an agent stores in memory; a missing key is a ValueError."""
+        """Select the keys of a parsed dict that an agent remembers; raise ValueError for a missing key."""
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Select the keys of a parsed dict that users see; a missing key is a ValueError."""
+        """Return the part of a parsed dict that users see, or raise ValueError if a key is missing."""
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Select the keys of a parsed dict that become message metadata; a missing key is a ValueError."""
+        """Select the keys of a parsed dict for message metadata; raise ValueError for a missing key."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
 
 @dataclass(frozen=True)
 class RegexTaggedContentParser(DictParser):
-    """A parser for text between tags, by tag name, like AgentScope's RegexTaggedContentParser.
+    """Parses the texts between tags to a dict by tag name, like AgentScope's RegexTaggedContentParser.
 
     >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
     {'thought': 'Easy.', 'number': 42}
@@ -128,7 +128,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the text inside each tag by tag name; tags that repeat with different texts are an error."""
+    """Map the name of each tag to the text inside it; a tag that repeats with another text is an error."""
     contents: dict[str, str] = {}
     for name, content in tagged:
         # A model may repeat its answer, but two different answers are ambiguous.
@@ -171,7 +171,7 @@ class TaggedContent:
 
 @dataclass(frozen=True, init=False)
 class MultiTaggedContentParser(DictParser):
-    """A parser for the texts between pairs of tags, like AgentScope's MultiTaggedContentParser.
+    """Parses the texts between pairs of tags, like AgentScope's MultiTaggedContentParser.
 
     >>> speak = TaggedContent("speak", "[SPEAK]", "what you say", "[/SPEAK]")
     >>> done = TaggedContent("done", "[DONE]", "true or false", "[/DONE]", parse_json=True)
@@ -238,7 +238,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Return the texts inside the tags by tag name, and the names of tags that are not closed."""
+        """Map the tags to the texts inside them, and list the tags that are not closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()
@@ -256,7 +256,7 @@ class MultiTaggedContentParser(DictParser):
 
 
 def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
-    """Raise ValueError if configured tags are ambiguous or empty, or if ``allowed`` has an unknown name."""
+    """Raise ValueError if the configured tags are repeated or empty, or ``allowed`` has an unknown name."""
     if not tags:
         raise ValueError("MultiTaggedContentParser needs at least one TaggedContent")
     names = [tag.name for tag in tags]
@@ -275,7 +275,7 @@ def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> Any:
-    """Parse the text between a pair of tags; errors have the name of the tag as their path."""
+    """Parse the text between a pair of tags; error messages mention the name of the tag."""
     cursor = Cursor().child(tag.name)
     if unclosed:
         raise ValidationFailure(
@@ -303,7 +303,7 @@ def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) ->
 
 @dataclass(frozen=True)
 class MarkdownJsonDictParser(DictParser):
-    """A parser for a JSON object in a code block, like AgentScope's MarkdownJsonDictParser.
+    """Parses a JSON object in a Markdown code block, like AgentScope's MarkdownJsonDictParser.
 
     >>> parser = MarkdownJsonDictParser({"thought": "what you think"}, required_keys=["thought"])
     >>> parser.parse('```json\\n{"thought": "Hm."}\\n```')
@@ -326,7 +326,7 @@ class MarkdownJsonDictParser(DictParser):
         object.__setattr__(self, "required_keys", tuple(self.required_keys or ()))
 
     def format_instructions(self) -> str:
-        """Return prompt instructions that show the JSON object to write."""
+        """Return prompt instructions that show the JSON object that the model should write."""
         keys = (
             f"\nIt must have these keys: {', '.join(self.required_keys or ())}." if self.required_keys else ""
         )

@@ -1,4 +1,4 @@
-"""Parsers for the tool calls of a model, like those of LangChain.
+"""Parsers for the tool calls of a model, similar to those of LangChain.
 
 They read the calls that a model made through its API, complete or while they are streamed, and also calls
 that a model without tool support wrote as text.
@@ -39,16 +39,16 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolCallLike(Protocol):
-    """A tool call with an id, a name and arguments as JSON text, such as ``aiservices.ToolCall``."""
+    """The protocol of tool calls with an id, a name and arguments as JSON text."""
 
     @property
     def id(self) -> str | None:
-        """The id of the tool call. The result of the tool refers to it."""
+        """The id of the tool call, to which the tool's result refers."""
         ...
 
     @property
     def name(self) -> str:
-        """The name of the tool."""
+        """The name of the tool that the model calls."""
         ...
 
     @property
@@ -58,21 +58,21 @@ class ToolCallLike(Protocol):
 
 
 class SdkToolCall(Protocol):
-    """A tool call of the OpenAI SDK, which has the name and the arguments in ``function``."""
+    """The protocol of tool calls of the OpenAI SDK, whose name and arguments are in ``function``."""
 
     @property
     def id(self) -> str | None:
-        """The id of the tool call. The result of the tool refers to it."""
+        """The id of the tool call, to which the tool's result refers."""
         ...
 
     @property
     def function(self) -> object:
-        """The object that contains the name and the arguments of the call."""
+        """The object that contains the name and the arguments of a tool call."""
         ...
 
 
 class MessageWithCalls(Protocol):
-    """A message of a model that may have tool calls, such as ``aiservices.AiMessage``."""
+    """The protocol of model messages that may have tool calls, such as ``aiservices.AiMessage``."""
 
     @property
     def tool_calls(self) -> Sequence[object] | None:
@@ -81,11 +81,11 @@ class MessageWithCalls(Protocol):
 
 
 class ReplyWithCalls(Protocol):
-    """A reply of a model that has a message with tool calls, such as ``aiservices.ChatReply``."""
+    """The protocol of replies whose message may have tool calls, such as ``aiservices.ChatReply``."""
 
     @property
     def message(self) -> MessageWithCalls:
-        """The message with the tool calls."""
+        """The message of the reply, which may have tool calls."""
         ...
 
 
@@ -96,7 +96,7 @@ ToolCallsInput: TypeAlias = (
 
 @dataclass(frozen=True)
 class AnyToolCall:
-    """A tool call that a model wrote as text, with the name of any tool and any arguments.
+    """A tool call that a model wrote as text, with any tool name and any arguments.
 
     Attributes:
         name: The name of the tool.
@@ -134,7 +134,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         others: TypeParser[Any] | None,
         **options: object,
     ) -> None:
-        """Set the parsers that convert the arguments of the tools.
+        """Set the parser for the arguments of each tool.
 
         ``output_type`` is the type of a call that is written as text. ``others`` is the parser for tools that
         are not in ``parsers``; None makes their calls an error.
@@ -150,15 +150,15 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema of tool calls in a text reply: an array of objects with name and arguments."""
+        """The JSON Schema of tool calls written as text: an array of objects with name and arguments."""
         return self._written.schema
 
     def format_instructions(self) -> str:
-        """Return prompt instructions for a model without tool support to write tool calls as text."""
+        """Return prompt instructions for models without tool support, to write tool calls as text."""
         return self._written.format_instructions()
 
     def parse(self, text: str | TextReply) -> R_co:
-        """Parse tool calls that a model wrote as text: one object with name and arguments, or an array.
+        """Parse tool calls that a model wrote as text: one JSON object with name and arguments, or an array.
 
         Of a reply with tool calls, these are parsed, and of another reply its text.
 
@@ -177,7 +177,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return self._result([self._call_value(call.name, call.id, call.arguments) for call in calls])
 
     def _check_names(self, text: str, error: OutputParsingError) -> None:
-        """If parsing tool calls failed because they name unknown tools, raise an error that says so."""
+        """Raise an error that lists the unknown tool names, if these are the reason why parsing failed."""
         if self._others is not None:  # any tool is allowed
             return
         # Parsed again without the types of the tools, to see if the names of the tools are the problem.
@@ -199,7 +199,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return Problem(f"$[{index}].name", message, describe_value(name))
 
     def parse_calls(self, calls: ToolCallsInput, *, partial: bool = False) -> R_co:
-        """Parse the tool calls that a model made through its API, and return their typed values.
+        """Parse the tool calls in a model's API response, and return them as typed values.
 
         ``calls`` are the tool calls of this library, of the OpenAI SDK (Chat Completions or Responses), or of
         LangChain, as objects or dicts. A message or a reply with such calls may be passed instead.
@@ -216,7 +216,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def read_calls(
         self, calls: ToolCallsInput, *, partial: bool = False, leniency: Leniency = Leniency.SAFE
     ) -> Reading[R_co]:
-        """Parse a model's API tool calls; return their typed values with the conversions and repairs made."""
+        """Parse the tool calls in a model's API response; return typed values with the conversions made."""
         every = tool_calls_of(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[object] = []
@@ -256,7 +256,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return Reading(reading.value, tuple(coercions))
 
     def _wants(self, name: str) -> bool:
-        """Return True if this parser accepts calls of the tool with the given name."""
+        """Return True if this parser handles calls of the tool with the given name."""
         return True
 
     @abstractmethod
@@ -269,7 +269,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
 
 class PlainToolCall(NamedTuple):
-    """The id, the name and the arguments of a tool call, independent of the library that it came from.
+    """The id, name and arguments of a tool call, independent of the library that made the object.
 
     Attributes:
         id: The id of the call, if there is one.
@@ -286,7 +286,7 @@ _CALL_FORMS = "pass tool calls of aiservices, of the OpenAI SDK or of LangChain,
 
 
 def tool_calls_of(calls: ToolCallsInput) -> list[PlainToolCall]:
-    """Convert tool calls of several libraries, such as OpenAI's SDK, to PlainToolCall objects.
+    """Convert tool calls of any supported library, such as OpenAI's SDK, to PlainToolCall objects.
 
     Raises TypeError for objects that are not tool calls.
     """
@@ -298,7 +298,7 @@ def tool_calls_of(calls: ToolCallsInput) -> list[PlainToolCall]:
 
 
 def _calls_of_message(message: object) -> Sequence[object] | None:
-    """Return the tool calls of a message or a reply; None for another object."""
+    """Return the tool calls of a message or reply, or None for an object that is neither."""
     inner = _member(message, "message") or message
     if isinstance(inner, Mapping):
         is_message = "tool_calls" in inner or "role" in inner
@@ -337,7 +337,7 @@ def call_type(name: object, arguments: object) -> type:
 
 
 def _arguments_or_empty(arguments: str) -> str:
-    """Return the JSON arguments of a tool call, or ``"{}"`` if they are empty or null."""
+    """Return a tool call's JSON arguments, or ``"{}"`` if they are empty or null."""
     # Models write "" or null for tools without parameters.
     return "{}" if arguments.strip() in ("", "null") else arguments
 
@@ -355,7 +355,7 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
-    """Parse the arguments of a streamed tool call as far as they cannot change any more."""
+    """Parse the part of a streamed tool call's arguments that later chunks cannot change."""
     reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
     arguments_so_far = reader.snapshot().to_python()
@@ -382,7 +382,7 @@ class ParsedToolCall(TypedDict):
 
 @dataclass(frozen=True, init=False)
 class PydanticToolsParser(ToolCallsParser[R_co]):
-    """A parser that converts tool calls to typed values, like LangChain's PydanticToolsParser.
+    """Parses tool calls to typed values, like LangChain's PydanticToolsParser.
 
     >>> class Add(BaseModel):
     ...     a: int
@@ -429,7 +429,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
 
 @dataclass(frozen=True, init=False)
 class JsonOutputToolsParser(ToolCallsParser[R_co]):
-    """A parser that converts tool calls to dicts, like LangChain's JsonOutputToolsParser.
+    """Parses tool calls to dicts, like LangChain's JsonOutputToolsParser.
 
     >>> parser = JsonOutputToolsParser()
     >>> parser.parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
@@ -469,7 +469,7 @@ class JsonOutputToolsParser(ToolCallsParser[R_co]):
 
 @dataclass(frozen=True, init=False)
 class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
-    """A parser for the arguments of one tool, like LangChain's JsonOutputKeyToolsParser.
+    """Parses the arguments of one tool's calls, like LangChain's JsonOutputKeyToolsParser.
 
     >>> JsonOutputKeyToolsParser("add").parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
     [{'a': 1}]

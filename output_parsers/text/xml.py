@@ -1,4 +1,4 @@
-"""A parser that reads XML as nested dicts and lists, like LangChain's XMLOutputParser."""
+"""A parser that converts XML to nested dicts and lists, like LangChain's XMLOutputParser."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _OpenElement:
 
 
 def find_tag(text: str, position: int) -> re.Match[str] | None:
-    """Return the next opening XML tag outside comments; None if there is none.
+    """Return the next opening XML tag that is not in a comment; None if there is none.
 
     Raises ValidationFailure for a document type, a closing tag without an opening tag, and a comment that is
     never closed.
@@ -80,7 +80,7 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
 
 
 def _close_element(stack: list[_OpenElement]) -> XmlElement:
-    """Close the innermost unclosed XML element, and return its value."""
+    """Close the innermost open XML element, and return its value."""
     path = _path(stack)  # computed before the element is removed, because the path contains it
     done = stack.pop()
     text = "".join(done.texts)
@@ -128,7 +128,7 @@ def _path(stack: list[_OpenElement]) -> str:
 
 @dataclass(frozen=True)
 class XmlOutputParser(TextParser[XmlElement]):
-    """A parser that returns an XML element as dicts and lists, like LangChain's XMLOutputParser.
+    """Parses an XML element to dicts and lists, like LangChain's XMLOutputParser.
 
     >>> XmlOutputParser().parse("<film><title>Heat</title><year>1995</year></film>")
     {'film': [{'title': 'Heat'}, {'year': '1995'}]}
@@ -185,7 +185,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         return elements
 
     def _start(self, text: str, position: int) -> int | None:
-        """Return the position of the next XML element in a reply; None if the last root element has ended."""
+        """Return the position of the next XML element in a reply; None if the root element has ended."""
         if self.root is None:
             return position
         opening = re.compile(rf"<{re.escape(self.root)}(?=[\s/>])").search(text, position)
@@ -193,7 +193,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
 
 def _unfenced(text: str) -> str:
-    """Return the content of the code block around the XML in a reply, or the reply if there is none."""
+    """Return the content of the code block around the XML in a reply, or the whole reply if there is none."""
     # A code block after the first tag is part of the content of an element.
     fence, tag = text.find("```"), text.find("<")
     if fence < 0 or tag < fence:

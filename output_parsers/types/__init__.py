@@ -1,1 +1,1 @@
-"""Parser nodes, which parse, write and describe (as JSON Schemas) the values of Python types."""
+"""Parsers for Python types, which read and write their values and describe them as JSON Schemas."""

@@ -80,7 +80,7 @@ class ChoiceNode(Node[T]):
         return self._find(text.strip(), cursor) if non_text is None else non_text.value
 
     def has_text_choice(self, text: str) -> bool:
-        """Return True if an unquoted reply such as ``true`` is one of the string choices, not a JSON value.
+        """Return True if an unquoted reply such as ``true`` is one of the allowed strings, not a JSON value.
 
         For ``Literal["true", "x"]`` the reply ``true`` is the first choice. For ``Literal["7", 7]`` the reply
         ``7`` is the number, because prompts show the number in this way.
@@ -92,7 +92,7 @@ class ChoiceNode(Node[T]):
         return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
 
     def _non_text_choice(self, text: str) -> Choice[T] | None:
-        """Return the number, boolean or null choice that prompts show as this text, or None."""
+        """Return the number, boolean or null choice that a prompt shows as the given text, or None."""
         others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
         return next((choice for choice in others if _as_hint(choice) == text), None)
 
@@ -104,7 +104,7 @@ class ChoiceNode(Node[T]):
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def _find(self, text: str, cursor: Cursor) -> T:
-        """Return the allowed choice that a reply names, and record the rule by which it matched."""
+        """Return the allowed choice that a reply names, and record how it was recognized."""
         try:
             choice, rule = self.choices.find(text)
         except NoMatch as error:
@@ -117,7 +117,7 @@ class ChoiceNode(Node[T]):
 
 
 class BoolNode(ChoiceNode[bool]):
-    """Reads a bool: true or false, or words for them such as yes and no."""
+    """Reads a bool from true or false, or from words such as yes and no."""
 
     def __init__(self) -> None:
         super().__init__("boolean", [_TRUE, _FALSE], exact=True)
@@ -204,7 +204,7 @@ class FlagNode(Node[Flag]):
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
-    """Return a Choice (a value with the names that replies may use) for each member of an Enum class.
+    """Return a Choice (a value and the names by which replies may select it) for each Enum member.
 
     The label of a member is its value if all values are texts, else its name. The label, the name and the
     value are all accepted, in upper and lower case, and so is the description if it is the whole reply. The
@@ -227,33 +227,31 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
 
 
 def _member_description(member: Enum) -> str | None:
-    """Return an enum member's attribute ``description``, or the docstring under the member."""
+    """Return the description of an enum member: its attribute ``description``, or the docstring below it."""
     own = getattr(member, "description", None)
     return own if isinstance(own, str) else attribute_docs(type(member)).get(member.name)
 
 
 def _json_of(choice: Choice[Any]) -> Json:
-    """Return the JSON value with which a model selects an allowed choice."""
+    """Return the JSON value that a model writes to select the given choice."""
     return choice.label if isinstance(choice.value, Enum) else choice.value
 
 
 def _equals_json(value: object, data: Json) -> bool:
-    """Return True if a JSON value equals the value of an allowed choice, and has the same type."""
+    """Return True if a JSON value equals the value of an allowed choice and has the same JSON type."""
     if isinstance(value, (float, Decimal)) and type(data) in (int, Decimal):
         return bool(Decimal(str(value)) == data)
     return type(value) is type(data) and bool(value == data)
 
 
 def _as_hint(choice: Choice[Any]) -> str:
-    """Return the text of an allowed choice for a prompt: strings in quotes, other values as JSON."""
+    """Return how a prompt shows an allowed choice: strings in quotes, other values as JSON."""
     value = _json_of(choice)
-    if isinstance(value, str):
-        return f'"{value}"'
     return str(value) if isinstance(value, bytes) else dump_json(value)
 
 
 def _meanings(choices: Sequence[Choice[Any]], description: str | None = None, *, quotes: bool = False) -> str:
-    """Return one text with the description of a type and those of its allowed values.
+    """Join the description of a type and the descriptions of its allowed values to one text.
 
     With ``quotes`` the choices are written as in a hint.
     """
@@ -295,7 +293,10 @@ def choice_node(target: Target) -> Node[object] | None:
 def _literal(values: tuple[object, ...]) -> Node[object]:
     choices = []
     for value in values:
-        label = value.name if isinstance(value, Enum) else _as_hint(Choice(str(value), value)).strip('"')
+        if isinstance(value, (Enum, str)):
+            label = value.name if isinstance(value, Enum) else value
+        else:
+            label = _as_hint(Choice(str(value), value))
         aliases: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
         aliases = ("none",) if value is None else aliases
         standalone: tuple[str, ...] = ()

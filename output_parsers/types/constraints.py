@@ -181,7 +181,7 @@ def _exclude_all(keywords: JsonSchema, lower: str, upper: str) -> bool:
 
 
 def _apply_non_finite(target: Target, node: Node[object]) -> None:
-    """Apply the ``allow_inf_nan`` setting of a type to its floats.
+    """Apply the ``allow_inf_nan`` setting of a type to the floats in the type.
 
     The setting of ``float | None`` applies to the float.
     """
@@ -193,7 +193,7 @@ def _apply_non_finite(target: Target, node: Node[object]) -> None:
 
 
 def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
-    """Return the ``allow_inf_nan`` setting in the metadata of Annotated, or None if there is none.
+    """Return the ``allow_inf_nan`` setting in an Annotated type's metadata, or None if there is none.
 
     The last setting wins: it is the one nearest to the use of the type.
     """
@@ -207,7 +207,7 @@ def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
 
 
 def _constrains(item: object) -> bool:
-    """Return True if an item of Annotated metadata is a constraint, such as ``Field(ge=1)``.
+    """Return True if one item of an Annotated type's metadata is a constraint, such as ``Field(ge=1)``.
 
     Other items only describe the value.
     """
@@ -229,7 +229,7 @@ def _as_pydantic(item: object) -> object:
 
 
 def _erased_type(tp: TypeExpression) -> Any:
-    """Return a simpler type for which pydantic checks the same constraints.
+    """Remove the item types from a type, so that pydantic checks only constraints such as a length.
 
     The types of items are erased, because the nodes have already read them.
     """
@@ -259,7 +259,7 @@ _SIZED = (str, bytes, list, tuple, set, frozenset, dict)
 
 
 def constrained_by(validator: object, tp: TypeExpression) -> Any:
-    """Return the type of an attrs field, annotated with the constraints of the field's validator.
+    """Return the type of an attrs field, annotated with the limits that the field's validator sets.
 
     A validator that cannot be expressed as a constraint is left to attrs.
     """
@@ -288,7 +288,7 @@ def constrained_by(validator: object, tp: TypeExpression) -> Any:
 
 
 def _constraints(kind: str, validator: Any) -> Iterator[tuple[object, tuple[type, ...]]]:
-    """Yield the constraint of an attrs validator such as ``ge(1)``, and the types that it can constrain."""
+    """Yield the limits that an attrs validator such as ``ge(1)`` sets, with the types that support them."""
     if kind == "_NumberValidator" and validator.compare_op in _BOUNDS:
         yield _BOUNDS[validator.compare_op](validator.bound), _ORDERED
     elif kind == "_MinLengthValidator":
@@ -302,7 +302,7 @@ def _constraints(kind: str, validator: Any) -> Iterator[tuple[object, tuple[type
 
 
 def _pattern_of(validator: Any) -> str | None:
-    """Return the pattern of the attrs validator ``matches_re``, adapted for use with ``re.search``.
+    """Convert the pattern of the attrs validator ``matches_re`` to an equivalent one for ``re.search``.
 
     Return None if pydantic's engine does not support it.
     """
@@ -319,7 +319,7 @@ def _pattern_of(validator: Any) -> str | None:
 
 
 def _fits(tp: TypeExpression, bases: tuple[type, ...]) -> bool:
-    """Return True if a type, apart from an optional None, is one of the given built-in types."""
+    """Return True if a type is one of the given built-in types, optionally combined with None."""
     origin = get_origin(tp) or tp
     if origin is Annotated:
         return _fits(get_args(tp)[0], bases)
@@ -329,7 +329,7 @@ def _fits(tp: TypeExpression, bases: tuple[type, ...]) -> bool:
 
 
 def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
-    """Return a container type such as ``list[int]`` whose items have the constraints of attrs validators."""
+    """Add the limits of attrs validators to the items of a container type such as ``list[int]``."""
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
         return Annotated[(_with_constrained_arguments(args[0], validators), *tp.__metadata__)]
@@ -347,7 +347,7 @@ def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
 
 
 def _with_options(tp: TypeExpression, options: object) -> Any:
-    """Convert the attrs validator ``in_(["a", "b"])`` to ``Literal["a", "b"]``, if the options permit it."""
+    """Convert the attrs validator ``in_(["a", "b"])`` to ``Literal["a", "b"]`` if its options allow this."""
     if tp not in (str, int) or not isinstance(options, (list, tuple, set, frozenset)):
         return tp
     values = sorted(options, key=repr) if isinstance(options, (set, frozenset)) else list(options)

@@ -43,7 +43,7 @@ _NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # collections that
 
 
 class ListNode(Node[Any]):
-    """Reads any number of items of one type: a list, set, frozenset or tuple of any length.
+    """Reads a list, set, frozenset or tuple with any number of items of one type.
 
     Attributes:
         item: The node of the items.
@@ -88,7 +88,7 @@ class ListNode(Node[Any]):
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
 
     def read_text(self, text: str, cursor: Cursor) -> object:
-        """Read a list in plain text, with one item per line or with commas between the items."""
+        """Read a list in plain text, with one item per line or with commas between items."""
         items = split_items(text)
         if items is None:
             raise cursor.failure("expected an array", text)
@@ -188,7 +188,7 @@ def sequence_node(target: Target, build: Build) -> Node[object] | None:
 
 
 def _check_hashable(part: Target, role: str, target: Target) -> None:
-    """Raise UnsupportedTypeError if the keys of a dict type or the items of a set type are never hashable."""
+    """Raise UnsupportedTypeError if the keys of a dict type, or items of a set type, can never be hashed."""
     if isinstance(part.origin, type) and part.origin.__hash__ is None:
         reason = f"its {role} cannot be {type_name(part.type)}, which is not hashable"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["containers"], reason)
@@ -303,7 +303,7 @@ _KEY_RULES = ("number as text", "text for a value that is not text", "member by 
 
 
 def _key_readings(key: str) -> list[Json]:
-    """Return the values that a JSON object key may mean: ``"1"`` is a string, but may mean the number 1.
+    """List the values that a JSON object key may mean: ``"1"`` may mean the string or the number 1.
 
     It is always text, and for ``1`` or ``true`` also a number or a boolean.
     """

@@ -1,4 +1,4 @@
-"""The base class of all parsers of Python types, which also write values and generate JSON Schemas.
+"""The base class of the parsers of Python types, which also write values and generate JSON Schemas.
 
 This file also builds the JSON Schema of a whole type from its nodes, and has the protocol and the node for
 parsers that users write themselves.
@@ -25,7 +25,7 @@ _TENTH = Decimal("0.1")
 
 
 class Node(ABC, Generic[T_co]):
-    """Parses, writes and documents the values of one Python type, such as a list or one of its items.
+    """Parses and writes the values of one Python type, and describes the type as a JSON Schema.
 
     A type is analyzed once, into a tree of nodes: ``list[int]`` is a ListNode that contains an IntNode. Its
     JSON Schema, its hint for prompts, and the reading and writing of values all come from this tree.
@@ -50,19 +50,19 @@ class Node(ABC, Generic[T_co]):
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
-        """The parsers for the direct parts of a type: its items, fields or union members."""
+        """The parsers for the types that a type consists of: those of its items, fields or union members."""
         return ()
 
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema of the type that this parser node reads.
+        """Return the JSON Schema of the type that this parser reads.
 
         The schemas of classes that the type uses twice go to ``definitions``.
         """
 
     @abstractmethod
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        """Return a short type hint that shows the type in prompts, such as ``{"name": string}``.
+        """Return a short description of the type for prompts, such as ``{"name": string}``.
 
         ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
         """
@@ -75,7 +75,7 @@ class Node(ABC, Generic[T_co]):
         ]
 
     def part_hints(self, enclosing: tuple[Node[object], ...]) -> list[str]:
-        """Return prompt type hints for a type's items, fields or union members, with their descriptions."""
+        """Describe a type's items, fields or union members in the short notation of prompts."""
         return [
             described_hint(part.hint((*enclosing, self)), description)
             for part, description in zip_longest(self.parts, self.part_descriptions)
@@ -90,14 +90,14 @@ class Node(ABC, Generic[T_co]):
         """
 
     def read_text(self, text: str, cursor: Cursor) -> T_co:
-        """Convert a whole reply in prose to a value of the type.
+        """Convert a whole reply in prose to a value of the Python type.
 
         Raises ValidationFailure if the reply does not fit.
         """
         raise cursor.failure(f"expected {self.kind}", text)
 
     def write(self, value: object) -> Json:
-        """Convert a value of the type to the JSON value that represents it.
+        """Convert a value of the Python type to the JSON value that represents it.
 
         Raises ValueError if there is none. The type of ``value`` is not fully checked: TypeParser.write reads
         the result back and compares.
@@ -109,14 +109,14 @@ class Node(ABC, Generic[T_co]):
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: object) -> int:
-        """Return how many object keys the JSON text of a value has, to detect unknown and repeated keys.
+        """Count the object keys in the JSON of a value, to detect unknown and repeated keys in a reply.
 
         The fast path compares this number with the keys in a text to detect unknown and repeated keys.
         """
         return 0
 
     def fixed_keys(self) -> int | None:
-        """Return how many object keys the JSON of every value of the type has; None if the number varies.
+        """Return how many object keys each value of the type has in JSON, or None if the number varies.
 
         It is 0 for a record that the fast path creates with ``make``, because its keys are counted then.
         """
@@ -124,7 +124,7 @@ class Node(ABC, Generic[T_co]):
 
 
 def _with_decimals(data: object) -> Json:
-    """Replace floats by exact decimals in JSON data, as if the data had been parsed from text."""
+    """Convert floats in JSON data to exact decimals, as if the data had been parsed from text."""
     if isinstance(data, float):
         number = Decimal(repr(data))
         # 1e16 is Decimal("1E+16"), but a decimal without a fraction would be written as an integer
@@ -135,7 +135,7 @@ def _with_decimals(data: object) -> Json:
 
 
 class RecursiveNode(Node[T_co]):
-    """A placeholder for a recursive type inside its own definition, which refers to the type's parser.
+    """A placeholder for a recursive type inside its own definition, which uses the parser of that type.
 
     Attributes:
         name: The name of the type, for hints and schema definitions.
@@ -151,7 +151,7 @@ class RecursiveNode(Node[T_co]):
 
     @property
     def target(self) -> Node[T_co]:
-        """The parser node of the recursive type that this reference stands for."""
+        """The parser of the recursive type that this placeholder stands for."""
         assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
 
@@ -185,7 +185,7 @@ SchemaBuilder: TypeAlias = "Callable[[Definitions], JsonSchema]"
 
 
 class Definitions:
-    """The ``$defs`` of a JSON Schema, for types that are recursive or occur several times.
+    """Collects the ``$defs`` of a JSON Schema: types that are recursive or occur several times.
 
     A schema is built in two passes. The first finds the nodes that repeat, the second defines these by name.
 
@@ -203,7 +203,7 @@ class Definitions:
         self._seen: set[Node[object]] = set()
 
     def define(self, node: Node[object], name: str, build: SchemaBuilder) -> JsonSchema:
-        """Return the JSON Schema of a parser node's type, or a ``$ref`` to its definition under ``$defs``."""
+        """Return a type's JSON Schema, or a ``$ref`` if the schema is a definition under ``$defs``."""
         if node not in self.named:
             if node in self._seen:
                 self.repeated.add(node)
@@ -272,7 +272,7 @@ def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
 
 
 def described_hint(hint: str, description: str | None) -> str:
-    """Return a type hint for a prompt, followed by a description in parentheses: ``int (in metres)``."""
+    """Add a description in parentheses to a short type notation for a prompt: ``int (in metres)``."""
     text = " ".join((description or "").split())
     return f"{hint} ({text})" if text else hint
 
@@ -310,22 +310,22 @@ def _is_strict(schema: object) -> bool:
 
 @runtime_checkable
 class OutputParser(Protocol[T_co]):
-    """An object that converts the text of a model's reply to a typed value.
+    """The protocol of objects that convert the text of a model's reply to a typed value.
 
     Any object with these three members is an output parser; no base class is needed.
     """
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema that the reply must follow; None if the reply is plain text."""
+        """The JSON Schema that the model's reply must follow; None if the reply is plain text."""
         ...
 
     def format_instructions(self) -> str:
-        """Return instructions for a prompt that describe the format; "" if any text is accepted."""
+        """Return prompt instructions that describe the reply format; "" if any text is accepted."""
         ...
 
     def parse(self, text: str) -> T_co:
-        """Convert the text of a reply to a value.
+        """Convert the text of a model's reply to a value.
 
         Raises OutputParsingError, and no other error, if the text does not fit.
         """

@@ -1,4 +1,4 @@
-"""The parser node for types that only pydantic can read, such as URLs and network addresses.
+"""The parser for types that only pydantic can read, such as URLs and network addresses.
 
 The conversions between JSON data and pydantic's input and errors are here too.
 """
@@ -19,7 +19,7 @@ from .target import Target, type_name
 
 
 class PydanticNode(Node[object]):
-    """Reads a value with pydantic in strict mode, so that no conversion goes unnoticed.
+    """Reads a value with pydantic in strict mode, so that pydantic converts nothing silently.
 
     ``converts`` is True if a validator of the user runs first. pydantic may then convert the result if strict
     mode rejects it, and the conversion is recorded.
@@ -104,7 +104,7 @@ def to_python(data: Json, cursor: Cursor) -> Any:
 
 
 def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
-    """Convert the errors in a ValidationError of pydantic to Problem objects.
+    """Convert a pydantic ValidationError to Problem objects, one for each error.
 
     Their paths begin at the path of ``cursor``.
     """

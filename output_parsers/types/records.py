@@ -43,7 +43,7 @@ from .target import Target, TypeExpression, attribute_docs, class_docstring, cla
 
 
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
-    """Replace the placeholder that pydantic puts into a recursive generic model with the model itself."""
+    """Replace pydantic's placeholder for a recursive generic model with the model itself."""
 
     def resolve(part: Any) -> Any:
         if not hasattr(part, "type_ref"):
@@ -76,7 +76,7 @@ def drop_unset_type(tp: Any) -> Any:
 
 
 def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
-    """Apply a function to a type or to types inside it, such as ``int`` in ``list[int]``.
+    """Apply a function to a type and to the types inside it, such as ``int`` in ``list[int]``.
 
     A part is not changed if ``replacement`` returns None for it.
     """
@@ -105,7 +105,7 @@ Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
 
 
 class FieldSpec(NamedTuple):
-    """The name, the type, the keys and the default of one field of a record class.
+    """The name, type, JSON keys and default of one field of a record class, such as a dataclass.
 
     Attributes:
         name: The name of the constructor's parameter.
@@ -158,7 +158,7 @@ class RecordSpec(NamedTuple):
 
     @property
     def created_by_make(self) -> bool:
-        """True if pydantic-core only validates the fields, and the function ``make`` creates the instance."""
+        """True if pydantic-core only validates the fields, and another function creates the instance."""
         return self.adapter is None and not self.plain_dataclass
 
 
@@ -189,7 +189,7 @@ def record_spec(target: Target) -> RecordSpec | None:
 
 
 def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSpec, ...]:
-    """Describe each field of a pydantic model or dataclass: name, type, keys and default."""
+    """Describe each field of a pydantic model or dataclass: its name, type, JSON keys and default."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     by_alias = config.get("validate_by_alias", True)
@@ -277,7 +277,7 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
 def _plain_specs(
     target: Target, required: Collection[str], optional: Collection[str]
 ) -> tuple[FieldSpec, ...]:
-    """Describe each annotated field of a class: its name, type, keys and default.
+    """Describe each annotated field of a class: its name, type, JSON keys and default.
 
     A field without an annotation accepts any JSON.
     """
@@ -412,7 +412,7 @@ def _attrs_class(target: Target) -> RecordSpec:
 
 
 def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
-    """Add the description and the validator constraints of an attrs field to the data about the field."""
+    """Add the description and validator limits of an attrs field to its FieldSpec."""
     text = attribute.metadata.get("description")
     if isinstance(text, str):
         spec = spec._replace(description=text)
@@ -456,7 +456,7 @@ def _struct(target: Target) -> RecordSpec:
 
 
 class RawNode(Node[object]):
-    """Returns the JSON of a field unparsed, for pydantic validators that must see the original value."""
+    """Leaves the JSON of a field unparsed, for pydantic validators that must see the original value."""
 
     def __init__(self, inner: Node[object]) -> None:
         self._inner = inner
@@ -480,7 +480,7 @@ class RawNode(Node[object]):
 
 
 class RootModelNode(Node[object]):
-    """Reads a pydantic RootModel from the JSON of the value that it wraps."""
+    """Reads a pydantic RootModel from the JSON of the single value in the model."""
 
     def __init__(self, cls: type[BaseModel], inner: Node[object]) -> None:
         self._cls = cls
@@ -540,9 +540,9 @@ class ObjectNode(Node[object]):
 
     named = True
 
-    def __init__(self, spec: RecordSpec) -> None:
+    def __init__(self, spec: RecordSpec, name: str | None = None) -> None:
         self.spec = spec
-        self.name = spec.cls.__name__
+        self.name = name or spec.cls.__name__
         self.kind = f"an object ({self.name})"
         self.nodes: dict[str, Node[object]] = {}
         self.descriptions: dict[str, str | None] = {}
@@ -588,7 +588,7 @@ class ObjectNode(Node[object]):
         for field in self.spec.fields:
             optional = "" if field.required else "?"
             description = self.descriptions[field.name] or ""
-            text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(enclosing)}'
+            text = f"{dump_json(field.keys[0])}{optional}: {self.nodes[field.name].hint(enclosing)}"
             lines.append((text, " ".join(description.split())))
         short = "{" + ", ".join(text for text, _ in lines) + "}"
         remarks = [f"// {line}" for line in (self.spec.description or "").splitlines() if line.strip()]
@@ -610,7 +610,7 @@ class ObjectNode(Node[object]):
         return self._read_fields(data, cursor)
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[dict[str, Json], Cursor]:
-        """Unwrap an object inside another object whose only key is ``result`` or a similar word.
+        """Remove an outer JSON object with only one key, such as ``result``, from around the actual object.
 
         Any other object is returned unchanged.
         """
@@ -629,7 +629,7 @@ class ObjectNode(Node[object]):
     def _read_whole_object(
         self, adapter: TypeAdapter[object], data: dict[str, Json], cursor: Cursor
     ) -> object:
-        """Read a JSON object as a class whose validator must see the original JSON.
+        """Read a JSON object as an instance of a class with a validator that must see the original JSON.
 
         First pydantic reads exact JSON, then the nodes read the fields, last pydantic converts leniently.
         """
@@ -672,7 +672,7 @@ class ObjectNode(Node[object]):
         return self.make({**extra, **values}, data, cursor)
 
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
-        """Return the field of a class that a JSON key means, and True if the key is exactly one of its names.
+        """Return the field of a class that a JSON key refers to, and True if the key is spelled exactly.
 
         The field is None if the key refers to none.
         """
@@ -728,13 +728,13 @@ class ObjectNode(Node[object]):
 
     @cached_property
     def _optional_keys(self) -> str:
-        """Return the keys of a class whose fields are all optional, for an error message; else return ""."""
+        """List the keys of a class for an error message if all its fields are optional; else return ""."""
         if any(field.required for field in self.spec.fields):
             return ""
         return ", ".join(field.keys[0] for field in self.spec.fields[:_MAX_LISTED_KEYS])
 
     def _similar_field(self, key: str, value: Json, matches: Collection[str], cursor: Cursor) -> str | None:
-        """Return the key that an unknown key such as ``"nmae"`` probably misspells, or None.
+        """Return the key that was probably meant by an unknown key such as ``"nmae"``, or None.
 
         A value that the field cannot have belongs to another key, unless the key is the plural or the
         beginning of the field's: ``{"lim":it 2}`` may be a broken ``limit``.
@@ -755,7 +755,7 @@ class ObjectNode(Node[object]):
         return None
 
     def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> object:
-        """Create an instance of a record class, such as a dataclass, from the values of its fields.
+        """Create an instance of a record class, such as a dataclass, from its field values.
 
         The error message shows ``data``.
 
@@ -789,7 +789,7 @@ class ObjectNode(Node[object]):
         return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
     def write(self, value: object) -> Json:
-        values = self._field_values(value)
+        values = self.field_values(value)
         data = {
             field.keys[0]: self.nodes[field.name].write(values.pop(field.name))
             for field in self.spec.fields
@@ -799,7 +799,7 @@ class ObjectNode(Node[object]):
             data |= {name: AnyNode().write(other) for name, other in values.items()}
         return data
 
-    def _field_values(self, value: object) -> dict[str, object]:
+    def field_values(self, value: object) -> dict[str, object]:
         """Return the fields of a dataclass or similar object as a dict, including extra values."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
@@ -861,7 +861,7 @@ class ObjectNode(Node[object]):
 
 
 def _is_similar(key: str, name: str) -> bool:
-    """Return True if a JSON key may be the name of a field with one or two typing mistakes.
+    """Return True if a JSON key may be the name of a field with one or two spelling mistakes.
 
     One mistake is a letter that is missing or added, or two neighbors that are exchanged. A key of up to four
     letters may have two only if it has no letter that the name lacks: ``kind`` is not meant for ``id``.
@@ -874,13 +874,13 @@ def _is_similar(key: str, name: str) -> bool:
 
 
 def _has_only_letters_of(key: str, name: str) -> bool:
-    """Return True if a misspelt key has all letters of a field name, or some of them in the same order."""
+    """Return True if a key is a field name with its letters reordered or with some letters left out."""
     rest = iter(name)
     return sorted(key) == sorted(name) or all(char in rest for char in key)
 
 
 def _count_mistakes(one: str, other: str) -> int:
-    """Return how many letters must be added, removed or exchanged with a neighbor to make two words equal."""
+    """Count the letters to add, remove or swap with a neighbour until two words are equal."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, char in enumerate(one, 1):
@@ -897,7 +897,7 @@ def _count_mistakes(one: str, other: str) -> int:
 
 
 def normalize_key(key: str) -> str:
-    """Normalize the case, accents, spaces and punctuation of a key, to compare different spellings.
+    """Normalize the case, accents, spaces and punctuation of a JSON key, to compare spellings.
 
     For example, firstName, first_name and First Name become equal.
     """
@@ -936,7 +936,7 @@ T = TypeVar("T")
 
 
 class EnvelopeNode(Node[T]):
-    """Reads a value inside a JSON object with one field, such as ``{"value": …}``.
+    """Reads a value that is wrapped in a JSON object with one field, such as ``{"value": …}``.
 
     Providers require an object at the root of a schema. A reply without the envelope is accepted too.
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class StringNode(Node[T]):
-    """Reads a value that is written as a JSON string: bytes, a UUID or a path."""
+    """Reads a value that is written as a JSON string, such as bytes, a UUID or a path."""
 
     prose = True
 
@@ -104,7 +104,7 @@ _MOST_BITS = int(_MOST_DIGITS / math.log10(2))
 
 
 class TextNode(Node[str]):
-    """Reads a str: the whole reply, or a JSON string."""
+    """Reads a str from a whole reply or from a JSON string."""
 
     prose = True
     any_text = True
@@ -132,7 +132,7 @@ class TextNode(Node[str]):
 
 
 class NumberNode(Node[T]):
-    """Reads a number: a JSON number, or text that contains exactly one number.
+    """Reads a number from a JSON number, or from text that contains exactly one number.
 
     Attributes:
         json_type: The type in the JSON Schema.
@@ -168,7 +168,7 @@ class NumberNode(Node[T]):
         return self._read_number(text, find_number, cursor)
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
-        """Raise ValidationFailure if the text of a number could also mean a different number."""
+        """Check that the text of a number is not ambiguous, such as 1.000, or raise ValidationFailure."""
 
     def _read_number(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
         try:
@@ -182,7 +182,7 @@ class NumberNode(Node[T]):
 
 
 class IntNode(NumberNode[int]):
-    """Reads an int; a fraction is an error.
+    """Reads an int, and rejects numbers with a fraction.
 
     With Leniency.ALL the fraction is cut off instead.
     """
@@ -215,7 +215,7 @@ class IntNode(NumberNode[int]):
 
 
 class FloatNode(NumberNode[float]):
-    """Reads a float.
+    """Reads a float from a number in JSON or in text.
 
     Attributes:
         finite: NaN and infinities are errors. Otherwise they are written as strings, because JSON has none.
@@ -268,7 +268,7 @@ class FloatNode(NumberNode[float]):
 
 
 class DecimalNode(NumberNode[Decimal]):
-    """Reads a Decimal without rounding any digit that the model wrote."""
+    """Reads a Decimal, keeping every digit that the model wrote."""
 
     kind = "a decimal number"
 
@@ -441,7 +441,7 @@ class TemporalNode(Node[T]):
 
 
 class ExactFormat(NamedTuple):
-    """A date or time format that one regular expression recognizes and one function parses.
+    """A date or time format: a regular expression that recognizes it, and a function that parses it.
 
     Attributes:
         pattern: The regular expression of the texts, which both Python and pydantic-core understand.

@@ -1,4 +1,4 @@
-"""Analyze Python types: aliases, annotations, type variables, names and attribute docstrings.
+"""Analyze Python types: their aliases, annotations, type variables, names and attribute docstrings.
 
 ``Target`` is a type without its wrappers. The functions resolve what the standard library leaves to its
 users: type variables of generic classes, string annotations, docstrings under attributes.
@@ -86,7 +86,7 @@ def base_classes(cls: Any) -> list[Any]:
 
 
 def _own_annotations(cls: object) -> list[str]:
-    """Return the names that are annotated in a class itself, without the inherited ones.
+    """Return the names that are annotated in a class itself, not in its base classes.
 
     A TypedDict lists inherited annotations as its own.
     """
@@ -98,7 +98,7 @@ def _own_annotations(cls: object) -> list[str]:
 
 
 def type_arguments_by_class(tp: TypeExpression) -> dict[type, dict[object, object]]:
-    """Return a dict from a generic type and each of its generic base classes to their type arguments.
+    """Map a generic type and each of its generic base classes to their type arguments.
 
     The arguments are listed by type variable.
     """
@@ -141,7 +141,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Target:
-    """A Python type to parse, separated from its aliases and its Annotated metadata.
+    """A Python type to parse, with its aliases resolved and its Annotated metadata separated.
 
     Attributes:
         type: The type without aliases, NewType, Annotated and qualifiers such as Required.
@@ -166,7 +166,7 @@ class Target:
         namespace: Mapping[str, object] | None = None,
         scope: Mapping[str, object] | None = None,
     ) -> Target:
-        """Separate a Python type from its aliases, Annotated metadata and other wrappers.
+        """Separate a Python type from its aliases, its Annotated metadata and other wrappers.
 
         The other wrappers are NewType, qualifiers such as Required, and forward references.
 
@@ -212,17 +212,17 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The name of the type alias if there is one, else the type as it is written in source code."""
+        """The name of the type's alias if it has one, else the type as written in source code."""
         return self.alias or type_name(self.type)
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The type arguments of the type: ``(str, int)`` for ``dict[str, int]``."""
+        """The arguments of the type: ``(str, int)`` for ``dict[str, int]``."""
         return get_args(self.type)
 
     @property
     def description(self) -> str | None:
-        """The description of the type for the model, taken from its Annotated metadata.
+        """The description of the type that is shown to the model, taken from the Annotated metadata.
 
         It is the text of the outermost Description, Field(description=…) or Doc, else the outermost string.
         """
@@ -235,7 +235,7 @@ class Target:
         return next((item for item in reversed(self.metadata) if isinstance(item, str)), None)
 
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
-        """Return the description of a nested type, such as the type of a field, for finding its parser.
+        """Return a Target for a nested type, such as the type of a field.
 
         ``field`` is the name of the field if the part is one.
         """
@@ -246,7 +246,7 @@ class Target:
 
     @property
     def annotated(self) -> Any:
-        """The type with its Annotated metadata, but without aliases."""
+        """The type with its Annotated metadata, and with its aliases resolved."""
         return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
 
 
@@ -277,7 +277,7 @@ def _argument_name(argument: object) -> str:
 
 
 def _is_type(argument: object) -> bool:
-    """Return True if a type argument is a type, and not a value as in Literal."""
+    """Return True if a type argument is a type; False for a value, such as those in Literal."""
     return (
         isinstance(argument, (type, TypeVar))
         or get_origin(argument) is not None
@@ -297,7 +297,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 def _alias_namespace(
     alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the namespace (a dict) in which the definition of a type alias is evaluated.
+    """Return the namespace dict in which the definition of a type alias is evaluated.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """
@@ -343,7 +343,7 @@ def class_docstring(cls: type) -> str | None:
 
 
 def attribute_docs(cls: type) -> dict[str, str]:
-    """Return the docstrings below the attribute definitions of a class and its base classes, by name.
+    """Map the attributes of a class and its base classes to the docstrings below their definitions.
 
     The result is empty if there is no source code.
     """
@@ -356,7 +356,7 @@ def attribute_docs(cls: type) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _docs_in_module(module: str) -> dict[str, dict[str, str]]:
-    """Return the attribute docstrings in a module, as a dict from class name to docstrings."""
+    """Map each class in a module to the docstrings of its attributes."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (KeyError, OSError, TypeError, SyntaxError):  # no source: a shell, an archive, a compiled module
@@ -377,7 +377,7 @@ def _classes(tree: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]
 
 
 def _docs_in_body(body: list[ast.stmt]) -> dict[str, str]:
-    """Return the docstring below each assignment in a class body, as a dict from name to docstring."""
+    """Map each name that a class body assigns to the docstring below the assignment."""
     docs: dict[str, str] = {}
     for statement, following in pairwise(body):
         if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):

@@ -23,7 +23,7 @@ _MAX_KINDS = 20  # of values in a message
 
 
 class _Fit(NamedTuple):
-    """A member of a union type that fits the data, with the resulting value and the conversions needed."""
+    """A member of a union type that fits the data, with the parsed value and the conversions it needed."""
 
     option: Node[object]
     value: object
@@ -84,13 +84,13 @@ class UnionNode(Node[object]):
 
     @cached_property
     def _has_unions(self) -> bool:
-        """True if one of the options is a union itself, or contains one that reads the same value."""
+        """True if an option of the union type is itself a union, or contains one for the same JSON value."""
         return any(
             isinstance(part, UnionNode) for option in self.options for part in _same_value_parts(option)
         )
 
     def _read_once(self, read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor) -> object:
-        """Read a value, or return the result of an earlier call with it.
+        """Read a value, or return the cached result if the same value was read before.
 
         Without this a recursive union would be read once per member, on every level: exponential time.
         """
@@ -151,7 +151,7 @@ class UnionNode(Node[object]):
         return best.value
 
     def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
-        """Return the error of the union member whose type the data almost fits.
+        """Return the error of the union member that fits the data best, although not fully.
 
         Its problems lie deepest inside the data. Among several such members it has the fewest problems.
         """
@@ -164,7 +164,7 @@ class UnionNode(Node[object]):
         return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
 
     def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[object], ...] | None:
-        """Return the union member that the discriminator (tag field) of a JSON object names, or None."""
+        """Return the union member that the discriminator field (tag) of a JSON object names, or None."""
         if not isinstance(data, dict):
             return None
         for key in self.tag_keys():
@@ -181,7 +181,7 @@ class UnionNode(Node[object]):
         return None
 
     def tag_keys(self) -> list[str]:
-        """Return the keys of a JSON object, such as ``type``, that may tell which union member it is.
+        """Return the keys, such as ``type``, whose values in a JSON object may identify a union member.
 
         They are the discriminator, or the Literal fields that all members share.
         """
@@ -212,7 +212,7 @@ class UnionNode(Node[object]):
 def _outcome(
     read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor
 ) -> ValidationFailure | tuple[object, list[Coercion]]:
-    """Return the value that ``read`` returns, with its conversions, or the failure that it raises."""
+    """Try to read a value; return it with its conversions, or the validation failure."""
     before = len(cursor.coercions)
     try:
         value = read(data, cursor)
@@ -224,7 +224,7 @@ def _outcome(
 
 
 def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:
-    """Yield a parser node and those inside it that read the same JSON value, such as one with limits."""
+    """Yield the parser of a type, and each parser that it wraps, for example to check limits."""
     yield node
     if isinstance(node, RecursiveNode):
         yield node.target
@@ -252,7 +252,7 @@ def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
 
 
 def _equivalent(one: object, other: object) -> bool:
-    """Return True if two values are equal and of the same type, or equal numbers such as 1 and 1.0."""
+    """Return True if two values are equal and have the same type, or are equal numbers such as 1 and 1.0."""
     return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 

@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -55,10 +56,11 @@ def desk(*replies: Any, **settings: Any) -> Any:
 # --- sizes ---
 
 
-def connect(url: str) -> socket.socket:
-    connection = socket.create_connection((urlsplit(url).hostname or "", urlsplit(url).port or 0))
-    connection.settimeout(LONGEST_WAIT)
-    return connection
+@contextmanager
+def connect(url: str) -> Iterator[socket.socket]:
+    address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
+    with socket.create_connection(address, timeout=LONGEST_WAIT) as connection:
+        yield connection
 
 
 def read_response(connection: socket.socket) -> bytes:
@@ -73,30 +75,28 @@ def read_response(connection: socket.socket) -> bytes:
 
 @pytest.mark.parametrize("path", ["/write", "/awrite"])
 def test_a_body_without_an_end_is_not_read_on(path: str, serve: Callable[[Any], str]) -> None:
-    connection = connect(serve(app(desk())))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked"
-    connection.sendall(f"{head}\r\n\r\n".encode())
     chunk, sent = b"%x\r\n%s\r\n" % (65536, b"x" * 65536), 0
-    try:
-        # A client that goes on until the server answers.
-        while not select.select([connection], [], [], 0)[0] and sent < 100 * MIB:
-            connection.sendall(chunk)
-            sent += 65536
-    except (BrokenPipeError, ConnectionResetError):
-        pass
-    received = read_response(connection)
-    connection.close()
+    with connect(serve(app(desk()))) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        try:
+            # A client that goes on until the server answers.
+            while not select.select([connection], [], [], 0)[0] and sent < 100 * MIB:
+                connection.sendall(chunk)
+                sent += 65536
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        received = read_response(connection)
     assert sent < 20 * MIB
     assert received.startswith(b"HTTP/1.1 413 ")
     assert b"connection: close" in received.lower()
 
 
 def test_a_body_that_is_declared_too_large_is_not_read(serve: Callable[[Any], str]) -> None:
-    connection = connect(serve(app(desk())))
     head = "POST /write HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 300000000"
-    connection.sendall(f"{head}\r\n\r\n".encode())
-    answer = connection.recv(65536)
-    connection.close()
+    with connect(serve(app(desk()))) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
@@ -262,15 +262,14 @@ def test_a_call_whose_client_has_left_sends_no_further_request(serve: Callable[[
         await web(scope, receive, send)
         left.set()
 
-    connection = connect(serve(noting_departures))
-    left.clear()  # the application has started
     body = b'{"numbers": [1]}'
     head = (
         f"POST /number HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     )
-    connection.sendall(head.encode() + b"\r\n\r\n" + body)
-    assert begun.wait(LONGEST_WAIT)
-    connection.close()
+    with connect(serve(noting_departures)) as connection:
+        left.clear()  # the application has started
+        connection.sendall(head.encode() + b"\r\n\r\n" + body)
+        assert begun.wait(LONGEST_WAIT)
     assert left.wait(LONGEST_WAIT)
     released.set()
     assert failed.wait(LONGEST_WAIT)

@@ -198,8 +198,8 @@ def values_for(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.S
     if "anyOf" in schema:
         parts = schema["anyOf"]
         if len(parts) == 2 and {"type": "null"} in parts:  # keywords beside anyOf apply to the value
-            parts = [part if part == {"type": "null"} else {**schema, **part} for part in parts]
-            parts = [{key: part[key] for key in part if key != "anyOf"} for part in parts]
+            beside = {key: schema[key] for key in schema if key != "anyOf"}
+            parts = [part if part == {"type": "null"} else {**beside, **part} for part in parts]
         options = [option for option in parts if option == {"type": "null"}] if depth > 6 else []
         return st.one_of([values_for(part, definitions, depth + 1) for part in options or parts])
     if "enum" in schema:

@@ -424,3 +424,10 @@ def test_a_description_that_two_members_share_is_refused() -> None:
         '$: expected one of "SMALL", "LARGE"; “of any length” means more than one of them, '
         'found "of any length"'
     )
+
+
+def test_options_with_quotes_are_json_in_prompts_and_whole_in_replies() -> None:
+    parser = parser_for(Literal['say "a"', "line\nbreak"])
+    assert parser.hint == '"say \\"a\\"" | "line\\nbreak"'
+    assert parser.parse('say "a"') == 'say "a"'
+    assert parser.parse(parser.write("line\nbreak")) == "line\nbreak"
