@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from loopback import Loopback, Reply
 
-from aiservices import ChatModel, ChatRequest, ModelError
+from aiservices import ChatModel, ChatRequest, ModelError, OpenAiChatModel, OpenAiResponsesModel
 from aiservices.models.messages import ChatReply
 from aiservices.models.providers.anthropic import AnthropicChatModel
 from aiservices.models.providers.bedrock import AwsKeys, BedrockChatModel
@@ -28,6 +29,10 @@ class Reading(NamedTuple):
     reasoning: str
     input_tokens: int
     output_tokens: int
+
+
+# Given a server's address, opens a reader that asks it with a provider's SDK.
+Reader = Callable[[str], AbstractContextManager[Callable[[Any], Reading]]]
 
 
 def exchanges(api: str) -> Iterator[dict[str, Any]]:
@@ -69,13 +74,16 @@ def our_reading(model: ChatModel, exchange: dict[str, Any]) -> Reading:
 
 
 def differences(
-    api: str, make_model: Callable[[str], ChatModel], make_reader: Callable[[str], Callable[[Any], Reading]]
+    api: str, make_model: Callable[[str], ChatModel], make_reader: Reader
 ) -> tuple[int, list[str]]:
     """Return how many replies both read the same, and a line for each of the others."""
     same, different = 0, []
     reply = Reply()
-    with Loopback().reply(lambda request: reply) as server:
-        model, read = make_model(server.base_url), make_reader(server.base_url)
+    with (
+        Loopback().reply(lambda request: reply) as server,
+        closing(make_model(server.base_url)) as model,
+        make_reader(server.base_url) as read,
+    ):
         for exchange in exchanges(api):
             if exchange["status"] != 200:
                 continue
@@ -97,7 +105,8 @@ def differences(
     return same, different
 
 
-def read_with_anthropic(url: str) -> Callable[[Any], Reading]:
+@contextmanager
+def read_with_anthropic(url: str) -> Iterator[Callable[[Any], Reading]]:
     anthropic = pytest.importorskip("anthropic")
     client = anthropic.Anthropic(base_url=url, api_key="k", max_retries=0)
 
@@ -118,10 +127,12 @@ def read_with_anthropic(url: str) -> Callable[[Any], Reading]:
             usage.output_tokens,
         )
 
-    return read
+    with closing(client):
+        yield read
 
 
-def read_with_genai(url: str) -> Callable[[Any], Reading]:
+@contextmanager
+def read_with_genai(url: str) -> Iterator[Callable[[Any], Reading]]:
     genai = pytest.importorskip("google.genai")
     client = genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url, api_version="v1"))
 
@@ -152,10 +163,12 @@ def read_with_genai(url: str) -> Callable[[Any], Reading]:
             written,
         )
 
-    return read
+    with closing(client):
+        yield read
 
 
-def read_with_boto(url: str) -> Callable[[Any], Reading]:
+@contextmanager
+def read_with_boto(url: str) -> Iterator[Callable[[Any], Reading]]:
     boto3 = pytest.importorskip("boto3", reason="boto3, which needs python-dateutil<3, is not installed")
     client = boto3.client(
         "bedrock-runtime",
@@ -179,7 +192,124 @@ def read_with_boto(url: str) -> Callable[[Any], Reading]:
             usage["outputTokens"],
         )
 
-    return read
+    with closing(client):
+        yield read
+
+
+@contextmanager
+def read_with_openai_chat(url: str) -> Iterator[Callable[[Any], Reading]]:
+    openai = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=url, api_key="k", max_retries=0)
+
+    def read(exchange: Any) -> Reading:
+        arguments: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+        if is_stream(exchange):
+            return read_chunks(list(client.chat.completions.create(**arguments, stream=True)))
+        completion = client.chat.completions.create(**arguments)
+        message, usage = completion.choices[0].message, completion.usage
+        calls = message.tool_calls or ()
+        return Reading(
+            text_of(message.content),
+            tuple((call.function.name, json.loads(call.function.arguments or "{}")) for call in calls),
+            reasoning_of(message, message.content),
+            usage.prompt_tokens if usage else 0,
+            usage.completion_tokens if usage else 0,
+        )
+
+    with closing(client):
+        yield read
+
+
+def read_chunks(chunks: list[Any]) -> Reading:
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices[:1]]
+    calls: dict[int, list[str]] = {}
+    for delta in deltas:
+        for call in delta.tool_calls or ():
+            made = calls.setdefault(call.index, ["", ""])
+            made[0] = call.function.name or made[0]
+            made[1] += call.function.arguments or ""
+    usages = [chunk.usage for chunk in chunks if chunk.usage]
+    return Reading(
+        "".join(text_of(delta.content) for delta in deltas),
+        tuple((name, json.loads(arguments or "{}")) for name, arguments in calls.values()),
+        "".join(reasoning_of(delta, delta.content) for delta in deltas),
+        usages[-1].prompt_tokens if usages else 0,
+        usages[-1].completion_tokens if usages else 0,
+    )
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message; Mistral sends a list of parts."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content or ""
+
+
+def reasoning_of(message: Any, content: Any) -> str:
+    """Return the reasoning of a message, which each service has under another name."""
+    if isinstance(content, list):
+        thoughts = [part["thinking"] for part in content if part["type"] == "thinking"]
+        return "".join(part["text"] for thought in thoughts for part in thought if "text" in part)
+    extra = message.model_extra or {}
+    return extra.get("reasoning_content") or extra.get("reasoning") or ""
+
+
+@contextmanager
+def read_with_openai_responses(url: str) -> Iterator[Callable[[Any], Reading]]:
+    openai = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=url, api_key="k", max_retries=0)
+
+    def read(exchange: Any) -> Reading:
+        response: Any
+        if is_stream(exchange):
+            events = list(client.responses.create(model="m", input="Hello", stream=True))
+            response = events[-1].response
+        else:
+            response = client.responses.create(model="m", input="Hello")
+        items, usage = response.output, response.usage
+        texts = [part.text for item in items if is_answer(item) for part in item.content]
+        thoughts = [part.text for item in items if not is_answer(item) for part in thought_parts(item)]
+        calls = [item for item in items if item.type == "function_call"]
+        return Reading(
+            "".join(texts),
+            tuple((call.name, json.loads(call.arguments or "{}")) for call in calls),
+            "\n\n".join(thoughts),
+            usage.input_tokens if usage else 0,
+            usage.output_tokens if usage else 0,
+        )
+
+    with closing(client):
+        yield read
+
+
+def is_answer(item: Any) -> bool:
+    """Return True for text for the user; a commentary is what the model thinks between its tool calls."""
+    return item.type == "message" and getattr(item, "phase", None) != "commentary"
+
+
+def thought_parts(item: Any) -> list[Any]:
+    if item.type == "message":
+        return item.content
+    if item.type == "reasoning":
+        return [*(item.summary or ()), *(getattr(item, "content", None) or ())]
+    return []
+
+
+def test_chat_completions_are_read_as_the_sdk_reads_them() -> None:
+    same, different = differences(
+        "openai-chat", lambda url: OpenAiChatModel("m", base_url=url, api_key="k"), read_with_openai_chat
+    )
+    assert (same, different) == (224, [])
+
+
+def test_responses_are_read_as_the_sdk_reads_them() -> None:
+    same, different = differences(
+        "openai-responses",
+        lambda url: OpenAiResponsesModel("m", base_url=url, api_key="k"),
+        read_with_openai_responses,
+    )
+    without_output = [line for line in different if "InvalidReplyError" in line]
+    assert (same, len(without_output), different) == (138, 4, without_output)  # started in the background
 
 
 def test_anthropic_replies_are_read_as_the_sdk_reads_them() -> None:

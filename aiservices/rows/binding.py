@@ -1,0 +1,259 @@
+"""Check that a service method can be mapped over a table, and turn rows into its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
+
+from output_parsers.parser.registry import DEFAULT_REGISTRY
+from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
+from output_parsers.result.reading import Leniency
+from output_parsers.types.target import type_name
+
+from ..engine.pipeline import MEMORY_POSITIONS
+from ..engine.plan import CallPlan
+from ..integrations.fastapi.codec import JsonCodec, codec_for
+from ..interface.parameters import Parameter, Role
+from ..interface.templates import Prompt
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.media import Media
+from ..service.compile import ReturnShape
+from ..service.methods import ServiceMethod, service_method_of
+from .errors import RowsError
+
+_SHAPES = {
+    ReturnShape.STREAM: "a stream",
+    ReturnShape.TEXT_STREAM: "a stream of text",
+    ReturnShape.ITEMS: "an iterator",
+}
+
+
+class MappedMethod(NamedTuple):
+    """A service method that is called once for each row of a table.
+
+    Attributes:
+        service_method: The method.
+        codec: Converts its values to JSON and back.
+        columns: The name of the column for each parameter that is read from the table.
+        readers: Functions that convert the value of a column for its parameter.
+    """
+
+    service_method: ServiceMethod
+    codec: JsonCodec[Any]
+    columns: Mapping[str, str]
+    readers: Mapping[str, Callable[[Any], Any]]
+
+    @property
+    def call(self) -> CallPlan:
+        """The models, options and tools of the method."""
+        return self.service_method.plan.call
+
+    @property
+    def qualname(self) -> str:
+        """The method's name for error messages, in the form ``Service.method``."""
+        return self.call.qualname
+
+    def arguments(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments for a row, or raise ValueError for a value that does not fit its parameter."""
+        arguments = {}
+        for name, column in self.columns.items():
+            reader = self.readers.get(name)
+            try:
+                value = row[column]
+            except KeyError:
+                raise ValueError(f"the row has no column {column}") from None
+            try:
+                arguments[name] = value if reader is None else reader(value)
+            except (ValueError, TypeError, OSError) as error:
+                raise ValueError(f"column {column}: {error}") from error
+        return arguments
+
+
+def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -> MappedMethod:
+    """Check that a service method can be called for each row of a table, and prepare it for that.
+
+    ``renamed`` has the column for parameters whose column has another name. ``text_only`` is True for tables
+    such as CSV files, whose values are texts. Raises DefinitionError if the method cannot be mapped.
+    """
+    service_method = service_method_of(method)
+    plan = service_method.plan
+    messages = list(_problems(service_method))
+    names = {parameter.name for parameter in plan.prompt.parameters}
+    messages += [
+        f"columns names the parameter {name}, which the method does not have"
+        for name in renamed
+        if name not in names
+    ]
+    codec = None
+    try:
+        codec = codec_for(plan.returns.output_type, DEFAULT_REGISTRY)
+    except UnsupportedTypeError as error:
+        messages.append(f"its values cannot be stored as JSON: {error}")
+    if messages or codec is None:
+        raise DefinitionError([DefinitionProblem(plan.call.qualname, message) for message in messages])
+    readers = {}
+    for parameter in plan.prompt.parameters:
+        reader = _reader(parameter, text_only=text_only)
+        if reader is not None:
+            readers[parameter.name] = reader
+    columns = {name: renamed.get(name, name) for name in plan.prompt.signature.parameters}
+    return MappedMethod(service_method, codec, columns, readers)
+
+
+def _problems(service_method: ServiceMethod) -> Iterable[str]:
+    plan = service_method.plan
+    shape = _SHAPES.get(plan.returns.shape)
+    if shape is not None:
+        yield f"it returns {shape}; only methods that return a value or a Result can be mapped over rows"
+    if any(
+        getattr(one, "position_name", None) in MEMORY_POSITIONS
+        for one in service_method.pipeline.interceptors
+    ):
+        yield "its service has a memory, so rows would depend on earlier ones; create one without a memory"
+    toolbox = plan.call.toolbox
+    approved = [] if toolbox is None else [one.name for one in toolbox.tools.values() if one.needs_approval]
+    if approved:
+        yield f"its tools {', '.join(approved)} need an approval, for which no row can wait"
+    for parameter in plan.prompt.parameters:
+        if parameter.role is Role.OPTIONS:
+            yield f"its parameter {parameter.name} is ChatOptions; set the options by create(…, options=…)"
+
+
+def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:
+    """Return the method with the columns that the table has.
+
+    Parameters with a default may have none. Raises DefinitionError for a missing column.
+    """
+    found, parameters = tuple(available), method.service_method.plan.prompt.signature.parameters
+    missing = [
+        (name, column)
+        for name, column in method.columns.items()
+        if column not in found and parameters[name].default is inspect.Parameter.empty
+    ]
+    if missing:
+        listed = ", ".join(found) or "none"
+        raise DefinitionError(
+            [
+                DefinitionProblem(
+                    method.qualname,
+                    f"the table has no column {column} for the parameter {name}; its columns are: {listed}. "
+                    f'Name another one with columns={{"{name}": …}}',
+                )
+                for name, column in missing
+            ]
+        )
+    return method._replace(
+        columns={name: column for name, column in method.columns.items() if column in found}
+    )
+
+
+def content_id(arguments: Mapping[str, Any]) -> str:
+    """Return a hash of the arguments of a call, which is the same for equal arguments."""
+    hashed = blake2b(digest_size=16)
+    for name, value in arguments.items():
+        data = value.encode("utf-8", "surrogatepass") if type(value) is str else _bytes_of(value)
+        hashed.update(f"{name}\0{type(value).__name__}\0{len(data)}\0".encode())
+        hashed.update(data)
+    return hashed.hexdigest()
+
+
+def work_of(method: MappedMethod) -> dict[str, Any]:
+    """Return all settings that affect a method's answers, to detect changes between two runs."""
+    service_method, call = method.service_method, method.call
+    prompt = service_method.plan.prompt
+    system = prompt.system
+    tools = {} if call.toolbox is None else call.toolbox.tools
+    options = {name: value for name, value in _options(call).items() if value is not None}
+    return {
+        "method": method.qualname,
+        "prompt": "" if prompt.user is None else prompt.user.source,
+        "system message": system.source if isinstance(system, Prompt) else _name(system),
+        "examples": _hash([[repr(example.values), repr(example.value)] for example in prompt.examples]),
+        "type": type_name(service_method.plan.returns.output_type),
+        "schema": _hash(method.codec.schema),
+        "models": [route.model.name for route in call.routes],
+        "options": options,
+        "tools": {name: _hash([tool.description, tool.arguments.schema]) for name, tool in tools.items()},
+        "interceptors": [_name(one) for one in service_method.pipeline.interceptors],
+        "columns": dict(method.columns),
+        "votes": call.votes,
+        "calibration": _hash({path: repr(one) for path, one in call.adjustments.items()}),
+    }
+
+
+def _options(call: CallPlan) -> dict[str, Any]:
+    names = [name for name in call.options.__dataclass_fields__ if name not in ("timeout", "extra_headers")]
+    return {name: to_jsonable_python(getattr(call.options, name), fallback=repr) for name in names}
+
+
+def _hash(data: object) -> str:
+    text = json.dumps(data, sort_keys=True, default=repr)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _name(value: object) -> str:
+    return "" if value is None else getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _bytes_of(value: object) -> bytes:
+    if isinstance(value, Media):
+        return f"{value.url}\0{value.media_type}\0".encode() + (value.data or b"")
+    if is_dataclass(value) and not isinstance(value, type):
+        value = [type(value).__qualname__, value]
+    try:
+        plain = to_jsonable_python(value, bytes_mode="base64", fallback=_plain)
+    except ValueError as error:
+        raise RowsError(
+            f"a value of the type {type(value).__name__} cannot be compared with other rows"
+        ) from error
+    return json.dumps(plain, sort_keys=True).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Media):
+        return [value.url, value.media_type, value.base64]
+    raise ValueError(f"{type(value).__name__} has no JSON form")
+
+
+def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | None:
+    """Return the function that converts the value of a column for a parameter; None if none is needed."""
+    media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
+    if parameter.role is Role.MEDIA and media:
+        return lambda value: _read_media(media[0], value)
+    if not text_only or parameter.hint is None or str in parameter.types:
+        return None
+    parser, name = codec_for(parameter.hint, DEFAULT_REGISTRY).parser, type_name(parameter.hint)
+
+    def read(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        # as JSON, such as 12 or [1, 2]; else as a JSON text, such as a date or the member of an Enum
+        for candidate in (text, json.dumps(text)) if text else ("null",):
+            try:
+                return parser.parse(candidate, Leniency.NONE)
+            except OutputParsingError:
+                continue
+        raise ValueError(f"{text!r} is not {name}")
+
+    return read
+
+
+def _read_media(cls: type[Any], value: Any) -> Any:
+    match value:
+        case list() | tuple():
+            return [_read_media(cls, one) for one in value]
+        case bytes() | bytearray() | memoryview():
+            return cls.from_bytes(bytes(value))
+        case str() if value.startswith(("http://", "https://", "data:")):
+            return cls.from_url(value)
+        case str() | Path():
+            return cls.from_path(value)
+        case _:
+            return value

@@ -1,0 +1,614 @@
+"""``map_rows`` on the batch services of providers: requests are sent as files, and replies come hours later.
+
+The calls of the rows are generators, which are advanced to their next request. These requests are a wave:
+they are written to files, and submitted as batches. When the responses are there, they are written to the
+journal, and the calls run again over them, to their end or to the next request. So a run can stop at any
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TextIO
+from uuid import uuid4
+
+from ...engine.budget import SharedBudget, active_shared_budgets
+from ...engine.effects import CallModel
+from ...models.errors import (
+    BudgetExceededError,
+    DefinitionError,
+    DefinitionProblem,
+    ModelError,
+    ModelNotFoundError,
+    is_at_least,
+    is_positive,
+)
+from ...models.http.model import HttpChatModel
+from ...models.messages import Usage
+from ..errors import RowsError
+from ..job import Job
+from ..journal import Journal
+from ..row import Progress, Row
+from ..runner import Runner, RunTrace
+from .batch_services import (
+    BatchRequest,
+    BatchResponse,
+    BatchService,
+    BatchStatus,
+    batch_model,
+    batch_service,
+    is_queue_full,
+    may_send_again,
+)
+
+State = Literal["written", "submitting", "submitted"]
+_OUTPUT_TOKENS = 500  # what is assumed of a reply before the first one is known
+_CHARACTERS_PER_TOKEN = 4
+_MAX_FAILURES = 10  # of submitting a batch
+_LISTED_SECONDS = 600.0  # after which a batch is surely in the provider's list
+_MAX_FIND_WAIT = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchEngine:
+    """Sends the requests of ``map_rows`` as batches, which cost half and may take a day::
+
+        map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=BatchEngine())
+
+    It works with the models ``openai:``, ``openai-responses:``, ``anthropic:`` and ``gemini:``. The run can
+    be stopped at any time: the same call goes on later, also in another process, and pays for nothing twice.
+    What asks again, such as an answer that cannot be read, is in the next batch.
+
+    Attributes:
+        poll: Seconds between two questions whether the batches are finished.
+        direct_after: Seconds after which the rows that are left are asked directly, at the normal price.
+        max_waves: So many times batches are submitted; the rows that are left then are asked directly.
+        max_requests: The largest number of requests in a batch; by default what the provider allows.
+        discount: The price of a batch, relative to that of direct requests.
+        tools: Allow methods with tools. The tools run again whenever a call goes on, so they must only read.
+    """
+
+    poll: float = 30.0
+    direct_after: float | None = None
+    max_waves: int = 10
+    max_requests: int | None = None
+    discount: float = 0.5
+    tools: bool = False
+
+    def __post_init__(self) -> None:
+        problems = []
+        for name in ("poll", "direct_after"):
+            value = getattr(self, name)
+            if value is not None and not is_positive(value):
+                problems.append(f"{name} is {value!r}; it must be greater than 0")
+        for name in ("max_waves", "max_requests"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
+                problems.append(f"{name} is {value!r}; it must be a whole number of at least 1")
+        if not (is_at_least(self.discount, 0) and is_at_least(1, self.discount)):
+            problems.append(f"discount is {self.discount!r}; it must be between 0 and 1")
+        if problems:
+            raise DefinitionError([DefinitionProblem("BatchEngine", problem) for problem in problems])
+
+    def problems(self, job: Job) -> Iterator[str]:
+        """Yield why a method cannot be mapped with batches."""
+        call = job.method.call
+        for route in call.routes:
+            if batch_model(route.model) is None:
+                yield (
+                    f"{route.model.name} has no batch service; BatchEngine works with the models openai:, "
+                    "openai-responses:, anthropic: and gemini:, without a client of an SDK"
+                )
+        if job.method.service_method.plan.call.toolbox is not None and not self.tools:
+            yield (
+                "it has tools, which run again whenever a batch is finished; if they only read, pass "
+                "BatchEngine(tools=True)"
+            )
+        if job.settings.ordered:
+            yield "the rows of batches come as they are finished; leave out ordered=True, or use to="
+        if job.journal is None:
+            yield "BatchEngine needs a journal to go on after an interruption; pass to= or journal="
+
+    async def run(
+        self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+    ) -> AsyncGenerator[Row[Any], None]:
+        """Yield the rows as they are finished."""
+        batches = BatchFolder(batch_folder(journal.path), self, job, journal, spent, progress)
+        give_up = time.monotonic() + (self.direct_after or float("inf"))
+        finished = _Numbers()
+        for _ in range(self.max_waves):
+            await batches.finish_all(give_up)
+            wave = _Wave(batches)
+            settings = replace(job.settings, collect=wave.add, discount=self.discount, skip=finished.has)
+            runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
+            try:
+                async with aclosing(runner.run()) as rows:
+                    async for row in rows:
+                        finished.add(row.number)
+                        yield row
+            finally:
+                wave.close()
+            if batches.stopped is not None:
+                raise batches.stopped
+            if not batches.records or time.monotonic() >= give_up:
+                break
+        else:
+            await batches.finish_all(give_up)
+        batches.forget_unsubmitted()
+        settings = replace(job.settings, discount=self.discount, skip=finished.has)
+        runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
+        async with aclosing(runner.run()) as rows:
+            async for row in rows:
+                yield row
+
+
+class _Numbers:
+    """A set of row numbers, with one bit for each."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, number: int) -> None:
+        index, bit = divmod(number, 8)
+        if index >= len(self._bits):
+            self._bits.extend(bytes(index + 1 - len(self._bits) + len(self._bits) // 2))
+        self._bits[index] |= 1 << bit
+
+    def has(self, number: int) -> bool:
+        index, bit = divmod(number, 8)
+        return index < len(self._bits) and bool(self._bits[index] & 1 << bit)
+
+
+class _Wave:
+    """Writes the next request of each row to files, one for each batch."""
+
+    def __init__(self, batches: BatchFolder) -> None:
+        self._batches = batches
+        self._known: set[str] = batches.waiting_ids()
+        self._open: dict[tuple[str, ...], _OpenFile] = {}
+
+    def add(self, row: str, number: int, digest: str, effect: CallModel) -> None:
+        """Add a request, unless it is in a batch already."""
+        custom_id = f"{row}-{number}"
+        if custom_id in self._known:
+            return
+        self._known.add(custom_id)
+        model = batch_model(effect.model)
+        if model is None:
+            raise DefinitionError(
+                [DefinitionProblem("BatchEngine", f"{effect.model.name} has no batch service")]
+            )
+        request = model.http_request(effect.request)
+        line = BatchRequest(custom_id, digest, request.body.decode())
+        kind = (model.name, model.endpoint, request.path, json.dumps(dict(request.headers), sort_keys=True))
+        file = self._open.get(kind)
+        if file is not None and file.is_full(line):
+            file.close()
+            file = None
+        if file is None:
+            record = BatchRecord(uuid4().hex, model.name, model.endpoint, request.path, dict(request.headers))
+            self._batches.models[model.name, model.endpoint] = model
+            file = self._open[kind] = _OpenFile(self._batches, record)
+        file.write(line)
+
+    def close(self) -> None:
+        """Close all files, so that they can be submitted."""
+        for file in self._open.values():
+            file.close()
+
+
+class _OpenFile:
+    """A file that gets the requests of a batch."""
+
+    def __init__(self, batches: BatchFolder, record: BatchRecord) -> None:
+        self._batches = batches
+        self._record = record
+        service = batches.service(record)
+        self._max_requests = min(service.max_requests, batches.engine.max_requests or service.max_requests)
+        self._max_bytes = service.max_bytes
+        self._bytes = 0
+        self._file: TextIO = batches.path(record, "requests").open("w", encoding="utf-8")
+
+    def is_full(self, request: BatchRequest) -> bool:
+        return (
+            self._record.count >= self._max_requests
+            or self._bytes + len(request.body.encode()) + 200 > self._max_bytes
+        )
+
+    def write(self, request: BatchRequest) -> None:
+        self._file.write(json.dumps(request, ensure_ascii=False) + "\n")
+        self._bytes += len(request.body.encode()) + 200
+        self._record.count += 1
+        self._record.bytes = self._bytes
+
+    def close(self) -> None:
+        """Make sure that the file is on disk, and add its batch to those to submit."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._batches.save(self._record, "written")
+
+
+@dataclass
+class BatchRecord:
+    """What is known of one batch, as its file has it.
+
+    Attributes:
+        name: Its name, by which the provider can find it.
+        model: The name of the model.
+        endpoint: The URL of the model's server.
+        path: The path of the requests.
+        headers: Headers of the requests.
+        count: The number of requests.
+        bytes: Their size.
+        state: "written" to disk, "submitting" until the id is known, or "submitted".
+        submitted_at: When it was submitted, in seconds since 1970.
+        id: The id that the provider gave; "" before.
+    """
+
+    name: str
+    model: str
+    endpoint: str
+    path: str
+    headers: dict[str, str]
+    count: int = 0
+    bytes: int = 0
+    state: State = "written"
+    submitted_at: float = 0.0
+    id: str = ""
+    # of this process, not written to disk
+    refused: bool = field(default=False, compare=False)
+    failures: int = field(default=0, compare=False)
+
+
+def batch_folder(journal: Path) -> Path:
+    """Return the folder for the batches of a journal."""
+    return journal.with_name(f"{journal.name}.batches")
+
+
+def read_records(folder: Path) -> list[BatchRecord]:
+    """Read the records of the batches that are not finished, the oldest first."""
+    records = [BatchRecord(**json.loads(path.read_text("utf-8"))) for path in folder.glob("*.json")]
+    return sorted(records, key=lambda record: (record.submitted_at or float("inf"), record.name))
+
+
+class BatchFolder:
+    """The batches of one run that are not finished: their files, and what happens to them at the provider.
+
+    Attributes:
+        engine: The settings.
+        records: The batches.
+        models: The models by name and URL.
+        stopped: Why no more batches are submitted, for example because the budget is used up.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        engine: BatchEngine,
+        job: Job,
+        journal: Journal,
+        spent: SharedBudget,
+        progress: Progress,
+    ) -> None:
+        self.engine = engine
+        self._progress = progress
+        self._budgets = (spent, *active_shared_budgets())
+        seconds = spent.limits.seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self.stopped: Exception | None = None
+        self._folder = folder
+        self._job = job
+        self._journal = journal
+        self._spent = spent
+        self.models: dict[tuple[str, str], HttpChatModel] = {}
+        for route in job.method.call.routes:
+            model = batch_model(route.model)
+            if model is not None:
+                self.models[model.name, model.endpoint] = model
+        folder.mkdir(parents=True, exist_ok=True)
+        self.records = read_records(folder)
+        known = {record.name for record in self.records}
+        for path in folder.iterdir():  # of a process that was killed while it wrote this
+            if path.stem not in known or path.suffix == ".tmp":
+                path.unlink()
+
+    def path(self, record: BatchRecord, suffix: Literal["json", "requests", "responses"]) -> Path:
+        """Return the path of a file of a batch."""
+        return self._folder / f"{record.name}.{suffix}"
+
+    def save(self, record: BatchRecord, state: State) -> None:
+        """Write a record to disk, with a new state."""
+        record.state = state
+        if record not in self.records:
+            self.records.append(record)
+        path = self.path(record, "json")
+        data = {name: value for name, value in vars(record).items() if name not in ("refused", "failures")}
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(data, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    def remove(self, record: BatchRecord) -> None:
+        """Delete the files of a batch whose responses are in the journal."""
+        self.path(record, "json").unlink()
+        for suffix in ("requests", "responses"):
+            self._folder.joinpath(f"{record.name}.{suffix}").unlink(missing_ok=True)
+        self.records.remove(record)
+
+    def requests(self, record: BatchRecord) -> list[BatchRequest]:
+        """Read the requests of a batch."""
+        with self.path(record, "requests").open(encoding="utf-8") as lines:
+            return [BatchRequest(*json.loads(line)) for line in lines]
+
+    def waiting_ids(self) -> set[str]:
+        """Return the ids of all requests that are in a batch."""
+        return {request.custom_id for record in self.records for request in self.requests(record)}
+
+    def service(self, record: BatchRecord) -> BatchService:
+        """Return the batch service of a record."""
+        model = self.models.get((record.model, record.endpoint))
+        if model is None:
+            raise RowsError(
+                f"a batch of an earlier run belongs to {record.model} at {record.endpoint}, which the method "
+                "does not use any more; use that model, or delete the folder "
+                f"{self._folder} to forget the batch"
+            )
+        return batch_service(model, record.path, record.headers, self.engine.poll)
+
+    def forget_unsubmitted(self) -> None:
+        """Delete the batches that were not submitted, because their rows are asked directly."""
+        for record in [record for record in self.records if record.state == "written"]:
+            self.remove(record)
+
+    # --- the way of a batch ---
+
+    async def finish_all(self, give_up: float) -> None:
+        """Submit all batches, wait for them, and write their responses to the journal.
+
+        After the time ``give_up`` it cancels those that are not finished, and stores what they have.
+        """
+        for record in list(self.records):
+            if record.state == "submitting":
+                await self._find(record)
+        cancelled: set[str] = set()
+        earlier, started_at = self._progress.seconds, time.monotonic()
+        while self.records:
+            self._progress.seconds = earlier + time.monotonic() - started_at
+            await self._submit_all()
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                self.stopped = BudgetExceededError(
+                    f"{self._spent.limits.seconds:g} seconds passed; the batches that were submitted are not "
+                    "lost, and the same call goes on with them",
+                    limit="seconds",
+                )
+                return
+            is_late = time.monotonic() >= give_up
+            for record in [record for record in self.records if record.state == "submitted"]:
+                try:
+                    await self._check(record)
+                except ModelNotFoundError as error:
+                    raise RowsError(
+                        f"{record.model} does not know the batch {record.id} any more ({error}); delete "
+                        f"{self.path(record, 'json')} to send its requests again"
+                    ) from error
+                except ModelError as error:  # such as a connection that ends while the responses are read
+                    record.failures += 1
+                    if not error.retryable or record.failures == _MAX_FAILURES:
+                        raise
+                except (LookupError, TypeError, ValueError, AttributeError) as error:
+                    raise RowsError(
+                        f"the answer of the service about the batch {record.id} cannot be read: {error!r}"
+                    ) from error
+            if is_late:
+                await self._cancel_all(cancelled)
+            self._report()
+            if self.stopped is not None and all(one.state == "written" for one in self.records):
+                return
+            if self.records:
+                left = give_up - time.monotonic()
+                await asyncio.sleep(self.engine.poll if left <= 0 else min(self.engine.poll, left))
+
+    def _report(self) -> None:
+        self._progress.in_batches = sum(one.count for one in self.records if one.state == "submitted")
+        self._progress.requests = self._spent.requests
+        if self._job.settings.progress is not None:
+            self._job.settings.progress(self._progress)
+
+    async def _submit_all(self) -> None:
+        for record in [record for record in self.records if record.state == "written"]:
+            if self.stopped is not None:
+                return
+            if record.refused and any(one.state == "submitted" for one in self.records):
+                continue  # until another batch is finished
+            if self._exceeds(record):
+                return
+            try:
+                await self._submit(record)
+            except ModelError as error:
+                if is_queue_full(error):
+                    self._refuse(record, str(error))
+                    continue
+                if not error.retryable:
+                    self.save(record, "written")
+                    raise
+                record.failures += 1
+                if record.failures == _MAX_FAILURES:
+                    raise
+                await self._find(record)  # it may be there although the answer did not arrive
+
+    def _exceeds(self, record: BatchRecord) -> bool:
+        """Return True if a batch has to wait, because those in work may use what is left of the budget."""
+        error, limits = self._spent.exceeded(), self._spent.limits
+        if error is not None:
+            self.stopped = error
+            return True
+        if limits.tokens is None and limits.money is None and limits.requests is None:
+            return False
+        in_work = [one for one in self.records if one.state == "submitted"]
+        expected = [self._expected(one) for one in (*in_work, record)]
+        tokens = sum(usage.total_tokens for usage, _ in expected)
+        money = sum(cost for _, cost in expected)
+        spent = self._spent
+        over = (
+            (limits.tokens is not None and spent.usage.total_tokens + tokens > limits.tokens)
+            or (limits.money is not None and spent.cost + money > limits.money)
+            or (limits.requests is not None and spent.requests + record.count > limits.requests)
+        )
+        if not over:
+            return False
+        if in_work:
+            return True
+        if record.count > 1:
+            self._split(record, record.count // 2)
+            return self._exceeds(record)
+        self.stopped = BudgetExceededError(
+            f"what is left of the budget does not suffice for one more request of about {tokens:,} tokens; "
+            "raise budget=Budget(…)",
+            limit="money" if limits.money is not None else "tokens",
+        )
+        return True
+
+    def _expected(self, record: BatchRecord) -> tuple[Usage, float]:
+        """Estimate the tokens of a batch and their cost, from its size and from the replies so far."""
+        spent = self._spent
+        answered = max(1, spent.requests)
+        output = spent.usage.output_tokens / answered if spent.usage.output_tokens else _OUTPUT_TOKENS
+        usage = Usage(record.bytes // _CHARACTERS_PER_TOKEN, round(output * record.count))
+        price = spent.limits.price_of(record.model) if spent.limits.prices else None
+        return usage, 0.0 if price is None else price.of(usage) * self.engine.discount
+
+    def _split(self, record: BatchRecord, count: int) -> None:
+        """Leave so many requests in a batch, and move the others to a new one."""
+        requests = self.requests(record)
+        other = replace(record, name=uuid4().hex, refused=False)
+        for one, part in ((other, requests[count:]), (record, requests[:count])):
+            path = self.path(one, "requests")
+            temporary = path.with_suffix(".tmp")
+            with temporary.open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(request, ensure_ascii=False) + "\n" for request in part)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            one.count, one.bytes = len(part), sum(len(request.body.encode()) + 200 for request in part)
+            self.save(one, "written")
+
+    def _refuse(self, record: BatchRecord, message: str) -> None:
+        """Keep a batch for later, because the provider takes no more now; split it if it is the only one."""
+        record.refused, record.id = True, ""
+        self.save(record, "written")
+        if any(one.state == "submitted" for one in self.records):
+            return
+        if record.count == 1:
+            raise RowsError(f"{record.model} does not accept a batch with one request: {message}")
+        self._split(record, record.count // 2)
+
+    async def _submit(self, record: BatchRecord) -> None:
+        record.submitted_at = time.time()
+        self.save(record, "submitting")
+        record.id = await self.service(record).submit(record.name, self.requests(record))
+        self.save(record, "submitted")
+        self._count_requests(record)
+
+    def _count_requests(self, record: BatchRecord) -> None:
+        for budget in self._budgets:
+            budget.add_request(record.count)
+
+    async def _find(self, record: BatchRecord) -> None:
+        """Find a batch for which it is not known whether it was submitted."""
+        service = self.service(record)
+        taken = {one.id for one in self.records}
+        for is_last in (False, False, True):
+            for batch_id in await service.find(record.name, record.submitted_at, record.count):
+                if batch_id not in taken and await self._is_own(service, record, batch_id):
+                    record.id = batch_id
+                    self.save(record, "submitted")
+                    self._count_requests(record)
+                    return
+            if time.time() - record.submitted_at > _LISTED_SECONDS:
+                break
+            if not is_last:  # a new batch may be missing in the list for a moment
+                await asyncio.sleep(min(self.engine.poll, _MAX_FIND_WAIT))
+        self.save(record, "written")
+
+    async def _is_own(self, service: BatchService, record: BatchRecord, batch_id: str) -> bool:
+        """Return True if a batch has the requests of a record; wait for its end if only that shows it."""
+        if service.finds_by_name:
+            return True
+        while (await service.status(batch_id)).state == "running":
+            await asyncio.sleep(self.engine.poll)
+        own = {request.custom_id for request in self.requests(record)}
+        async with aclosing(service.responses(batch_id)) as responses:
+            async for response in responses:
+                return response.custom_id in own
+        return False
+
+    async def _check(self, record: BatchRecord) -> None:
+        """Write the responses of a batch to the journal, if it has ended."""
+        service = self.service(record)
+        is_stored = self.path(record, "responses").exists()
+        status = BatchStatus("ended") if is_stored else await service.status(record.id)
+        if status.state == "running":
+            return
+        if status.state == "failed":
+            if not status.is_queue_full:
+                batch_id, record.id = record.id, ""
+                self.save(record, "written")
+                raise RowsError(f"{record.model} refused the batch {batch_id}: {status.message}")
+            self._refuse(record, status.message)
+            return
+        await fetch_responses(self._folder, record, service)
+        digests = {request.custom_id: request.digest for request in self.requests(record)}
+        with self.path(record, "responses").open(encoding="utf-8") as lines:
+            for line in lines:
+                response = BatchResponse(*json.loads(line))
+                digest = digests.pop(response.custom_id, None)
+                if digest is not None and not may_send_again(response):
+                    self._store(response, digest, record, service.model)
+        self.remove(record)
+        for one in self.records:
+            one.refused = False
+
+    def _store(self, response: BatchResponse, digest: str, record: BatchRecord, model: HttpChatModel) -> None:
+        row, _, number = response.custom_id.rpartition("-")
+        assert response.status is not None
+        self._journal.add_response(row, int(number), digest, response.status, response.body)
+        usage = model.usage_from(response.body.encode()) if response.status < 300 else None
+        if usage is None:
+            return
+        budget_of_call = self._job.method.service_method.budget
+        for budget in self._budgets:
+            budget.add(usage, budget_of_call, record.model, share=self.engine.discount)
+
+    async def _cancel_all(self, cancelled: set[str]) -> None:
+        for record in list(self.records):
+            if record.state == "written":
+                self.remove(record)
+            elif record.id not in cancelled:
+                cancelled.add(record.id)
+                await self.service(record).cancel(record.id)
+
+
+async def fetch_responses(folder: Path, record: BatchRecord, service: BatchService) -> int:
+    """Download the responses of a batch that has ended to a file in the folder, and return their number."""
+    path = folder / f"{record.name}.responses"
+    if not path.exists():
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            async with aclosing(service.responses(record.id)) as responses:
+                async for response in responses:
+                    file.write(json.dumps(response, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    with path.open(encoding="utf-8") as lines:
+        return sum(1 for _ in lines)

@@ -1,0 +1,165 @@
+"""Estimate the tokens, cost and time to process a whole table from a sample of its rows."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, Unpack
+
+from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
+from .binding import content_id
+from .job import Job
+from .mapping import Rows, RowSettings, job_for
+from .row import duration_text
+
+_Z = 1.96  # 95 % of a normal distribution
+
+
+class Range(NamedTuple):
+    """An estimate with the range in which the true number lies with a probability of 95 %.
+
+    Attributes:
+        low: The lower end of the range.
+        expected: The estimate.
+        high: The upper end of the range.
+    """
+
+    low: float
+    expected: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run over a table is expected to need.
+
+    Attributes:
+        rows: The number of rows in the table.
+        to_ask: For how many of them the model is asked: without equal rows, and without those that an earlier
+            run has finished.
+        sample: How many rows were asked for the estimate.
+        errors: How many of these had an error.
+        requests: The requests of the whole run.
+        input_tokens: Its input tokens.
+        output_tokens: Its output tokens.
+        cost: What it costs; None if a price is unknown.
+        seconds: How long it takes, with as many rows at the same time as in the sample. Batches take up to a
+            day.
+    """
+
+    rows: int
+    to_ask: int
+    sample: int
+    errors: int
+    requests: Range
+    input_tokens: Range
+    output_tokens: Range
+    cost: Range | None
+    seconds: Range
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows:,} rows, {self.to_ask:,} to ask; asked for this estimate: {self.sample:,}"
+            + (f", {self.errors:,} with an error" if self.errors else ""),
+            f"requests: {_text(self.requests)}",
+            f"input tokens: {_text(self.input_tokens)}",
+            f"output tokens: {_text(self.output_tokens)}",
+        ]
+        if self.cost is not None:
+            lines.append(f"cost: {self.cost.expected:.4g} ({self.cost.low:.4g} to {self.cost.high:.4g})")
+        low, expected, high = (duration_text(one) for one in self.seconds)
+        lines.append(f"time: {expected} ({low} to {high})")
+        return "\n".join(lines)
+
+
+def estimate(
+    method: Callable[..., object],
+    table: Any,
+    /,
+    *,
+    sample: int = 200,
+    seed: int = 0,
+    **settings: Unpack[RowSettings],
+) -> Estimate:
+    """Estimate the tokens, cost and time of a ``map_rows`` call from a sample of the table's rows.
+
+    The rows of the sample are asked. With the same ``to`` or ``journal``, the run that follows uses their
+    answers; the output is not written yet.
+
+    Args:
+        method: The method, as for ``map_rows``.
+        table: The table, as for ``map_rows``, but not an iterator, because it is read several times.
+        sample: How many different rows are asked, chosen at random.
+        seed: The seed of the random choice.
+        **settings: As for ``map_rows``.
+    """
+    if not is_at_least(sample, 1):
+        raise DefinitionError([DefinitionProblem("estimate", f"sample is {sample!r}; it must be at least 1")])
+    job = job_for(method, table, settings)
+    if job.table.is_one_shot:
+        message = "the table is an iterator, which can be read only once; pass a list, a file or a dataframe"
+        raise DefinitionError([DefinitionProblem("estimate", message)])
+    count, to_ask, chosen = _choose(job, sample, random.Random(seed))
+    run: Rows[Any] = Rows(job.of_sample(chosen))
+    asked = list(run)
+    seconds, busy = run.summary.seconds, [row.seconds for row in asked]
+    parallel = max(1.0, sum(busy) / seconds) if seconds else 1.0
+    share = 1.0 if job.engine is None else job.engine.discount
+    costs = [row.cost * share for row in asked if row.cost is not None]
+    return Estimate(
+        count,
+        to_ask,
+        len(asked),
+        sum(row.error is not None for row in asked),
+        _range([row.attempts for row in asked], to_ask),
+        _range([row.usage.input_tokens for row in asked], to_ask),
+        _range([row.usage.output_tokens for row in asked], to_ask),
+        _range(costs, to_ask) if len(costs) == len(asked) else None,
+        Range(*[total / parallel for total in _range(busy, to_ask)]),
+    )
+
+
+def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, Any]]]:
+    """Count the rows, and those to ask, and choose some of the latter, each with the same probability."""
+    count = to_ask = 0
+    chosen: list[Mapping[str, Any]] = []
+    journal = job.open_journal()
+    try:
+        for row in islice(job.rows(), job.settings.limit):
+            count += 1
+            try:
+                content = content_id(job.method.arguments(row))
+            except ValueError:  # the row has an error without a request
+                continue
+            is_known = journal.find(content) is not None
+            if job.settings.dedupe and (is_known or journal.count_content(content)):
+                continue
+            to_ask += 1
+            if len(chosen) < size:
+                chosen.append(row)
+            elif (place := chance.randrange(to_ask)) < size:
+                chosen[place] = row
+    finally:
+        journal.close()
+    return count, to_ask, chosen
+
+
+def _range(values: Sequence[float], count: int) -> Range:
+    """Estimate the sum over ``count`` rows from the values of a sample."""
+    if not values:
+        return Range(0.0, 0.0, 0.0)
+    mean = fmean(values)
+    if len(values) >= count:
+        return Range(mean * count, mean * count, mean * count)
+    # without those of the sample, which are known
+    rest = math.sqrt(1 - len(values) / count)
+    error = _Z * stdev(values) / math.sqrt(len(values)) * rest if len(values) > 1 else mean
+    return Range(max(0.0, mean - error) * count, mean * count, (mean + error) * count)
+
+
+def _text(found: Range) -> str:
+    return f"{found.expected:,.0f} ({found.low:,.0f} to {found.high:,.0f})"

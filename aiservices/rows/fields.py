@@ -1,0 +1,543 @@
+"""Describe the columns of an output table: the input's columns, the answer's columns and the error.
+
+``answer_columns`` describes the columns of an answer by its type, and ``output_fields`` puts them beside the
+columns of the input. Parquet and Arrow columns have these types:
+
+    bool, int, float           bool, int64, double; an int beyond 64 bits is an error of its row
+    str, bytes, UUID, paths    string
+    Decimal                    decimal128(38, 18); text if a value needs more digits
+    date, timedelta            date32, duration("us")
+    datetime                   timestamp("us"), in UTC if the values have an offset; text if only some have
+    time                       time64("us"); text if a value has an offset
+    Enum, Literal              the type of their JSON values: mostly string
+    T | None                   the type of T
+    list, set, tuple[T, ...]   a list
+    tuple[A, B]                a list if the items have one type, else JSON text
+    dict[str, T]               a map
+    records                    a struct with the JSON keys of the fields
+    Decision[T]                a struct of value, probability and source
+    int | float                double
+    other unions, Any          JSON text, and so is a record inside itself
+
+The columns of the input keep the types of their source, if it has types. Otherwise the type is that of the
+values: int with float is float if that is exact, and other mixtures are text, with JSON for values that are
+not texts. If a type changes after rows were written, the whole file is changed when it is closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
+
+from output_parsers.parser.registry import DEFAULT_REGISTRY, ParserRegistry
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.reading import Json, dump_json
+from output_parsers.types.choices import BoolNode, ChoiceNode, FlagNode
+from output_parsers.types.constraints import ConstrainedNode
+from output_parsers.types.containers import DictNode, ListNode, TupleNode
+from output_parsers.types.decisions import Decision, DecisionNode, decisions_with_probabilities
+from output_parsers.types.node import CustomNode, Definitions, Node, RecursiveNode, walk
+from output_parsers.types.pydantic import PydanticNode
+from output_parsers.types.records import EnvelopeNode, ObjectNode, RawNode, RootModelNode
+from output_parsers.types.scalars import (
+    AnyNode,
+    DecimalNode,
+    FloatNode,
+    FractionNode,
+    IntNode,
+    NoneNode,
+    StringNode,
+    TemporalNode,
+    TextNode,
+)
+from output_parsers.types.unions import UnionNode
+
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.extras import import_extra
+from .errors import RowsError
+from .tables import Table
+
+_PREFIX = "answer_"
+
+
+def pyarrow(module: str = "pyarrow") -> Any:
+    """Import pyarrow or a module of it; raise MissingExtraError if it is not installed."""
+    return import_extra(module, "tables", "writing Arrow data")
+
+
+# --- the columns of an answer -------------------------------------------------------------------------------
+
+# What the values of a column were so far, if its Arrow type depends on it: "naive", "aware" and so on.
+Facts: TypeAlias = set[str]
+INT64 = range(-(2**63), 2**63)
+EXACT_FLOAT = 2**53  # integers up to this are exact as floats
+DECIMAL_SCALE = 18
+_DURATION = re.compile(r"(-?)P(\d+)DT(\d+)(?:\.(\d{1,6}))?S")
+
+
+class Shape(NamedTuple):
+    """How JSON values of one type become Arrow values.
+
+    Attributes:
+        arrow: Returns the Arrow type, given the facts about the values so far.
+        convert: Converts a JSON value that is not null to a Python value for Arrow, and adds to the facts.
+            Raises ValueError if the Arrow type cannot hold it.
+        key: Equal for shapes with equal types.
+    """
+
+    arrow: Callable[[Facts], Any]
+    convert: Callable[[Any, Facts], Any]
+    key: object
+
+    def value(self, data: Json, facts: Facts) -> Any:
+        """Convert a JSON value to a Python value for Arrow."""
+        return None if data is None else self.convert(data, facts)
+
+
+def _expect(kind: type | tuple[type, ...], data: Json, name: str) -> Any:
+    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
+        raise ValueError(f"expected {name}, found {dump_json(data)[:60]}")
+    return data
+
+
+def _to_int(data: Json, facts: Facts) -> int:
+    number: int = _expect(int, data, "an integer")
+    if number not in INT64:
+        raise ValueError(f"the integer {number} has more than 64 bits, which the file cannot hold")
+    return number
+
+
+def _to_float(data: Json, facts: Facts) -> float:
+    number = _expect((int, float, Decimal, str), data, "a number")
+    value = float(number)  # "NaN" and "Infinity" are texts in JSON
+    if isinstance(number, int) and abs(number) > EXACT_FLOAT and int(value) != number:
+        raise ValueError(f"the integer {number} is not exact as a float, which the column holds")
+    return value
+
+
+def _to_decimal(data: Json, facts: Facts) -> Decimal:
+    number = Decimal(_expect((int, Decimal, str), data, "a number"))
+    if not is_short(number):
+        facts.add("long decimal")
+    return number
+
+
+def is_short(number: Decimal) -> bool:
+    """Return True if a Decimal fits the Arrow type ``decimal128(38, 18)``."""
+    exponent = number.as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= -DECIMAL_SCALE and number.adjusted() < 38 - DECIMAL_SCALE
+
+
+def _to_text(data: Json, facts: Facts) -> str:
+    text: str = _expect(str, data, "a text")
+    text.encode()  # raises ValueError for half of a surrogate pair
+    return text
+
+
+def _to_json_text(data: Json, facts: Facts) -> str:
+    return utf8_text(dump_json(data))
+
+
+def utf8_text(text: str) -> str:
+    """Write the characters that UTF-8 cannot express, single surrogates, as in JSON: ``\\ud800``."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _to_datetime(data: Json, facts: Facts) -> datetime:
+    value = datetime.fromisoformat(_expect(str, data, "a date with a time"))
+    if value.tzinfo is None:
+        facts.add("naive")
+        return value
+    facts.add("aware")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"the date {data} has a year before 1 or after 9999 in UTC") from None
+
+
+def _to_time(data: Json, facts: Facts) -> time:
+    value = time.fromisoformat(_expect(str, data, "a time"))
+    if value.tzinfo is not None:
+        facts.add("aware time")
+    return value
+
+
+def _to_duration(data: Json, facts: Facts) -> timedelta:
+    match = _DURATION.fullmatch(_expect(str, data, "a duration"))
+    if match is None:
+        raise ValueError(f"expected a duration, found {data}")
+    sign, days, seconds, digits = match.groups()
+    value = timedelta(int(days), int(seconds), int((digits or "").ljust(6, "0")))
+    if value // timedelta(microseconds=1) not in INT64:
+        raise ValueError(f"the duration of {days} days is too long for the file")
+    return -value if sign else value
+
+
+def _datetime_type(facts: Facts) -> Any:
+    pa = pyarrow()
+    if {"naive", "aware"} <= facts:
+        return pa.string()
+    return pa.timestamp("us", "UTC" if "aware" in facts else None)
+
+
+_BOOL = Shape(lambda _: pyarrow().bool_(), lambda data, _: _expect(bool, data, "true or false"), "bool")
+_INT = Shape(lambda _: pyarrow().int64(), _to_int, "int")
+_FLOAT = Shape(lambda _: pyarrow().float64(), _to_float, "float")
+_TEXT = Shape(lambda _: pyarrow().string(), _to_text, "text")
+_JSON = Shape(lambda _: pyarrow().string(), _to_json_text, "json")
+_NULL = Shape(lambda _: pyarrow().null(), lambda data, _: _expect(type(None), data, "null"), "null")
+_DECIMAL = Shape(
+    lambda facts: pyarrow().string() if "long decimal" in facts else pyarrow().decimal128(38, DECIMAL_SCALE),
+    _to_decimal,
+    "decimal",
+)
+_TEMPORAL = {
+    "date": Shape(
+        lambda _: pyarrow().date32(),
+        lambda data, _: date.fromisoformat(_expect(str, data, "a date")),
+        "date",
+    ),
+    "date-time": Shape(_datetime_type, _to_datetime, "date-time"),
+    "time": Shape(
+        lambda facts: pyarrow().string() if "aware time" in facts else pyarrow().time64("us"),
+        _to_time,
+        "time",
+    ),
+    "duration": Shape(lambda _: pyarrow().duration("us"), _to_duration, "duration"),
+}
+_BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": _BOOL}
+
+
+def _shape_of(node: Node[Any], enclosing: tuple[Node[Any], ...] = ()) -> Shape:
+    """Return how the values of a type become Arrow values."""
+    match _unwrapped(node):
+        case BoolNode():
+            return _BOOL
+        case IntNode():
+            return _INT
+        case FloatNode():
+            return _FLOAT
+        case DecimalNode():
+            return _DECIMAL
+        case TextNode() | StringNode() | FractionNode():
+            return _TEXT
+        case NoneNode():
+            return _NULL
+        case TemporalNode(format=temporal_format):
+            return _TEMPORAL[temporal_format]
+        case ChoiceNode() as choices:
+            return _choice_shape([choices.write(choice.value) for choice in choices.choices.choices])
+        case FlagNode():
+            return _list_shape(_TEXT)
+        case ListNode(item=item):
+            return _list_shape(_shape_of(item, enclosing))
+        case TupleNode(items=items):
+            shapes = [_shape_of(item, enclosing) for item in items]
+            return _list_shape(shapes[0]) if len({shape.key for shape in shapes}) == 1 else _JSON
+        case DictNode(value=value):
+            return _map_shape(_shape_of(value, enclosing))
+        case ObjectNode() as record if record not in enclosing:
+            if record.spec.extra == "allow" or not record.spec.fields:
+                return _JSON  # a struct cannot hold keys that are not known before; it needs a field
+            keys = {spec.keys[0]: record.nodes[spec.name] for spec in record.spec.fields}
+            return _struct_shape({key: _shape_of(one, (*enclosing, record)) for key, one in keys.items()})
+        case DecisionNode(value=value):
+            return _decision_shape(_shape_of(value, enclosing))
+        case UnionNode(options=options):
+            members = [option for option in options if not isinstance(_unwrapped(option), NoneNode)]
+            return _union_shape([_shape_of(member, enclosing) for member in members])
+        case PydanticNode() | CustomNode() as other:
+            schema = other.schema(Definitions())
+            json_type, text_format = schema.get("type"), schema.get("format")
+            if isinstance(other, PydanticNode) and text_format in ("date", "date-time", "time"):
+                return _TEMPORAL[text_format]  # such as AwareDatetime
+            return _BY_JSON_TYPE.get(json_type, _JSON) if isinstance(json_type, str) else _JSON
+    return _JSON
+
+
+def _unwrapped(node: Node[Any]) -> Node[Any]:
+    """Return the innermost type parser inside wrappers, such as those that check constraints."""
+    while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
+        (node,) = node.parts
+    return node
+
+
+def _choice_shape(values: Sequence[Json]) -> Shape:
+    kinds = {type(value) for value in values if value is not None}
+    for kind, shape in ((bool, _BOOL), (str, _TEXT)):
+        if kinds == {kind}:
+            return shape
+    return _INT if kinds == {int} and all(value in INT64 for value in values if value is not None) else _JSON
+
+
+def _union_shape(shapes: Sequence[Shape]) -> Shape:
+    keys = {shape.key for shape in shapes}
+    if len(keys) == 1:
+        return shapes[0]
+    return _FLOAT if keys == {"int", "float"} else _JSON
+
+
+def _list_shape(item: Shape) -> Shape:
+    return Shape(
+        lambda facts: pyarrow().list_(item.arrow(facts)),
+        lambda data, facts: [item.value(one, facts) for one in _expect(list, data, "an array")],
+        ("list", item.key),
+    )
+
+
+def _map_shape(item: Shape) -> Shape:
+    def convert(data: Json, facts: Facts) -> list[tuple[str, Any]]:
+        pairs = _expect(dict, data, "an object").items()
+        return [(_to_text(key, facts), item.value(one, facts)) for key, one in pairs]
+
+    return Shape(
+        lambda facts: pyarrow().map_(pyarrow().string(), item.arrow(facts)), convert, ("map", item.key)
+    )
+
+
+def _struct_shape(shapes: Mapping[str, Shape]) -> Shape:
+    def convert(data: Json, facts: Facts) -> dict[str, Any]:
+        values = _expect(dict, data, "an object")
+        return {key: shape.value(values.get(key), facts) for key, shape in shapes.items()}
+
+    return Shape(
+        lambda facts: pyarrow().struct([(key, shape.arrow(facts)) for key, shape in shapes.items()]),
+        convert,
+        ("struct", *((key, shape.key) for key, shape in shapes.items())),
+    )
+
+
+def _decision_shape(value: Shape) -> Shape:
+    struct = _struct_shape({"value": value, "probability": _FLOAT, "source": _TEXT})
+
+    def convert(data: Json, facts: Facts) -> Any:
+        value, entries = _expect(dict, data, "a decision")["value"], data["probabilities"]
+        shares = [(entry["value"], entry["probability"]) for entry in entries]
+        if isinstance(value, list):
+            own = min((share if one in value else 1 - share for one, share in shares), default=None)
+        else:
+            own = next((share for one, share in shares if one == value), None)
+        return struct.convert({**data, "probability": own}, facts)
+
+    return Shape(struct.arrow, convert, ("decision", struct.key))
+
+
+@dataclass(frozen=True)
+class AnswerColumn:
+    """One column of an answer.
+
+    Attributes:
+        name: The name of the column in outputs.
+        key: The JSON key of the field; "" if the column holds the whole answer.
+        shape: How its JSON values become Arrow values.
+    """
+
+    name: str
+    key: str
+    shape: Shape = field(repr=False, compare=False)
+    _write: Callable[[Any], Json] = field(repr=False, compare=False)
+    _has_decisions: bool = False
+
+    def to_json(self, value: Any) -> Json:
+        """Convert a value of the column to JSON. Raises ValueError if it has the wrong type."""
+        if value is None:
+            return None
+        with decisions_with_probabilities() if self._has_decisions else nullcontext():
+            return self._write(value)
+
+
+@dataclass(frozen=True)
+class AnswerColumns:
+    """The columns of an answer: one for each field of a record, or one column.
+
+    Attributes:
+        columns: The columns, in the order of the fields.
+    """
+
+    columns: tuple[AnswerColumn, ...]
+    _values: Callable[[Any], Mapping[str, Any]] = field(repr=False, compare=False)
+
+    def split(self, answer: Any) -> dict[str, Any]:
+        """Split an answer into a dict from column names to values; fields that are not set become None."""
+        values = self._values(answer)
+        return {column.name: values.get(column.key) for column in self.columns}
+
+
+def answer_columns(
+    answer_type: Any,
+    registry: ParserRegistry = DEFAULT_REGISTRY,
+    namespace: Mapping[str, object] | None = None,
+    *,
+    name: str = "value",
+) -> AnswerColumns:
+    """Return the output columns for answers of a type, such as one column for each field of a record.
+
+    A record has one column for each field, named like its JSON key. A Decision has the columns ``value``,
+    ``probability`` and ``source``. Other answers have one column.
+
+    Args:
+        answer_type: The return type of the method, or the node of its parser.
+        registry: Where the parser for the type is found.
+        namespace: Maps local names in string annotations to types.
+        name: The name of the column of an answer that is not a record.
+    """
+    node: Node[Any]
+    if isinstance(answer_type, Node):
+        node = answer_type
+    else:
+        parser: Any = registry.parser_for(answer_type, namespace=namespace)
+        node = (parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)).node
+    if isinstance(node, EnvelopeNode):
+        node = node.inner
+    record = node
+    while isinstance(record, (ConstrainedNode, RecursiveNode)):
+        (record,) = record.parts
+    if isinstance(record, ObjectNode) and record.spec.fields:
+        return _record_columns(record)
+    if isinstance(record, DecisionNode):
+        value = _column(name, record.value)
+        return AnswerColumns(
+            (
+                value,
+                AnswerColumn("probability", "probability", _FLOAT, lambda share: share),
+                AnswerColumn("source", "source", _TEXT, lambda source: source),
+            ),
+            lambda decision: {name: decision.value, **_probability(decision)},
+        )
+    return AnswerColumns((_column(name, node),), lambda answer: {name: answer})
+
+
+def _probability(decision: Decision[Any]) -> dict[str, Any]:
+    probability = decision.probability if decision.probabilities else None
+    return {"probability": probability, "source": decision.source}
+
+
+def _column(key: str, node: Node[Any]) -> AnswerColumn:
+    has_decisions = any(isinstance(part, DecisionNode) for part in walk(node))
+    return AnswerColumn(key, key, _shape_of(node), node.write, has_decisions)
+
+
+def _record_columns(record: ObjectNode) -> AnswerColumns:
+    keys = {spec.name: spec.keys[0] for spec in record.spec.fields}
+    columns = [_column(key, record.nodes[name]) for name, key in keys.items()]
+    takes_extra = record.spec.extra == "allow"
+    extra = "extra" if "extra" not in keys.values() else "extra_"
+    if takes_extra:
+        columns.append(AnswerColumn(extra, extra, _JSON, AnyNode().write))
+
+    def values(answer: Any) -> dict[str, Any]:
+        by_name = record.field_values(answer)
+        by_key = {key: by_name.pop(name, None) for name, key in keys.items()}
+        return {**by_key, extra: by_name} if takes_extra and by_name else by_key
+
+    return AnswerColumns(tuple(columns), values)
+
+
+# --- the columns of an output -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The columns of an output: those of the input, those of the answer, and the error.
+
+    Attributes:
+        inputs: The columns of the input, in order. If ``inputs_known`` is false, rows may add more.
+        answers: The columns of the answer, with names that the input does not have.
+        error: The name of the column with the error of the row, which is null if there is an answer.
+        number: The name of the column with the number of the row, from 0; None for no such column.
+        inputs_known: The rows have no other columns than ``inputs``.
+        input_types: Returns the Arrow types of the columns of the input, as far as they are known.
+    """
+
+    inputs: tuple[str, ...]
+    answers: AnswerColumns
+    error: str = "error"
+    number: str | None = None
+    inputs_known: bool = True
+    input_types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns that are known, in the order of the output."""
+        number = () if self.number is None else (self.number,)
+        return (*number, *self.inputs, *(column.name for column in self.answers.columns), self.error)
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The names of the columns that the output adds to those of the input."""
+        return frozenset(self.columns) - frozenset(self.inputs)
+
+    def row(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        answer: Any = None,
+        error: object = None,
+        number: int | None = None,
+    ) -> dict[str, Any]:
+        """Build an output row from the input columns and either the answer's columns or the error.
+
+        Raises RowsError if the input has a column that was not known, and the answer has it too.
+        """
+        if self.inputs_known:
+            row = {name: inputs.get(name) for name in self.inputs}
+        else:
+            row = dict(inputs)
+            same = next((name for name in row if name in self.own_names), None)
+            if same is not None:
+                message = f"the input has a column {same!r}, and the output adds one of that name; rename it"
+                raise RowsError(message)
+        if self.number is not None:
+            row[self.number] = number
+        row |= self.answers.split(answer) if error is None else {}
+        row[self.error] = None if error is None else str(error)
+        return row
+
+
+def output_fields(
+    table: Table, answers: AnswerColumns, *, inputs: Sequence[str] | None = None, number: bool = False
+) -> Fields:
+    """Choose the columns of an output, so that no name occurs twice.
+
+    A column of the answer that the input has too gets the prefix ``answer_``.
+
+    Args:
+        table: The input.
+        answers: The columns of the answer.
+        inputs: The columns of the input that are copied; all of them by default.
+        number: Add the column ``row_number``, because the rows are written in another order.
+
+    Raises DefinitionError if a name still occurs twice, or if ``inputs`` has a column that the table lacks.
+    """
+    missing = [name for name in inputs or () if table.columns and name not in table.columns]
+    if missing:
+        message = f"the table has no column {missing[0]!r}; it has {', '.join(table.columns)}"
+        raise DefinitionError([DefinitionProblem("the output", message)])
+    copied = tuple(table.columns if inputs is None else inputs)
+    used = set(copied)
+    error_name = _free_name("error", used)
+    number_name = _free_name("row_number", used) if number else None
+    columns = tuple(replace(column, name=_free_name(column.name, used)) for column in answers.columns)
+    return Fields(
+        copied,
+        replace(answers, columns=columns),
+        error_name,
+        number_name,
+        bool(table.columns) or inputs is not None,
+        lambda: table.types,
+    )
+
+
+def _free_name(name: str, used: set[str]) -> str:
+    """Choose an unused column name, adding a prefix if necessary, and record the name as used."""
+    new = f"{_PREFIX}{name}" if name in used else name
+    if new in used:
+        message = f"the columns {name!r} and {new!r} exist already; rename a column of the input"
+        raise DefinitionError([DefinitionProblem("the output", message)])
+    used.add(new)
+    return new

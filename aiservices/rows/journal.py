@@ -1,0 +1,301 @@
+"""The journal of a run over a table: a file to which each reply and each finished row is appended.
+
+Each line has a checksum and a JSON object. The first line says what the run does. A line ``reply`` is one
+reply of a model, a line ``done`` a finished row. A second run asks only for what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .errors import RowsError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+FORMAT = 1
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_MAX_FIRST_LINE = 10_000_000
+_CHECKSUM_LENGTH = 8  # hexadecimal digits, followed by a space
+_TABLES = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000; PRAGMA temp_store = FILE;
+CREATE TABLE done (id TEXT PRIMARY KEY, offset INTEGER) WITHOUT ROWID;
+CREATE TABLE reply (id TEXT, call INTEGER, offset INTEGER, PRIMARY KEY (id, call)) WITHOUT ROWID;
+CREATE TABLE known_key (key TEXT PRIMARY KEY, id TEXT) WITHOUT ROWID;
+CREATE TABLE seen_key (key TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
+CREATE TABLE seen_content (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;
+BEGIN;
+"""
+
+
+class Journal:
+    """The file with the replies and the finished rows of a run, and an index of the file on disk.
+
+    Args:
+        path: The file.
+        work: What the run does, by name: prompt, schema, model and so on. If the file is that of other work,
+            RowsError names what changed.
+        restart: Delete an existing file.
+
+    Attributes:
+        damaged_lines: How many lines of the file could not be read. Their rows are asked again.
+    """
+
+    def __init__(self, path: Path, work: Mapping[str, Any], *, restart: bool = False) -> None:
+        self._path = path
+        self._end = 0
+        self._reader: BinaryIO | None = None
+        self.damaged_lines = 0
+        # a database without a name is in a file that SQLite deletes by itself
+        self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._index.executescript(_TABLES)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            self._index.close()
+            raise RowsError(f"the journal {path} cannot be opened: {error.strerror}") from error
+        try:
+            self._lock()
+            self._check_kind()
+            if restart:
+                os.ftruncate(self._file, 0)
+            self._end = self._read(work)
+            self._reader = path.open("rb")  # only now, because what it has read must not change
+            if self._end == 0:
+                self._append({"work": {"format": FORMAT, **work}})
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Flush the journal to the disk, and close its file."""
+        try:
+            os.fsync(self._file)
+        except OSError:  # a pipe or a device has nothing to flush
+            pass
+        if self._reader is not None:
+            self._reader.close()
+        os.close(self._file)
+        self._index.close()
+
+    def _check_kind(self) -> None:
+        """Raise RowsError if the file is something else than a journal, which must not be overwritten."""
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise RowsError(f"{self._path} is not a file; choose another place for the journal")
+        with self._path.open("rb") as file:
+            first = file.readline(_MAX_FIRST_LINE)
+        is_cut = bool(first) and not first.endswith(b"\n") and _is_beginning(first)
+        entry = _entry_of(first)
+        if first and not is_cut and not (entry is not None and isinstance(entry.get("work"), dict)):
+            raise RowsError(f"{self._path} is not a journal of map_rows; choose another output")
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RowsError(
+                f"another run writes to the journal {self._path}; wait for its end, or choose another output"
+            ) from error
+
+    @property
+    def path(self) -> Path:
+        """The file of the journal."""
+        return self._path
+
+    # --- reading ---
+
+    def _read(self, work: Mapping[str, Any]) -> int:
+        """Read the whole file into the index, cut off an incomplete last line, and return the length."""
+        end = 0
+        with self._path.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break  # the process was killed while it wrote this line
+                entry = _entry_of(line)
+                if end == 0:
+                    self._check_work({} if entry is None else entry["work"], work)
+                elif entry is None:
+                    self.damaged_lines += 1
+                else:
+                    self._add_to_index(entry, end)
+                end += len(line)
+        os.ftruncate(self._file, end)
+        return end
+
+    def _check_work(self, stored: Mapping[str, Any], work: Mapping[str, Any]) -> None:
+        if stored.get("format") != FORMAT:
+            raise RowsError(
+                f"{self._path} has the format {stored.get('format')}; this version reads {FORMAT}"
+            )
+        current = json.loads(json.dumps(work))
+        changed = [
+            name
+            for name in {**stored, **current}
+            if name != "format" and stored.get(name) != current.get(name)
+        ]
+        if changed:
+            details = "; ".join(
+                f"{name} was {_short(stored.get(name))} and is {_short(current.get(name))}"
+                for name in changed
+            )
+            raise RowsError(
+                f"{self._path} has the answers of other work: {details}. Pass restart=True to ask for all "
+                "rows again, or choose another output"
+            )
+
+    def _add_to_index(self, entry: dict[str, Any], offset: int) -> None:
+        run = self._index.execute
+        if "done" in entry:
+            row = entry["done"]
+            run("INSERT OR REPLACE INTO done VALUES (?, ?)", (row, offset))
+            run("DELETE FROM reply WHERE id = ?", (row,))
+            if "key" in entry:
+                run("INSERT OR REPLACE INTO known_key VALUES (?, ?)", (_text(entry["key"]), row))
+        elif "same" in entry:
+            run("INSERT OR REPLACE INTO known_key VALUES (?, ?)", (_text(entry["key"]), entry["same"]))
+        elif "reply" in entry:
+            run("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (entry["reply"], entry["call"], offset))
+
+    def find(self, row: str) -> dict[str, Any] | None:
+        """Return the journal entry of a finished row, or None if the row is not finished."""
+        found = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
+        return None if found is None else self._entry_at(found[0])
+
+    def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
+        """Return the replies to the requests of an unfinished row, by the number of the request."""
+        found = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
+        return {call: self._entry_at(offset) for call, offset in found}
+
+    def has_changed(self, key: Any, row: str) -> bool:
+        """Return True if the row with this key had other content in an earlier run."""
+        found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
+        return found is not None and found[0] != row
+
+    def _entry_at(self, offset: int) -> dict[str, Any]:
+        assert self._reader is not None
+        self._reader.seek(offset)
+        entry = _entry_of(self._reader.readline())
+        if entry is None:
+            raise RowsError(f"the journal {self._path} was changed by another program during the run")
+        return entry
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Yield the journal entries of all finished rows."""
+        for (offset,) in self._index.execute("SELECT offset FROM done"):
+            yield self._entry_at(offset)
+
+    # --- writing ---
+
+    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
+        """Store the reply of a model to one request of a row."""
+        entry = {"reply": row, "call": call, "request": request, "body": reply}
+        offset = self._append(entry)
+        self._index.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (row, call, offset))
+
+    def add_response(self, row: str, call: int, request: str, status: int, body: str) -> None:
+        """Store the HTTP response to one request of a row, as a batch has it."""
+        entry = {"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}}
+        offset = self._append(entry)
+        self._index.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (row, call, offset))
+
+    def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> None:
+        """Store that a row is finished, with its value or error."""
+        whole = {"done": row, **({} if key is None else {"key": key}), **entry}
+        self._add_to_index(whole, self._append(whole))
+
+    def add_key(self, key: Any, row: str) -> None:
+        """Record that the row with this key has the same content as a row that is already finished."""
+        if not self._is_known(key, row):
+            entry = {"same": row, "key": key}
+            self._add_to_index(entry, self._append(entry))
+
+    def _is_known(self, key: Any, row: str) -> bool:
+        found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
+        return found is not None and found[0] == row
+
+    def _append(self, entry: Mapping[str, Any]) -> int:
+        text = _encode(entry).encode()
+        line = b"%08x %b\n" % (zlib.crc32(text), text)
+        offset, written = self._end, 0
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+        except OSError as error:
+            if written:
+                os.ftruncate(self._file, offset)
+            raise RowsError(
+                f"the journal {self._path} cannot be written: {error.strerror}; all rows before this "
+                "one are stored, and the same call goes on with the others"
+            ) from error
+        self._end = offset + len(line)
+        return offset
+
+    # --- the rows of this run ---
+
+    def first_with_key(self, key: Any, number: int) -> int:
+        """Remember the key of a row, and return the number of the first row with this key."""
+        run = self._index.execute
+        run("INSERT OR IGNORE INTO seen_key VALUES (?, ?)", (_text(key), number))
+        first: int = run("SELECT number FROM seen_key WHERE key = ?", (_text(key),)).fetchone()[0]
+        return first
+
+    def forget_counts(self) -> None:
+        """Start to count equal rows again, for another pass over the table."""
+        self._index.execute("DELETE FROM seen_content")
+
+    def count_content(self, row: str) -> int:
+        """Return how often a row with this content occurred before in this run, and count it."""
+        run = self._index.execute
+        run("INSERT INTO seen_content VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (row,))
+        count: int = run("SELECT count FROM seen_content WHERE id = ?", (row,)).fetchone()[0]
+        return count - 1
+
+
+def _is_beginning(line: bytes) -> bool:
+    """Return True if a line looks like a journal's first line that was only partly written."""
+    beginning = b'{"work":'
+    text = line[_CHECKSUM_LENGTH + 1 :]
+    return line[:_CHECKSUM_LENGTH].isalnum() and (text.startswith(beginning) or beginning.startswith(text))
+
+
+def temporary_folder(owner: object) -> Path:
+    """Create a folder that is deleted together with its owner."""
+    folder = tempfile.mkdtemp(prefix="aiservices-rows-")
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _entry_of(line: bytes) -> dict[str, Any] | None:
+    """Read a line of the journal; return None if it is damaged."""
+    checksum, text = line[:_CHECKSUM_LENGTH], line[_CHECKSUM_LENGTH + 1 : -1]
+    try:
+        if int(checksum, 16) != zlib.crc32(text):
+            return None
+        entry = json.loads(text)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _text(key: Any) -> str:
+    return json.dumps(key, ensure_ascii=False, default=str)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

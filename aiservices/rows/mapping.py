@@ -1,0 +1,417 @@
+"""The functions ``map_rows`` and ``amap_rows``, which call a service method for each row of a table."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing
+from contextvars import copy_context
+from dataclasses import replace
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+from ..engine.budget import Budget, SharedBudget
+from ..engine.response_cache import ResponseCache
+from ..engine.results import Result
+from ..models.base import ChatModel
+from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
+from ..models.limits import LimitedChatModel, Limits
+from ..service.settings import check_keywords
+from .binding import map_method, with_columns
+from .job import Engine, Job, answer_of
+from .outputs import answer_columns, check_output, output_fields, to_dataframe
+from .progress import progress_callback
+from .review import Review, ReviewedAnswers
+from .row import Progress, Row, Summary
+from .runner import Runner, RunSettings
+from .tables import Table, open_table
+
+T = TypeVar("T")
+ProgressSetting: TypeAlias = bool | Callable[[Progress], object]
+_DEFAULT_CONCURRENCY = 64
+_MAX_WAITING = 256  # rows that wait for a slow consumer
+_END = object()
+
+
+class Rows(Generic[T]):
+    """An iterable of table rows with their answers; iterating calls the service method for each row.
+
+    The rows come as they are finished. A second iteration gives the same answers without asking again.
+
+    Attributes:
+        summary: What the last run did; complete at the end of the iteration.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    @property
+    def summary(self) -> Summary:
+        return self._job.summary
+
+    def run(self) -> Summary:
+        """Process all rows, and return the summary."""
+        for _ in self:
+            pass
+        return self.summary
+
+    def dataframe(self) -> Any:
+        """Process all rows, and return the table with the answers in new columns, as the kind of the input.
+
+        It is a dataframe of pandas or polars for such an input, else a table of pyarrow.
+        """
+        job = self._job
+        self.run()
+        journal = job.open_journal()
+        try:
+            runner = Runner(
+                job.method, iter(()), journal, SharedBudget(), Progress(), job.settings, job.reviewed
+            )
+            rows = (
+                job.fields.row(row.inputs, answer=answer_of(row), error=row.error)
+                for row in runner.known_rows(job.rows())
+            )
+            return to_dataframe(job.table, rows, job.fields)
+        finally:
+            journal.close()
+
+    def __iter__(self) -> Generator[Row[T], None, None]:
+        # An event loop of its own, because the caller may be in one already, as in a notebook.
+        results: SimpleQueue[Any] = SimpleQueue()
+        thread = _LoopThread(self._job, results)
+        thread.start()
+        try:
+            while (result := results.get()) is not _END:
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
+        finally:
+            thread.stop()
+
+    def __repr__(self) -> str:
+        return f"<Rows of {self._job.method.qualname}>"
+
+
+class _LoopThread(threading.Thread):
+    """Runs a job in an event loop of its own, and passes the rows on."""
+
+    def __init__(self, job: Job, results: SimpleQueue[Any]) -> None:
+        super().__init__(target=copy_context().run, args=(self._run,), daemon=True)
+        self._job = job
+        self._results = results
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._started = threading.Event()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._feed())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:
+            self._results.put(error)
+        finally:
+            self._started.set()
+            self._results.put(_END)
+
+    async def _feed(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._started.set()
+        async with aclosing(self._job.run()) as rows:
+            async for row in rows:
+                self._results.put(row)
+                while self._results.qsize() > _MAX_WAITING:
+                    await asyncio.sleep(0.002)
+
+    def stop(self) -> None:
+        """Cancel the rows that are being processed, and wait until the background thread has ended."""
+        self._started.wait()
+        if self._loop is not None and self._task is not None and self.is_alive():
+            try:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            except RuntimeError:  # the loop has just ended
+                pass
+        self.join()
+
+
+class AsyncRows(Generic[T]):
+    """The rows of a table with the answers of a method, for ``async for``; ``await`` processes all of them.
+
+    Attributes:
+        summary: What the last run did; complete at the end of the iteration.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    @property
+    def summary(self) -> Summary:
+        return self._job.summary
+
+    def __aiter__(self) -> AsyncIterator[Row[T]]:
+        return self._job.run()
+
+    def __await__(self) -> Generator[Any, None, Summary]:
+        return self._run().__await__()
+
+    async def _run(self) -> Summary:
+        async with aclosing(self._job.run()) as rows:
+            async for _ in rows:
+                pass
+        return self.summary
+
+    def __repr__(self) -> str:
+        return f"<AsyncRows of {self._job.method.qualname}>"
+
+
+class RowSettings(TypedDict, total=False):
+    """The keyword arguments of ``map_rows`` and ``amap_rows``.
+
+    Attributes:
+        key: The column that names a row. Two rows with the same key are an error.
+        columns: The column for each parameter whose column has another name, as in ``{"text": "body"}``.
+        names: The names of the columns, for rows that are tuples.
+        to: The file for the table with the answers: .jsonl, .csv, .parquet, .arrow or .feather. The rows are
+            processed at once.
+        journal: The file that keeps what is finished, so that the same call goes on after an interruption; by
+            default the name of ``to`` with ``.journal``. Without both, nothing is kept.
+        restart: Forget what an earlier run has finished.
+        retry_failed: Ask again for rows that had an error in an earlier run.
+        limits: The limits of requests to the model.
+        budget: The limits of the whole run: money, tokens, requests and seconds.
+        concurrency: How many rows are processed at the same time; 64 by default.
+        row_timeout: The seconds after which a row has an error; 600 by default.
+        max_failures: The share of failed rows that ends the run; 0.5 by default.
+        dedupe: False to ask for each of several equal rows.
+        ordered: True to yield the rows in the order of the table.
+        limit: Process only the first rows.
+        progress: True for a progress bar, or a function that receives the progress.
+        review: A CSV file for the rows whose answer is unsure, with a column for the answer of a person.
+        unsure_below: The probability below which an answer is unsure; by default the threshold of its
+            calibration.
+        reviewed: Such a file with the answers of people, which replace those of the model.
+        cache: Answers requests with the replies that it has stored, those of other runs and calls included.
+        engine: ``BatchEngine(…)`` to use the batch service of the provider.
+    """
+
+    key: str | None
+    columns: Mapping[str, str]
+    names: Sequence[str] | None
+    to: str | PathLike[str] | None
+    journal: str | PathLike[str] | None
+    restart: bool
+    retry_failed: bool
+    limits: Limits | None
+    budget: Budget | None
+    concurrency: int | None
+    row_timeout: float
+    max_failures: float
+    dedupe: bool
+    ordered: bool
+    limit: int | None
+    progress: ProgressSetting
+    review: str | PathLike[str] | None
+    unsure_below: float | None
+    reviewed: str | PathLike[str] | None
+    cache: ResponseCache | None
+    engine: Engine | None
+
+
+# The value of a Result, or of an awaitable, is the value of the rows.
+@overload
+def map_rows(
+    method: Callable[..., Awaitable[Result[T]]], table: Any, /, **settings: Unpack[RowSettings]
+) -> Rows[T]: ...
+@overload
+def map_rows(method: Callable[..., Result[T]], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+@overload
+def map_rows(
+    method: Callable[..., Awaitable[T]], table: Any, /, **settings: Unpack[RowSettings]
+) -> Rows[T]: ...
+@overload
+def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+def map_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
+    """Call a method of a service for each row of a table.
+
+    The columns are the arguments of the method, by name::
+
+        rows = map_rows(desk.ticket, "tickets.csv", key="id", to="answers.parquet")
+        print(rows.summary)
+
+    With ``to``, all rows are processed at once, and the answers are written to that file. Without it, they
+    are processed while the caller iterates::
+
+        for row in map_rows(desk.ticket, tickets):
+            print(row.key, row.error or row.value)
+
+    An error of one row is in ``row.error``, and the run goes on. It ends when going on makes no sense: the
+    key is wrong, the budget is used up, or most rows fail. Then the same call asks only for the rows that
+    are missing.
+
+    Args:
+        method: A method of a service that returns a value or a Result; it may be async.
+        table: The path of a CSV, JSONL, JSON, Parquet or Arrow file, or of a folder of them; a dataframe of
+            pandas or polars; a table of pyarrow; a relation of DuckDB; a result of SQLAlchemy; or an iterable
+            of dicts, dataclasses or tuples.
+        **settings: See ``RowSettings``.
+
+    Raises:
+        DefinitionError: The method cannot be mapped, a column is missing, or a setting is wrong.
+        RowsError: The table, the output or the journal cannot be used, or the run ended early.
+    """
+    rows: Rows[Any] = Rows(job_for(method, table, settings))
+    if settings.get("to") is not None:
+        rows.run()
+    return rows
+
+
+@overload
+def amap_rows(
+    method: Callable[..., Awaitable[Result[T]]], table: Any, /, **settings: Unpack[RowSettings]
+) -> AsyncRows[T]: ...
+@overload
+def amap_rows(
+    method: Callable[..., Result[T]], table: Any, /, **settings: Unpack[RowSettings]
+) -> AsyncRows[T]: ...
+@overload
+def amap_rows(
+    method: Callable[..., Awaitable[T]], table: Any, /, **settings: Unpack[RowSettings]
+) -> AsyncRows[T]: ...
+@overload
+def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[T]: ...
+def amap_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[Any]:
+    """Call a method of a service for each row of a table, from async code.
+
+    Like ``map_rows``, but the rows are processed by ``async for``, or all of them by ``await``::
+
+        summary = await amap_rows(desk.ticket, "tickets.csv", key="id", to="answers.parquet")
+    """
+    return AsyncRows(job_for(method, table, settings))
+
+
+def job_for(method: object, source: Any, settings: RowSettings) -> Job:
+    """Validate the arguments of ``map_rows``, and return the job that processes the table."""
+    check_keywords("map_rows", settings, RowSettings.__annotations__)
+    table = open_table(source, settings.get("names"))
+    mapped = map_method(method, settings.get("columns") or {}, text_only=table.text_only)
+    problems = list(_setting_problems(settings))
+    if problems:
+        raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in problems])
+    if not table.columns:
+        table = _with_columns_of_first_row(table)
+    if table.columns:
+        mapped = with_columns(mapped, table.columns)
+    key, budget = settings.get("key"), settings.get("budget") or Budget()
+    if key is not None and table.columns and key not in table.columns:
+        message = (
+            f"the table has no column {key}, which is the key; its columns are: {', '.join(table.columns)}"
+        )
+        raise DefinitionError([DefinitionProblem(mapped.qualname, message)])
+    models = dict.fromkeys(route.model.name for route in mapped.call.routes)
+    if budget.money is not None:
+        unknown = budget.problems(mapped.qualname, models)
+        if unknown:
+            raise DefinitionError(unknown)
+    to, journal = _path(settings.get("to")), _path(settings.get("journal"))
+    if to is not None:
+        check_output(to)
+        journal = journal or to.with_name(f"{to.name}.journal")
+    review, reviewed = settings.get("review"), settings.get("reviewed")
+    limits = settings.get("limits")
+    job = Job(
+        mapped,
+        table,
+        RunSettings(
+            key=key,
+            concurrency=settings.get("concurrency")
+            or (limits and limits.concurrency)
+            or _DEFAULT_CONCURRENCY,
+            dedupe=settings.get("dedupe", True),
+            retry_failed=settings.get("retry_failed", False),
+            ordered=settings.get("ordered", False),
+            seconds_per_row=settings.get("row_timeout", 600.0),
+            max_failures=settings.get("max_failures", 0.5),
+            limit=settings.get("limit"),
+            progress=progress_callback(settings.get("progress", False)),
+            model_for=None if limits is None else _with_limits(limits),
+            cache=settings.get("cache"),
+        ),
+        output_fields(table, answer_columns(mapped.service_method.plan.returns.output_type)),
+        budget,
+        to,
+        journal,
+        settings.get("restart", False),
+        None if review is None else Review(Path(review), mapped, settings.get("unsure_below")),
+        None if reviewed is None else ReviewedAnswers.read(Path(reviewed), mapped),
+        settings.get("engine"),
+    )
+    if job.engine is not None:
+        wrong = [DefinitionProblem(mapped.qualname, problem) for problem in job.engine.problems(job)]
+        if wrong:
+            raise DefinitionError(wrong)
+    return job
+
+
+def _with_columns_of_first_row(table: Table) -> Table:
+    """Return the table with the columns of its first row; without rows, it has no columns."""
+    rows = table.rows()
+    first = next(rows, None)
+    if first is None:
+        return replace(table, _read=lambda: iter(()), is_one_shot=False)
+    if not table.is_one_shot:
+        return replace(table, columns=tuple(first))
+    return replace(table, columns=tuple(first), _read=lambda: chain([first], rows))
+
+
+def _setting_problems(settings: RowSettings) -> Iterator[str]:
+    budget = settings.get("budget")
+    if budget is not None and not isinstance(budget, Budget):
+        yield f"budget is {type(budget).__name__}; pass a Budget"
+    elif budget is not None and budget.max_attempts != Budget().max_attempts:
+        yield (
+            "the budget of a run limits money, tokens, requests and seconds; max_attempts is set by "
+            "create(…, budget=…)"
+        )
+    cache = settings.get("cache")
+    if cache is not None and not isinstance(cache, ResponseCache):
+        yield f"cache is {type(cache).__name__}; pass a ResponseCache"
+    for name in ("concurrency", "limit"):
+        value = settings.get(name)
+        if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
+            yield f"{name} is {value!r}; it must be a whole number of at least 1"
+    if not is_positive(settings.get("row_timeout", 600.0)):
+        yield f"row_timeout is {settings.get('row_timeout')!r}; it must be greater than 0"
+    for name in ("max_failures", "unsure_below"):
+        share: Any = settings.get(name)
+        if share is not None and not (is_at_least(share, 0) and is_at_least(1, share)):
+            yield f"{name} is {share!r}; it must be between 0 and 1"
+
+
+def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
+    """Return a function that returns each model with limits, always the same object for the same model."""
+    limited: dict[int, tuple[ChatModel, ChatModel]] = {}
+
+    def with_limits(model: ChatModel) -> ChatModel:
+        found = limited.get(id(model))
+        if found is None:
+            found = model, LimitedChatModel(model, limits)
+            limited[id(model)] = found
+        return found[1]
+
+    return with_limits
+
+
+def _path(path: str | PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -1,0 +1,468 @@
+"""Write rows with answers to JSONL, CSV, Parquet and Arrow files, and to dataframes.
+
+The types of the columns are those of the module ``fields``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from glob import escape
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, Self
+
+from output_parsers.result.reading import Json, dump_json
+
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.extras import import_extra
+from .arrow_rows import BATCH_ROWS, ArrowRows, Cells, fit, json_value
+from .errors import RowsError
+from .fields import AnswerColumn, AnswerColumns, Fields, answer_columns, output_fields, pyarrow, utf8_text
+from .tables import Table
+
+__all__ = [
+    "AnswerColumn",
+    "AnswerColumns",
+    "Fields",
+    "Output",
+    "answer_columns",
+    "open_output",
+    "output_fields",
+    "to_dataframe",
+]
+
+
+# --- outputs ------------------------------------------------------------------------------------------------
+
+
+class Output(ABC):
+    """A file to which rows are written. It has its name only when it is complete.
+
+    Until ``close``, the rows are in files whose names start with that of the output and ``.partial``. At the
+    end of a ``with`` block, the output is closed, or removed if there was an error.
+
+    Attributes:
+        path: The file.
+        fields: The columns.
+    """
+
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self.path = path
+        self.fields = fields
+        self._partial = path.with_name(f"{path.name}.partial")
+        self._own = fields.own_names
+        self._inputs = frozenset(fields.inputs)
+
+    def write(self, row: Mapping[str, Any]) -> str | None:
+        """Write a row, which ``Fields.row`` makes, and return its error.
+
+        A value of the answer that the file cannot hold, such as an integer beyond 64 bits in Parquet, is an
+        error of the row: its answer is null then.
+
+        Raises RowsError if the file cannot be written.
+        """
+        try:
+            return self._write(self._cells(row))
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Complete the file, and give it its name. Raises RowsError if it cannot be written."""
+        try:
+            self._finish()
+            with open(self._partial, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(self._partial, self.path)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def abort(self) -> None:
+        """Remove what was written. An older file with the name of the output stays."""
+        with suppress(OSError, ValueError):
+            self._stop()
+        _remove_partial(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.abort()
+            return
+        try:
+            self.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _cells(self, row: Mapping[str, Any]) -> Cells:
+        fields = self.fields
+        error = row.get(fields.error)
+        answers: list[Json] = []
+        if error is None:
+            try:
+                for column in fields.answers.columns:
+                    answers.append(column.to_json(row.get(column.name)))  # noqa: PERF401  # its length is used
+            except ValueError as problem:
+                error = f"column {fields.answers.columns[len(answers)].name}: {problem}"
+        if error is not None:
+            answers = [None] * len(fields.answers.columns)
+        inputs = {name: value for name, value in row.items() if name not in self._own}
+        if fields.inputs_known and not inputs.keys() <= self._inputs:
+            extra = sorted(inputs.keys() - self._inputs)
+            raise RowsError(f"{self.path}: a row has the column {extra[0]!r}, which the table does not have")
+        number = None if fields.number is None else row.get(fields.number)
+        return Cells(number, inputs, answers, None if error is None else str(error))
+
+    def _failure(self, error: OSError) -> RowsError:
+        return RowsError(f"{self.path} cannot be written: {error}")
+
+    @abstractmethod
+    def _write(self, cells: Cells) -> str | None:
+        """Write a row, and return its error."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Write what is left to the partial file, and close it."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Close all files."""
+
+
+def _remove_partial(path: Path) -> None:
+    """Remove the incomplete files of an output, also those of a process that was killed."""
+    for part in path.parent.glob(f"{escape(path.name)}.partial*"):
+        part.unlink(missing_ok=True)
+
+
+class _JsonlOutput(Output):
+    """Writes one JSON object for each row."""
+
+    def __init__(self, path: Path, fields: Fields) -> None:
+        super().__init__(path, fields)
+        self._file: IO[str] = open(self._partial, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+
+    def _write(self, cells: Cells) -> str | None:
+        self._file.write(utf8_text(dump_json(self._object(cells))) + "\n")
+        return cells.error
+
+    def _object(self, cells: Cells) -> dict[str, Json]:
+        names = [column.name for column in self.fields.answers.columns]
+        number = {} if self.fields.number is None else {self.fields.number: cells.number}
+        inputs = dict.fromkeys(self.fields.inputs) | cells.inputs
+        return {
+            **number,
+            **{name: json_value(value) for name, value in inputs.items()},
+            **dict(zip(names, cells.answers, strict=True)),
+            self.fields.error: cells.error,
+        }
+
+    def _finish(self) -> None:
+        self._file.close()
+
+    def _stop(self) -> None:
+        self._file.close()
+
+
+class _CsvOutput(_JsonlOutput):
+    """Writes CSV with a header. Null is an empty field, and an empty text is ``""``.
+
+    Lists, objects and numbers are written as JSON. If the columns are not known before all rows are written,
+    the rows are kept as JSON until then.
+    """
+
+    def __init__(self, path: Path, fields: Fields) -> None:
+        super().__init__(path, fields)
+        self._columns = dict.fromkeys(fields.inputs)
+        if fields.inputs_known:
+            self._write_record(self._file, fields.columns)
+
+    def _write(self, cells: Cells) -> str | None:
+        values = self._object(cells)
+        if self.fields.inputs_known:
+            self._write_record(self._file, values.values())
+        else:
+            self._columns |= dict.fromkeys(cells.inputs)
+            self._file.write(utf8_text(dump_json(values)) + "\n")
+        return cells.error
+
+    def _write_record(self, file: IO[str], values: Iterable[Json]) -> None:
+        file.write(",".join(map(_csv_field, values)) + "\n")
+
+    def _finish(self) -> None:
+        super()._finish()
+        if self.fields.inputs_known:
+            return
+        rows = self._partial.with_name(f"{self._partial.name}.rows")
+        os.replace(self._partial, rows)
+        names = replace(self.fields, inputs=tuple(self._columns)).columns
+        with (
+            open(rows, encoding="utf-8") as source,
+            open(self._partial, "w", encoding="utf-8", newline="\n") as target,
+        ):
+            self._write_record(target, names)
+            for line in source:
+                values = json.loads(line, parse_float=Decimal)
+                self._write_record(target, (values.get(name) for name in names))
+        rows.unlink()
+
+
+def _csv_field(data: Json) -> str:
+    # The csv module writes null and "" in the same way before Python 3.12.
+    if data is None:
+        return ""
+    text = data if isinstance(data, str) else dump_json(data)
+    if not text or re.search(r'[,"\r\n]|^\s|\s$', text):
+        text = '"' + text.replace('"', '""') + '"'
+    return utf8_text(text)
+
+
+class _ArrowOutput(Output):
+    """Writes Parquet or Arrow files, in batches.
+
+    Rows whose columns or types differ from those before are written to another part. ``close`` then converts
+    all parts to the final types.
+    """
+
+    def __init__(self, path: Path, fields: Fields) -> None:
+        super().__init__(path, fields)
+        self._rows = ArrowRows(fields, self._can_write)
+        self._writer: Any = None
+        self._schema: Any = None
+        self._parts: list[Path] = []
+        self._flush()  # creates the file, so that an unwritable folder is an error at once
+
+    def _write(self, cells: Cells) -> str | None:
+        error = self._rows.add(cells)
+        if self._rows.is_full:
+            self._flush()
+        return error
+
+    def _flush(self) -> None:
+        table = self._rows.table()
+        if self._writer is not None and table.schema != self._schema:
+            self._end_part()
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = self._open(self._partial)
+        self._writer.write_table(table, BATCH_ROWS)
+
+    def _open(self, path: Path) -> Any:
+        if self.path.suffix.lower() == ".parquet":
+            return pyarrow("pyarrow.parquet").ParquetWriter(path, self._schema)
+        return pyarrow().ipc.new_file(str(path), self._schema)
+
+    def _can_write(self, tp: Any) -> bool:
+        """Return False for an Arrow type that Parquet does not have, such as a calendar interval."""
+        if self.path.suffix.lower() != ".parquet":
+            return True
+        try:
+            table = pyarrow().table({"column": pyarrow().array([], tp)})
+            pyarrow("pyarrow.parquet").write_table(table, BytesIO())
+        except (ValueError, TypeError, NotImplementedError):
+            return False
+        return True
+
+    def _end_part(self) -> None:
+        self._stop()
+        part = self._partial.with_name(f"{self._partial.name}.{len(self._parts)}")
+        os.replace(self._partial, part)
+        self._parts.append(part)
+
+    def _finish(self) -> None:
+        if self._rows.count:
+            self._flush()
+        if not self._parts:
+            self._stop()
+            return
+        self._end_part()
+        self._writer = self._open(self._partial)
+        for part in self._parts:
+            for batch in self._batches(part):
+                self._writer.write_table(_with_schema(batch, self._schema), BATCH_ROWS)
+        self._stop()
+        for part in self._parts:
+            part.unlink()
+
+    def _batches(self, path: Path) -> Iterator[Any]:
+        if self.path.suffix.lower() == ".parquet":
+            with pyarrow("pyarrow.parquet").ParquetFile(path) as file:
+                yield from file.iter_batches(BATCH_ROWS)
+        else:
+            pa = pyarrow()
+            with pa.memory_map(str(path)) as source:
+                reader = pa.ipc.open_file(source)
+                yield from map(reader.get_batch, range(reader.num_record_batches))
+
+    def _stop(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+
+def _with_schema(batch: Any, schema: Any) -> Any:
+    """Convert a record batch to a table with more columns or wider types."""
+    pa = pyarrow()
+    columns = []
+    for one in schema:
+        if one.name not in batch.schema.names:
+            columns.append(pa.nulls(batch.num_rows, one.type))
+            continue
+        column = batch.column(one.name)
+        if column.type != one.type:
+            values = column.to_pylist(maps_as_pydicts="strict")
+            column = pa.array([fit(value, one.type) for value in values], one.type)
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
+_OUTPUTS: dict[str, type[Output]] = {
+    ".jsonl": _JsonlOutput,
+    ".csv": _CsvOutput,
+    ".parquet": _ArrowOutput,
+    ".arrow": _ArrowOutput,
+    ".feather": _ArrowOutput,
+}
+
+
+def open_output(path: str | os.PathLike[str], fields: Fields) -> Output:
+    """Open a file for rows with answers, in the format of its ending.
+
+    The endings are .jsonl, .csv, .parquet, .arrow and .feather.
+
+    Raises DefinitionError if the file cannot be created or has another ending, and MissingExtraError if
+    pyarrow is missing.
+    """
+    path = Path(path)
+    output = _output_class(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder")
+        _remove_partial(path)
+        return output(path, fields)
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or error}"
+        raise DefinitionError([DefinitionProblem("the output", message)]) from error
+
+
+def check_output(path: Path) -> None:
+    """Raise DefinitionError if rows cannot be written to a file with this name or in this folder."""
+    if issubclass(_output_class(path), _ArrowOutput):
+        pyarrow()
+    if not path.parent.is_dir():
+        message = f"{path} cannot be written: there is no folder {path.parent}"
+        raise DefinitionError([DefinitionProblem("the output", message)])
+
+
+def _output_class(path: Path) -> type[Output]:
+    output = _OUTPUTS.get(path.suffix.lower())
+    if output is None:
+        message = f"{path.name!r} has an unknown ending; the known ones are {', '.join(_OUTPUTS)}"
+        raise DefinitionError([DefinitionProblem("the output", message)])
+    return output
+
+
+# --- dataframes ---------------------------------------------------------------------------------------------
+
+
+def to_dataframe(table: Table, rows: Iterable[Mapping[str, Any]], fields: Fields) -> Any:
+    """Return a dataframe of the input's kind, with the columns of the answer and the error beside its own.
+
+    For pandas the index stays. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
+    pyarrow Table.
+
+    Args:
+        table: The input.
+        rows: Rows as for ``Output.write``. If ``fields`` has the number of the row, the rows may be in any
+            order, and rows of the input that are missing are left out. Otherwise they are those of the input.
+        fields: The columns.
+
+    Raises RowsError if there is not one row for each row of the input, and no numbers.
+    """
+    collected = _MemoryOutput(fields)
+    for row in rows:
+        collected.write(row)
+    result = collected.table()
+    numbers: list[int] | None = None
+    if fields.number is not None:
+        result = result.sort_by(fields.number)
+        numbers = result.column(fields.number).to_pylist()
+        result = result.drop_columns([fields.number])
+    source = table.source
+    if table.kind == "polars" and not hasattr(source, "height"):
+        source = source.collect()
+    is_arrow = type(source).__module__.startswith("pyarrow") and hasattr(source, "take")
+    if table.kind in ("pandas", "polars") or is_arrow:
+        count = table.count if is_arrow else len(source)
+        if numbers is None and count != len(result):
+            raise RowsError(f"there are {len(result)} rows with answers for the {count} rows of the table")
+        new = result.select([name for name in fields.columns if name in fields.own_names - {fields.number}])
+        return _beside(table.kind, source, new, numbers)
+    if table.kind == "duckdb":
+        return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(result)
+    return result
+
+
+class _MemoryOutput(Output):
+    """Collects rows in memory."""
+
+    def __init__(self, fields: Fields) -> None:
+        super().__init__(Path("memory"), fields)
+        self._rows = ArrowRows(fields)
+
+    def table(self) -> Any:
+        return self._rows.table()
+
+    def _write(self, cells: Cells) -> str | None:
+        return self._rows.add(cells)
+
+    def _finish(self) -> None:
+        pass
+
+    def _stop(self) -> None:
+        pass
+
+
+def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
+    """Return some rows of a dataframe, or all, with new columns."""
+    if kind == "pandas":
+        frame = source.copy(deep=False) if numbers is None else source.iloc[numbers].copy()
+        for name in new.column_names:
+            frame[name] = _pandas_column(new.column(name), frame.index)
+        return frame
+    if kind == "polars":
+        frame = source if numbers is None else source[numbers]
+        return frame.with_columns(import_extra("polars", "tables", "a polars DataFrame").from_arrow(new))
+    chosen = source if numbers is None else source.take(numbers)
+    if hasattr(chosen, "to_table"):  # a dataset
+        chosen = chosen.to_table()
+    elif isinstance(chosen, pyarrow().RecordBatch):
+        chosen = pyarrow().Table.from_batches([chosen])
+    for name in new.column_names:
+        chosen = chosen.append_column(name, new.column(name))
+    return chosen
+
+
+def _pandas_column(column: Any, index: Any) -> Any:
+    """Convert an Arrow column to a pandas Series whose values are not changed by missing ones."""
+    pandas = import_extra("pandas", "tables", "a pandas DataFrame")
+    types = pyarrow().types
+    if types.is_nested(column.type):
+        values = column.to_pylist(maps_as_pydicts="strict")
+        return pandas.Series(values, index=index, dtype=object)
+    dtype = None
+    if column.null_count and types.is_integer(column.type):
+        dtype = "Int64"  # the default would make floats of integers
+    elif column.null_count and types.is_boolean(column.type):
+        dtype = "boolean"
+    if dtype is not None:
+        return pandas.Series(column.to_pylist(), index=index, dtype=dtype)
+    return column.to_pandas().set_axis(index)

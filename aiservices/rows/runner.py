@@ -1,0 +1,504 @@
+"""Call a method for each row of a table, with many calls at the same time in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+from ..engine.budget import SharedBudget, without_shared_budgets
+from ..engine.effects import (
+    CallModel,
+    Effect,
+    Flow,
+    Gather,
+    Outcome,
+    ReplyBlocked,
+    Run,
+    Sleep,
+    arun,
+    map_effects,
+)
+from ..engine.pipeline import GLOBAL_INTERCEPTORS
+from ..engine.plan import Invocation
+from ..engine.response_cache import ResponseCache
+from ..engine.results import Answer, Result
+from ..models.base import ChatModel, unwrap_model
+from ..models.errors import (
+    Attempt,
+    AuthenticationError,
+    BudgetExceededError,
+    DefinitionError,
+    MissingExtraError,
+    ModelError,
+    ModelNotFoundError,
+    RateLimitError,
+    usage_of,
+)
+from ..models.messages import ChatReply
+from ..models.reply_json import reply_from_json, reply_to_json
+from ..models.request_hash import request_hash
+from ..service.methods import ServiceMethod, result_of
+from .binding import MappedMethod, content_id
+from .entries import EntryReader, done_entry, error_entry
+from .errors import RowError, RowsError
+from .journal import Journal
+from .review import ReviewedAnswers
+from .row import Progress, Row
+
+# Errors after which no other row can succeed.
+_FATAL = (AuthenticationError, ModelNotFoundError, DefinitionError, MissingExtraError, RowsError)
+_SAME_ERRORS = 5  # so many rows at the start with the same error end the run
+_MIN_ROWS_FOR_SHARE = 50
+_PROGRESS_SECONDS = 0.1
+
+
+class RunTrace(Protocol):
+    """The trace of one run, such as a span of OpenTelemetry.
+
+    Attributes:
+        context: A context manager in which the traces of calls belong to the run.
+    """
+
+    context: AbstractContextManager[None]
+
+    def count(self, outcome: str) -> None:
+        """Count a finished row; the outcome is "answered", "cached" or "error"."""
+
+    def end(
+        self, *, rows: int, errors: int, cached: int, cost: float, error: BaseException | None = None
+    ) -> None:
+        """End the trace, with the numbers of the whole run; ``error`` is why the run ended early."""
+
+
+def start_trace(method: MappedMethod) -> RunTrace | None:
+    """Start the trace of a run with the first interceptor that has traces; None if there is none."""
+    for interceptor in (*reversed(GLOBAL_INTERCEPTORS), *method.service_method.pipeline.interceptors):
+        trace_rows = getattr(interceptor, "trace_rows", None)
+        if trace_rows is not None:
+            trace: RunTrace = trace_rows(method.qualname)
+            return trace
+    return None
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings for processing a table, such as the concurrency and the allowed share of failures.
+
+    Attributes:
+        key: The column that names a row; None to tell rows apart by their content.
+        concurrency: How many rows are processed at the same time.
+        dedupe: True to ask for equal rows once.
+        retry_failed: True to ask again for rows that had an error in an earlier run.
+        ordered: True to yield the rows in the order of the table.
+        window: With ``ordered``: how many rows may be ahead of the first one that is not finished.
+        seconds_per_row: After so many seconds a row has an error.
+        max_failures: The run ends if a larger share of its rows has an error.
+        limit: Process only so many rows; None for all.
+        progress: Receives the progress now and then.
+        model_for: Returns the model to ask instead of one of the method, for example one with limits.
+        collect: Takes the requests whose replies are not in the journal, instead of sending them: the id of
+            the row, the number and the hash of the request, and the request. The row is left for later.
+        discount: The price of a reply that a batch gave, relative to the normal price.
+        skip: Returns True for the number of a row that has nothing left to do.
+        cache: Answers requests with the replies that it has stored.
+    """
+
+    key: str | None = None
+    concurrency: int = 64
+    dedupe: bool = True
+    retry_failed: bool = False
+    ordered: bool = False
+    window: int = 1000
+    seconds_per_row: float = 600.0
+    max_failures: float = 0.5
+    limit: int | None = None
+    progress: Callable[[Progress], object] | None = None
+    model_for: Callable[[ChatModel], ChatModel] | None = None
+    collect: Callable[[str, int, str, CallModel], None] | None = None
+    discount: float = 1.0
+    skip: Callable[[int], bool] | None = None
+    cache: ResponseCache | None = None
+
+
+class _Suspended(GeneratorExit):
+    """Closes the call of a row whose next reply will come later."""
+
+
+class _Item(NamedTuple):
+    number: int
+    key: Any
+    inputs: Mapping[str, Any]
+
+
+class Runner:
+    """One run of a method over the rows of a table.
+
+    Attributes:
+        progress: How far the run has come.
+        stopped: The error that ended the run before the last row; None if there is none.
+    """
+
+    def __init__(
+        self,
+        method: MappedMethod,
+        rows: Iterator[Mapping[str, Any]],
+        journal: Journal,
+        spent: SharedBudget,
+        progress: Progress,
+        settings: RunSettings,
+        reviewed: ReviewedAnswers | None = None,
+        trace: RunTrace | None = None,
+    ) -> None:
+        self.progress = progress
+        self.stopped: BaseException | None = None
+        self._method = method
+        self._rows = enumerate(rows)
+        self._journal = journal
+        self._spent = spent
+        self._settings = settings
+        self._reviewed = reviewed
+        self._trace = trace
+        self._reader = EntryReader(method)
+        self._in_flight: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
+        self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
+        # so many rows may be in work or wait for the caller
+        self._window = asyncio.Semaphore(settings.window if settings.ordered else 2 * settings.concurrency)
+        self._errors: Counter[str] = Counter()
+        self._asked = 0
+        self._started_at = time.monotonic()
+        self._reported_at = 0.0
+        self._earlier_seconds = progress.seconds
+
+    async def run(self) -> AsyncGenerator[Row[Any], None]:
+        """Process the rows and yield each when it is finished; raise the error if the run ends early."""
+        context = nullcontext() if self._trace is None else self._trace.context
+        # A call that is suspended runs again later, and must not count twice.
+        shared = self._spent if self._settings.collect is None else without_shared_budgets()
+        with shared, context:  # the tasks copy the context, so that all calls share the budget
+            workers = [asyncio.create_task(self._work()) for _ in range(self._settings.concurrency)]
+        early: dict[int, Row[Any]] = {}
+        expected, running = 0, len(workers)
+        try:
+            while running:
+                row = await self._results.get()
+                if row is None:
+                    running -= 1
+                    continue
+                self._count(row)
+                if not self._settings.ordered:
+                    yield row
+                    self._window.release()
+                    continue
+                early[row.number] = row
+                while expected in early:
+                    yield early.pop(expected)
+                    expected += 1
+                    self._window.release()
+            for number in sorted(early):  # a run that was stopped has gaps
+                yield early[number]
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            self._report(at_end=True)
+            close = getattr(self._settings.progress, "close", None)
+            if close is not None:
+                close()
+        if self.stopped is not None:
+            raise self.stopped
+
+    async def _work(self) -> None:
+        """Process rows until there are no more, or until the run has to stop."""
+        try:
+            while self.stopped is None:
+                await self._window.acquire()
+                item = self._next()
+                if item is None:
+                    break
+                row = await self._process(item)
+                if row is not None:
+                    self._results.put_nowait(row)
+        except Exception as error:
+            self._stop(error)
+        finally:
+            self._results.put_nowait(None)
+
+    def _next(self) -> _Item | None:
+        settings = self._settings
+        number, inputs = next(self._rows, (-1, None))
+        while inputs is not None and settings.skip is not None and settings.skip(number):
+            number, inputs = next(self._rows, (-1, None))
+        if (
+            inputs is None
+            or (settings.limit is not None and number >= settings.limit)
+            or self.stopped is not None
+        ):
+            return None
+        return _Item(number, None if settings.key is None else inputs[settings.key], inputs)
+
+    def _stop(self, error: BaseException) -> None:
+        if self.stopped is None:
+            self.stopped = error
+
+    async def _process(self, item: _Item) -> Row[Any] | None:
+        """Return a row with its answer; None if the run has to stop before the row has one."""
+        number, key, inputs = item
+        try:
+            arguments = self._method.arguments(inputs)
+        except ValueError as error:
+            return Row(number, key, inputs, RowError("ValueError", str(error)))
+        row_id = self._id_of(item, arguments)
+        reviewed = self._reviewed_row(item, arguments)
+        if reviewed is not None:
+            return reviewed
+        if key is not None and self._journal.has_changed(key, row_id):
+            self.progress.changed += 1
+        entry = self._journal.find(row_id)
+        if entry is not None and not ("error" in entry and self._settings.retry_failed):
+            self._remember_key(key, row_id, entry)
+            return self._reader.row(number, key, inputs, entry)
+        waiting = self._in_flight.get(row_id)
+        if waiting is None:
+            return await self._ask_once(item, row_id, arguments)
+        entry = await asyncio.shield(waiting)
+        if entry is None:
+            return None
+        self._remember_key(key, row_id, entry)
+        return self._reader.row(number, key, inputs, entry)
+
+    def known_rows(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Row[Any]]:
+        """Yield the rows of a finished run again in table order, with saved answers and no model requests."""
+        self._journal.forget_counts()
+        for number, inputs in enumerate(rows):
+            if self._settings.limit is not None and number >= self._settings.limit:
+                return
+            item = _Item(number, None if self._settings.key is None else inputs[self._settings.key], inputs)
+            try:
+                arguments = self._method.arguments(inputs)
+            except ValueError as error:
+                yield Row(number, item.key, inputs, RowError("ValueError", str(error)))
+                continue
+            row_id = self._id_of(item, arguments)
+            row = self._reviewed_row(item, arguments)
+            if row is None:
+                entry = self._journal.find(row_id)
+                if entry is None:
+                    raise RowsError(f"row {number} was not in the table before; it changed during the run")
+                row = self._reader.row(*item, entry)
+            yield row
+
+    def _reviewed_row(self, item: _Item, arguments: Mapping[str, Any]) -> Row[Any] | None:
+        found = None if self._reviewed is None else self._reviewed.find(content_id(arguments))
+        if found is None:
+            return None
+        return Row(*item, cost=0.0, cached=True, reviewed=True, _value=found[0])
+
+    def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
+        """Return the id of a row in the journal: its content, and with ``dedupe=False`` its key or count."""
+        content = content_id(arguments)
+        if self._settings.dedupe:
+            return content
+        own = repr(item.key) if item.key is not None else str(self._journal.count_content(content))
+        return blake2b(f"{content} {own}".encode(), digest_size=16).hexdigest()
+
+    def _remember_key(self, key: Any, row_id: str, entry: Mapping[str, Any]) -> None:
+        if key is not None and entry.get("key") != key:
+            self._journal.add_key(key, row_id)
+
+    async def _ask_once(self, item: _Item, row_id: str, arguments: Mapping[str, Any]) -> Row[Any] | None:
+        """Ask for a row, and give the answer to equal rows that wait for it."""
+        waiting = self._in_flight[row_id] = asyncio.get_running_loop().create_future()
+        row, entry = None, None
+        try:
+            row, entry = await self._ask(item, row_id, arguments)
+        finally:
+            del self._in_flight[row_id]
+            waiting.set_result(entry)
+        return row
+
+    async def _ask(
+        self, item: _Item, row_id: str, arguments: Mapping[str, Any]
+    ) -> tuple[Row[Any], dict[str, Any]] | tuple[None, None]:
+        method, service_method = self._method, self._method.service_method
+        result: Result[Any] | None = None
+        failure: Exception | None = None
+        invocation: Invocation | None = None
+        calls: _RecordedCalls | None = None
+        try:
+            invocation = service_method.plan.invocation((), arguments, service_method.budget)
+            calls = _RecordedCalls(self._journal, row_id, self._settings)
+            call = service_method.pipeline.flow
+            cache = self._settings.cache
+            inner = call(invocation) if cache is None else cache(invocation, call)
+            flow: Flow[Answer] = map_effects(inner, calls.perform)
+            async with asyncio.timeout(self._settings.seconds_per_row):
+                answer = await arun(flow)
+            result = result_of(answer, invocation)
+        except _Suspended:
+            return None, None
+        except TimeoutError:
+            message = f"the row has no answer after {self._settings.seconds_per_row:g} seconds"
+            failure = RowError("TimeoutError", message)
+        except Exception as error:
+            failure = error
+        self._asked += 1
+        attempts = [] if invocation is None else invocation.state.attempts
+        usage = usage_of(attempts)
+        cost = self._cost_of(attempts, service_method, () if calls is None else calls.batch_replies)
+        if failure is None and result is not None:
+            entry = done_entry(method, result, usage, cost, len(attempts))
+        else:
+            assert failure is not None
+            if self._ends_run(failure):
+                self._stop(failure)
+                return None, None
+            entry = error_entry(failure, usage, cost, len(attempts))
+        self._journal.add_done(row_id, item.key, entry)
+        if result is None:
+            return self._reader.failed(*item, entry), entry
+        return self._reader.answered(*item, entry, result), entry
+
+    def _cost_of(
+        self, attempts: list[Attempt], service_method: ServiceMethod, batch_replies: Collection[int]
+    ) -> float | None:
+        prices = self._spent.limits if self._spent.limits.prices else service_method.budget
+        if not prices.prices:
+            return None
+        batched = [attempt for attempt in attempts if id(attempt.reply) in batch_replies]
+        direct = [attempt for attempt in attempts if id(attempt.reply) not in batch_replies]
+        costs = prices.cost_of(direct), prices.cost_of(batched)
+        return None if costs[0] is None or costs[1] is None else costs[0] + costs[1] * self._settings.discount
+
+    def _ends_run(self, error: Exception) -> bool:
+        """Return True if the run must stop, because an error of one row will probably affect all rows."""
+        if isinstance(error, _FATAL):
+            return True
+        if isinstance(error, BudgetExceededError):
+            return self._spent.exceeded() is not None
+        if isinstance(error, RateLimitError) and not error.retryable:  # the quota is used up
+            return True
+        self._errors["all"] += 1
+        if isinstance(error, ModelError) and not error.retryable:
+            self._errors[type(error).__name__] += 1
+            same = self._errors[type(error).__name__]
+            if same == self._asked >= _SAME_ERRORS:
+                return True
+        share = self._errors["all"] / self._asked
+        return self._asked >= _MIN_ROWS_FOR_SHARE and share > self._settings.max_failures
+
+    def _count(self, row: Row[Any]) -> None:
+        progress = self.progress
+        progress.rows += 1
+        progress.errors += row.error is not None
+        progress.cached += row.cached
+        if self._trace is not None:
+            self._trace.count("error" if row.error else "cached" if row.cached else "answered")
+        self._report()
+
+    def _report(self, *, at_end: bool = False) -> None:
+        now = time.monotonic()
+        if not at_end and now - self._reported_at < _PROGRESS_SECONDS:
+            return
+        self._reported_at, progress = now, self.progress
+        progress.seconds = self._earlier_seconds + now - self._started_at
+        progress.usage, progress.cost = self._spent.usage, self._spent.cost
+        progress.requests = self._spent.requests
+        if self._settings.progress is not None:
+            self._settings.progress(progress)
+
+
+class _RecordedCalls:
+    """Performs the requests of one row: it takes the replies of the journal, and stores new ones there.
+
+    Attributes:
+        batch_replies: The ``id()`` of the replies that a batch gave.
+    """
+
+    def __init__(self, journal: Journal, row_id: str, settings: RunSettings) -> None:
+        self._journal = journal
+        self._row_id = row_id
+        self._model_for = settings.model_for
+        self._collect = settings.collect
+        self.batch_replies: set[int] = set()
+        self._replies = journal.replies_of(row_id)
+        self._count = 0
+
+    def perform(self, effect: Effect) -> Flow[Outcome]:
+        """Perform one step of the call."""
+        if isinstance(effect, CallModel):
+            number, digest = self._identify(effect)
+            reply = self._stored(number, digest, effect)
+            if reply is None:
+                if self._collect is not None:
+                    self._collect(self._row_id, number, digest, effect)
+                    raise _Suspended
+                reply = yield self._with_model(effect)
+                self._store(number, digest, reply)
+            elif effect.checks and not all((yield Gather(effect.checks))):
+                raise ReplyBlocked(reply)
+            return reply
+        if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
+            return (yield from self._gather(effect))
+        if self._collect is not None and isinstance(effect, Sleep):
+            return None
+        return (yield effect)
+
+    def _gather(self, effect: Gather) -> Flow[Outcome]:
+        identities = [self._identify(one) if isinstance(one, CallModel) else None for one in effect.effects]
+        outcomes: list[Any] = [
+            None if identity is None else self._stored(*identity, one)
+            for identity, one in zip(identities, effect.effects, strict=True)
+        ]
+        if self._collect is not None and any(
+            identity is not None and outcome is None
+            for identity, outcome in zip(identities, outcomes, strict=True)
+        ):
+            for identity, outcome, one in zip(identities, outcomes, effect.effects, strict=True):
+                if identity is not None and outcome is None and isinstance(one, CallModel):
+                    self._collect(self._row_id, *identity, one)
+            raise _Suspended
+        missing = [index for index, outcome in enumerate(outcomes) if outcome is None]
+        if missing:
+            effects = [effect.effects[index] for index in missing]
+            sent = tuple([self._with_model(one) if isinstance(one, CallModel) else one for one in effects])
+            for index, outcome in zip(missing, (yield effect._replace(effects=sent)), strict=True):
+                outcomes[index] = outcome
+                identity = identities[index]
+                if identity is not None:
+                    self._store(*identity, outcome)
+        return outcomes
+
+    def _identify(self, effect: CallModel) -> tuple[int, str]:
+        number, self._count = self._count, self._count + 1
+        address = getattr(effect.model, "endpoint", "")
+        return number, request_hash(effect.model.name, str(address), effect.request)
+
+    def _stored(self, number: int, digest: str, effect: CallModel | Run) -> ChatReply | None:
+        """Return the reply that the journal has, or None; raise the error that a batch gave."""
+        entry = self._replies.get(number)
+        if entry is None or entry["request"] != digest:
+            return None
+        response = entry.get("http")
+        if response is not None:
+            assert isinstance(effect, CallModel)
+            model: Any = unwrap_model(effect.model)
+            reply: ChatReply = model.reply_from(effect.request, response["status"], response["body"].encode())
+            self._replies[number]["reply_object"] = reply  # kept, so that its id() is not given again
+            self.batch_replies.add(id(reply))
+            return reply
+        try:
+            return reply_from_json(entry["body"])
+        except (KeyError, TypeError, ValueError):  # another version wrote it
+            return None
+
+    def _store(self, number: int, digest: str, reply: ChatReply) -> None:
+        self._journal.add_reply(self._row_id, number, digest, reply_to_json(reply))
+
+    def _with_model(self, effect: CallModel) -> CallModel:
+        return effect if self._model_for is None else effect._replace(model=self._model_for(effect.model))

@@ -1,0 +1,519 @@
+"""Read the rows of tables: files, dataframes, query results and iterables.
+
+``open_table`` describes a source, and ``Table.rows`` reads it in batches, as dicts of plain Python values. No
+library is imported for a source that is not its own: pyarrow reads Parquet and Arrow files and Arrow streams.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import cached_property
+from glob import glob
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel
+
+from ..models.errors import DefinitionError, DefinitionProblem
+from .arrow_batches import BATCH_SIZE, Row, arrow_types, batch_rows, pyarrow
+from .errors import RowsError
+from .table_files import FORMATS, FileFormat, Header
+
+TableKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "duckdb", "file", "iterable"]
+
+_ACCEPTED = (
+    "pass the path of a CSV, JSONL, JSON, Parquet or Arrow file, a folder or pattern of such files, a "
+    "dataframe, a query result, a dict of columns, or an iterable of dicts or records"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table whose rows can be read, such as a file, a dataframe or a list of dicts.
+
+    Attributes:
+        columns: The names of the columns; empty if they are not known before the rows are read.
+        kind: What the source is. Objects with an Arrow stream of their own are "pyarrow".
+        source: The object that was passed to ``open_table``.
+        text_only: All values are texts, as in CSV files.
+        is_one_shot: The rows can be read only once, as those of a generator.
+    """
+
+    columns: tuple[str, ...]
+    kind: TableKind
+    source: Any
+    _read: Callable[[], Iterator[Row]] = field(repr=False)
+    _count: Callable[[], int | None] = field(default=lambda: None, repr=False)
+    _types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    text_only: bool = False
+    is_one_shot: bool = False
+
+    @cached_property
+    def count(self) -> int | None:
+        """The number of rows; None if only reading all of them would tell.
+
+        The lines of CSV and JSONL files are counted when this is first used.
+        """
+        return self._count()
+
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """The Arrow types of the columns, by name, as far as the source has types."""
+        return self._types()
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows from the start, a batch at a time.
+
+        Raises RowsError if the rows of a one-shot source are read twice.
+        """
+        return self._read()
+
+
+def open_table(source: Any, names: Sequence[str] | None = None) -> Table:
+    """Describe a table without reading its rows.
+
+    Args:
+        source: A path, a dataframe, a query result, a dict of columns, or an iterable of dicts, dataclasses,
+            NamedTuples, pydantic models or tuples.
+        names: The names of the columns, if the rows are plain tuples or lists.
+
+    Raises DefinitionError if the source is not a table, and MissingExtraError if reading it needs a package
+    that is not installed.
+    """
+    if names is not None:
+        names = tuple(names)
+        _check_names(names, "table")
+        if isinstance(source, (str, Mapping, PathLike)) or _foreign_table(source) is not None:
+            raise _wrong("table", "names= is only for rows that are tuples or lists; leave it out")
+        return _iterable(source, names)
+    if isinstance(source, (str, PathLike)):
+        return _files(source)
+    if isinstance(source, Mapping):
+        return _dict_of_columns(source)
+    return _foreign_table(source) or _iterable(source, None)
+
+
+def _wrong(location: str, message: str) -> DefinitionError:
+    return DefinitionError([DefinitionProblem(location, message)])
+
+
+def _check_names(names: Sequence[object], location: str) -> None:
+    """Raise DefinitionError unless the names of columns are different texts, and there is at least one."""
+    if not names:
+        raise _wrong(location, "the table has no columns")
+    for index, name in enumerate(names):
+        if not isinstance(name, str):
+            raise _wrong(location, f"the column name {name!r} is not a text; rename the column")
+        if not name.strip():
+            raise _wrong(location, f"column {index + 1} has no name; give each column a name")
+        if name in names[:index]:
+            raise _wrong(location, f"two columns have the name {name!r}; rename one of them")
+
+
+def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator[Row]]:
+    """Return a function that reads the rows the first time, and raises RowsError after that."""
+    uses: list[None] = []
+
+    def read_once() -> Iterator[Row]:
+        if uses:
+            message = f"the rows of {what} can be read only once, and they were; pass a list or a file"
+            raise RowsError(message)
+        uses.append(None)
+        return read()
+
+    return read_once
+
+
+# --- plain Python values ------------------------------------------------------------------------------------
+
+_PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, time, timedelta, Decimal})
+
+
+def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
+    """Convert the scalars and arrays of numpy, pandas and pyarrow in a value to plain Python values."""
+    kind = type(value)
+    if kind in _PLAIN_TYPES:
+        return value
+    if kind is float:
+        return None if nan_is_missing and value != value else value
+    if kind is list:
+        return [_plain(item, nan_is_missing=nan_is_missing) for item in value]
+    if kind is dict:
+        return {key: _plain(item, nan_is_missing=nan_is_missing) for key, item in value.items()}
+    package = kind.__module__.partition(".")[0]
+    if package == "numpy" and hasattr(value, "dtype"):
+        if value.dtype.kind in "mM":  # nanoseconds would become plain integers
+            value = value.astype(f"{value.dtype.kind}8[us]")
+        return _plain(value.tolist(), nan_is_missing=nan_is_missing)
+    if package == "pandas":
+        if kind.__name__ in ("NaTType", "NAType"):
+            return None
+        if isinstance(value, datetime):
+            return value.to_pydatetime(warn=False)  # type: ignore[attr-defined]  # a Timestamp
+        if isinstance(value, timedelta):
+            return value.to_pytimedelta()  # type: ignore[attr-defined]  # a Timedelta
+        return _plain(value.tolist()) if hasattr(value, "tolist") else str(value)  # a Series; a Period
+    if package == "pyarrow" and hasattr(value, "as_py"):
+        return _plain(value.as_py())
+    return value
+
+
+# --- iterables and dicts of columns -------------------------------------------------------------------------
+
+
+def _iterable(source: Any, names: tuple[str, ...] | None) -> Table:
+    if isinstance(source, (bytes, bytearray, BaseModel)) or not isinstance(source, Iterable):
+        raise _wrong("table", f"{_described(source)} is not a table; {_ACCEPTED}")
+    if _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series"):
+        raise _wrong("table", "a Series is one column; pass a dataframe, as series.to_frame() returns")
+
+    def read() -> Iterator[Row]:
+        for number, item in enumerate(source, 1):
+            try:
+                row = _record(item, names)
+            except ValueError as error:
+                raise RowsError(f"row {number}: {error}") from None
+            yield {name: _plain(value) for name, value in row.items()}
+
+    if iter(source) is source:
+        return Table(names or (), "iterable", source, _once(read, "an iterator"), is_one_shot=True)
+    columns: dict[str, None] = {}
+    if isinstance(source, Sequence):  # it is in memory, so mistakes in its rows are found at once
+        for number, item in enumerate(source, 1):
+            try:
+                columns |= dict.fromkeys(_record(item, names))
+            except ValueError as error:
+                raise _wrong("table", f"row {number}: {error}") from None
+        if columns:
+            _check_names(tuple(columns), "table")
+    count = len(source) if isinstance(source, Sized) else None
+    return Table(names or tuple(columns), "iterable", source, read, lambda: count)
+
+
+def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
+    """Return the columns of one row as a mapping; raise ValueError if the object is not a row."""
+    cls: Any = type(item)
+    if isinstance(item, Mapping):
+        return item
+    if isinstance(item, BaseModel):
+        return dict(item)
+    if is_dataclass(cls):
+        return {one.name: getattr(item, one.name) for one in fields(item)}
+    if hasattr(cls, "_fields"):  # NamedTuples and the rows of SQLAlchemy
+        return dict(zip(item._fields, item, strict=True))
+    if hasattr(cls, "__struct_fields__"):  # msgspec
+        return {name: getattr(item, name) for name in item.__struct_fields__}
+    if hasattr(cls, "__attrs_attrs__"):
+        return {attribute.name: getattr(item, attribute.name) for attribute in cls.__attrs_attrs__}
+    if hasattr(cls, "keys") and hasattr(cls, "__getitem__"):  # sqlite3.Row and other objects like dicts
+        return {name: item[name] for name in item.keys()}  # noqa: SIM118
+    if isinstance(item, (tuple, list)):
+        if names is None:
+            kind = type(item).__name__
+            raise ValueError(
+                f'it is a {kind} without names; pass names=("id", "text"), or rows that are dicts'
+            )
+        if len(item) != len(names):
+            raise ValueError(f"it has {len(item)} values, but there are {len(names)} names")
+        return dict(zip(names, item, strict=True))
+    message = f'{_described(item)} is not a row; pass dicts or records, or a column as {{"text": [...]}}'
+    raise ValueError(message)
+
+
+def _described(value: object) -> str:
+    text = repr(value)
+    name = type(value).__name__
+    return f"the {name} {text if len(text) <= 60 else f'{text[:57]}...'}"
+
+
+def _dict_of_columns(source: Mapping[Any, Any]) -> Table:
+    scalar = next((name for name, values in source.items() if not _is_column(values)), None)
+    if scalar is not None:
+        message = (
+            f"the value of {scalar!r} in the dict is not a list; pass a list of dicts, or a dict with a list "
+            "of values for each column"
+        )
+        raise _wrong("table", message)
+    _check_names(tuple(source), "table")
+    lengths = {name: len(values) for name, values in source.items()}
+    if len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise _wrong("table", f"the columns have different numbers of values: {sizes}")
+
+    def read() -> Iterator[Row]:
+        for values in zip(*source.values(), strict=True):
+            yield dict(zip(source, map(_plain, values), strict=True))
+
+    return Table(tuple(source), "iterable", source, read, lambda: next(iter(lengths.values())))
+
+
+def _is_column(values: object) -> bool:
+    """Return True for a list and other ordered collections, such as an array or a Series."""
+    if isinstance(values, (str, bytes, bytearray, Mapping)):
+        return False
+    return isinstance(values, Sequence) or (hasattr(values, "__len__") and hasattr(values, "__getitem__"))
+
+
+# --- dataframes and query results ---------------------------------------------------------------------------
+
+
+def _foreign_table(source: Any) -> Table | None:
+    """Return the table of a dataframe, an Arrow object or a query result; None for other objects."""
+    if _is_in(source, "pandas", "DataFrame"):
+        return _pandas(source)
+    if _is_in(source, "polars", "DataFrame"):
+        return _polars(source)
+    if _is_in(source, "polars", "LazyFrame"):
+        return _polars_lazy(source)
+    if _is_in(source, "duckdb", "DuckDBPyRelation"):
+        return _duckdb(source)
+    if _is_sqlalchemy_result(source):
+        return _sqlalchemy(source)
+    if _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series"):
+        return None
+    return _arrow(source)
+
+
+def _is_in(source: object, package: str, name: str) -> bool:
+    """Return True if an object is an instance of a class of a package, without importing the package."""
+    cls = getattr(sys.modules.get(package), name, None)
+    return isinstance(cls, type) and isinstance(source, cls)
+
+
+def _pandas(frame: Any) -> Table:
+    columns = tuple(frame.columns)
+    _check_names(columns, "the DataFrame")
+
+    def read() -> Iterator[Row]:
+        for start in range(0, len(frame), BATCH_SIZE):
+            batch = frame.iloc[start : start + BATCH_SIZE]
+            values = [[_plain(v, nan_is_missing=True) for v in batch[name].tolist()] for name in columns]
+            for row in zip(*values, strict=True):
+                yield dict(zip(columns, row, strict=True))
+
+    def types() -> Mapping[str, Any]:
+        schema = pyarrow("the types of a DataFrame").Schema
+        known: dict[str, Any] = {}
+        for name in columns:
+            with suppress(ValueError, TypeError, NotImplementedError):  # a dtype that Arrow does not have
+                # without rows: the values of a column of objects may have any type
+                known |= arrow_types(schema.from_pandas(frame[[name]].head(0), preserve_index=False))
+        return known
+
+    return Table(columns, "pandas", frame, read, lambda: len(frame), types)
+
+
+def _polars(frame: Any) -> Table:
+    columns = tuple(frame.columns)
+    _check_names(columns, "the DataFrame")
+
+    def read() -> Iterator[Row]:
+        rows: Iterator[Row] = frame.iter_rows(named=True, buffer_size=BATCH_SIZE)
+        return rows
+
+    return Table(columns, "polars", frame, read, lambda: len(frame), lambda: _polars_types(frame.head(0)))
+
+
+def _polars_lazy(frame: Any) -> Table:
+    schema = frame.collect_schema()
+    columns = tuple(schema)
+    _check_names(columns, "the LazyFrame")
+
+    def read() -> Iterator[Row]:
+        if hasattr(frame, "collect_batches"):
+            for batch in frame.collect_batches(chunk_size=BATCH_SIZE, maintain_order=True):
+                yield from batch.iter_rows(named=True)
+        else:
+            yield from frame.collect().iter_rows(named=True, buffer_size=BATCH_SIZE)
+
+    return Table(columns, "polars", frame, read, _types=lambda: _polars_types(schema.to_frame()))
+
+
+def _polars_types(frame: Any) -> Mapping[str, Any]:
+    pyarrow("the types of a polars dataframe")
+    typed = [name for name, dtype in frame.schema.items() if str(dtype) != "Object"]
+    return arrow_types(frame.select(typed).to_arrow().schema)
+
+
+def _duckdb(relation: Any) -> Table:
+    columns = tuple(relation.columns)
+    _check_names(columns, "the DuckDB relation")
+    pyarrow("reading a DuckDB relation")
+
+    def read() -> Iterator[Row]:
+        open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        yield from batch_rows(open_reader(BATCH_SIZE), "the DuckDB relation")
+
+    def types() -> Mapping[str, Any]:
+        return arrow_types(pyarrow("DuckDB").table(relation.limit(0)).schema)
+
+    return Table(columns, "duckdb", relation, read, _types=types)
+
+
+def _is_sqlalchemy_result(source: object) -> bool:
+    names = [(cls.__module__.partition(".")[0], cls.__name__) for cls in type(source).__mro__]
+    return ("sqlalchemy", "Result") in names
+
+
+def _sqlalchemy(result: Any) -> Table:
+    columns = tuple(result.keys())
+    _check_names(columns, "the SQL result")
+
+    def read() -> Iterator[Row]:
+        return (dict(zip(columns, row, strict=True)) for row in result)
+
+    return Table(columns, "iterable", result, _once(read, "a SQL result"), is_one_shot=True)
+
+
+def _arrow(source: Any) -> Table | None:
+    """Return the table of an object that has Arrow data or the dataframe interchange protocol, or None."""
+    name = f"the {type(source).__name__}"
+    if hasattr(source, "get_fragments") and hasattr(source, "scanner"):  # a dataset
+
+        def read() -> Iterator[Row]:
+            # the defaults read many files and batches in advance
+            batches = source.to_batches(batch_size=BATCH_SIZE, batch_readahead=2, fragment_readahead=1)
+            return batch_rows(batches, name)
+
+        return _arrow_table(source, source.schema, read, source.count_rows)
+    if hasattr(source, "read_next_batch") and hasattr(source, "schema"):
+        read = _once(lambda: batch_rows(source, name), "a RecordBatchReader")
+        return _arrow_table(source, source.schema, read, is_one_shot=True)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _arrow_stream(source, name)
+    if hasattr(source, "__arrow_c_array__") or hasattr(source, "__dataframe__"):
+        pa = pyarrow(f"reading {name}")
+        try:
+            if hasattr(source, "__arrow_c_array__"):
+                table = pa.Table.from_batches([pa.record_batch(source)])
+            else:
+                table = pyarrow(f"reading {name}", "pyarrow.interchange").from_dataframe(source)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise _wrong("table", f"{name} is not a table: {error}") from error
+        return _arrow_table(
+            source, table.schema, lambda: batch_rows(table.to_batches(), name), lambda: len(table)
+        )
+    return None
+
+
+def _arrow_stream(source: Any, name: str) -> Table:
+    pa = pyarrow(f"reading {name}")
+    try:
+        schema = pa.RecordBatchReader.from_stream(source).schema
+    except (ValueError, TypeError) as error:
+        raise _wrong("table", f"the Arrow stream of {name} is not a table: {error}") from error
+
+    def read() -> Iterator[Row]:
+        return batch_rows(pa.RecordBatchReader.from_stream(source), name)
+
+    count = getattr(source, "num_rows", None)
+    return _arrow_table(source, schema, read, lambda: count if isinstance(count, int) else None)
+
+
+def _arrow_table(
+    source: Any,
+    schema: Any,
+    read: Callable[[], Iterator[Row]],
+    count: Callable[[], int | None] = lambda: None,
+    *,
+    is_one_shot: bool = False,
+) -> Table:
+    columns = tuple(schema.names)
+    _check_names(columns, f"the {type(source).__name__}")
+    return Table(
+        columns, "pyarrow", source, read, count, lambda: arrow_types(schema), is_one_shot=is_one_shot
+    )
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def _files(source: str | PathLike[str]) -> Table:
+    paths = _paths(source)
+    formats = [_format_of(path) for path in paths]
+    other = next((index for index, one in enumerate(formats) if one is not formats[0]), None)
+    if other is not None:
+        message = (
+            f"the files have different formats: {paths[0].name} is {formats[0].name}, {paths[other].name} is "
+            f"{formats[other].name}; pass files of one format"
+        )
+        raise _wrong(str(source), message)
+    file_format = formats[0]
+    headers = [_checked_header(file_format, path) for path in paths]
+    for path, header in zip(paths, headers, strict=True):
+        if set(header.columns) != set(headers[0].columns):
+            message = (
+                f"its columns are {', '.join(header.columns)}, but those of {paths[0].name} are "
+                f"{', '.join(headers[0].columns)}; the files of a table need the same columns"
+            )
+            raise _wrong(str(path), message)
+    # a column that has different types in different files has the type that its values need
+    types = {
+        name: tp
+        for name, tp in headers[0].types.items()
+        if all(header.types.get(name) == tp for header in headers)
+    }
+
+    def count() -> int | None:
+        counts = [file_format.count_rows(path) for path in paths]
+        return None if None in counts else sum(number for number in counts if number is not None)
+
+    return Table(
+        headers[0].columns,
+        "file",
+        source,
+        lambda: chain.from_iterable(map(file_format.rows, paths)),
+        count,
+        lambda: types,
+        text_only=file_format.text_only,
+    )
+
+
+def _paths(source: str | PathLike[str]) -> list[Path]:
+    """List the files of a path, a folder or a pattern, sorted by name."""
+    text = str(source)
+    paths: list[Path] = []
+    is_folder = False
+    try:
+        path = Path(source)
+        is_folder = path.is_dir()
+        if path.is_file():
+            paths = [path]
+        elif is_folder:
+            # other programs put marker files such as _SUCCESS beside the data
+            paths = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._")
+        elif any(character in text for character in "*?["):
+            paths = sorted(p for p in map(Path, glob(text, recursive=True)) if p.is_file())
+    except (OSError, ValueError):  # a text that is too long for a path, or has a null character
+        pass
+    if paths:
+        return paths
+    if is_folder:
+        raise _wrong(text, f"the folder has no files; {_ACCEPTED}")
+    raise _wrong("table", f"{text if len(text) <= 60 else f'{text[:57]}...'!r} is not a file; {_ACCEPTED}")
+
+
+def _format_of(path: Path) -> FileFormat:
+    name = path.name.lower()
+    ending = next((ending for ending in FORMATS if name.endswith(ending)), None)
+    if ending is None:
+        message = f"the file has an unknown ending; the known ones are {', '.join(FORMATS)}"
+        raise _wrong(str(path), message)
+    return FORMATS[ending]
+
+
+def _checked_header(file_format: FileFormat, path: Path) -> Header:
+    try:
+        header = file_format.header(path)
+    except RowsError as error:
+        raise _wrong(str(path), str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")) from error
+    if header.columns:
+        _check_names(header.columns, str(path))
+    return header

@@ -1,0 +1,66 @@
+"""A run with batches that is killed at any time goes on, and pays for nothing twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import batch_desk
+import pytest
+from batch_desk import MODELS, answer
+from batch_server import BatchServer, Faults
+
+PROGRAM = Path(batch_desk.__file__)
+
+
+def check_kills(kind: str, folder: Path, seed: int) -> int:
+    """Kill the program at random times until it ends by itself; return how often it was killed."""
+    chance = random.Random(seed)
+    faults = Faults(
+        polls=chance.randrange(4),
+        expired=chance.choice([0, 0.2]),
+        errors=chance.choice([0, 0.2]),
+        late_files=chance.randrange(2),
+        max_waiting=chance.choice([None, 9]),
+        lost_answers=chance.randrange(3),
+        busy=chance.randrange(3),
+    )
+    journal, kills = folder / f"journal-{kind}-{seed}", 0
+    with BatchServer(answer, faults, seed) as server:
+        while not Path(f"{journal}.done").exists():
+            program = subprocess.Popen(
+                [sys.executable, PROGRAM, kind, server.url, journal],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            try:
+                # The first second is the start of Python.
+                program.wait(None if kills >= 4 else 0.6 + chance.random())
+            except subprocess.TimeoutExpired:
+                program.send_signal(signal.SIGKILL)
+                kills += 1
+            _, errors = program.communicate()
+            assert program.returncode in (0, -signal.SIGKILL), errors
+            time.sleep(0.01)
+        assert set(server.paid.values()) == {1}
+        assert server.direct == []
+    found = json.loads(Path(f"{journal}.done").read_text("utf-8"))
+    assert found == {str(number): number for number in range(20)}
+    return kills
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_killed_run_goes_on(kind: str, tmp_path: Path) -> None:
+    check_kills(kind, tmp_path, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_200_runs_that_are_killed_at_random(tmp_path: Path) -> None:
+    kills = sum(check_kills(kind, tmp_path, seed) for seed in range(100, 150) for kind in MODELS)
+    assert kills > 200

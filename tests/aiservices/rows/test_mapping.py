@@ -1,0 +1,519 @@
+"""map_rows calls a method for each row, keeps what is finished, and ends when going on makes no sense."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AuthenticationError,
+    BadRequestError,
+    Budget,
+    Capabilities,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    Decision,
+    DefinitionError,
+    Image,
+    MemoryId,
+    Price,
+    RateLimitError,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    TokenLogprob,
+    create,
+    tool,
+    user_message,
+)
+from aiservices.memory import ChatMemory
+from aiservices.rows import Row, RowsError, amap_rows, estimate, map_rows
+from aiservices.testing import FakeChatModel
+
+
+@dataclass
+class Ticket:
+    team: str
+    urgent: bool
+
+
+class Desk(Protocol):
+    @user_message("Which team answers this? {{text}} ({{lang}})")
+    def ticket(self, text: str, lang: str = "en") -> Ticket: ...
+
+    @user_message("Which team answers this? {{text}}")
+    async def later(self, text: str) -> Result[Ticket]: ...
+
+    @user_message("Is this a question? {{text}}")
+    def is_question(self, text: str) -> Decision[bool]: ...
+
+
+class Model(ScriptedChatModel):
+    """Answers with a ticket for the team named in the text, and counts how often it was asked for each."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.asked: list[str] = []
+        self._errors = list(errors)
+        super().__init__(self.answer)
+
+    def answer(self, request: ChatRequest) -> str:
+        text = request.messages[-1].text
+        self.asked.append(text.partition("? ")[2].partition(" (")[0])
+        if "fail" in text:
+            raise BadRequestError("no", status=400)
+        if self._errors:
+            raise self._errors.pop(0)
+        return json.dumps({"team": self.asked[-1], "urgent": True})
+
+
+LOGPROBS = Capabilities(json_schema=True, logprobs=20)
+
+
+def probably(probability: float) -> ChatReply:
+    """A reply with a probability for true."""
+    shares = ((b"true", math.log(probability)), (b"false", math.log(1 - probability)))
+    tokens = (TokenLogprob(b'{"value": ', 0.0), TokenLogprob(*shares[0], shares), TokenLogprob(b"}", 0.0))
+    return ChatReply(AiMessage('{"value": true}'), logprobs=tokens, model="scripted")
+
+
+def table(*texts: str) -> list[dict[str, Any]]:
+    return [{"id": number, "text": text} for number, text in enumerate(texts)]
+
+
+def teams(rows: Any) -> list[str]:
+    return sorted(row.value.team for row in rows)
+
+
+def test_each_row_gets_the_answer_of_the_method() -> None:
+    model = Model()
+    rows = map_rows(create(Desk, model).ticket, table("a", "b"), key="id")
+    found = sorted(rows, key=lambda row: row.number)
+    assert [(row.key, row.value, row.error, row.attempts) for row in found] == [
+        (0, Ticket("a", True), None, 1),
+        (1, Ticket("b", True), None, 1),
+    ]
+    assert found[0].inputs == {"id": 0, "text": "a"}
+    assert found[0].usage.output_tokens > 0
+    assert (rows.summary.rows, rows.summary.errors, rows.summary.requests) == (2, 0, 2)
+
+
+def test_async_methods_and_results_work_and_so_does_async_iteration() -> None:
+    async def run() -> list[Row[Ticket]]:
+        return [row async for row in amap_rows(create(Desk, Model()).later, table("a", "b"))]
+
+    assert teams(asyncio.run(run())) == ["a", "b"]
+    assert teams(map_rows(create(Desk, Model()).later, table("a"))) == ["a"]
+
+
+def test_rows_work_inside_a_running_event_loop() -> None:
+    async def run() -> list[str]:
+        return teams(map_rows(create(Desk, Model()).ticket, table("a")))
+
+    assert asyncio.run(run()) == ["a"]
+
+
+def test_await_processes_all_rows_and_returns_the_summary(tmp_path: Path) -> None:
+    async def run() -> int:
+        summary = await amap_rows(create(Desk, Model()).ticket, table("a", "b"), to=tmp_path / "out.jsonl")
+        return summary.rows
+
+    assert asyncio.run(run()) == 2
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["team"] for line in lines] == ["a", "b"]
+
+
+def test_columns_can_have_other_names() -> None:
+    rows = map_rows(create(Desk, Model()).ticket, [{"body": "a"}], columns={"text": "body"})
+    assert teams(rows) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "expected"),
+    [
+        (
+            [{"body": "a"}],
+            {},
+            "Desk.ticket: the table has no column text for the parameter text; its columns are: body. Name "
+            'another one with columns={"text": …}',
+        ),
+        (
+            [{"text": "a"}],
+            {"key": "id"},
+            "Desk.ticket: the table has no column id, which is the key; its columns are: text",
+        ),
+        (
+            [{"text": "a"}],
+            {"columns": {"txt": "text"}},
+            "Desk.ticket: columns names the parameter txt, which the method does not have",
+        ),
+        (
+            [{"text": "a"}],
+            {"concurrency": 0},
+            "Desk.ticket: concurrency is 0; it must be a whole number of at least 1",
+        ),
+        ([{"text": "a"}], {"row_timeout": -1}, "Desk.ticket: row_timeout is -1; it must be greater than 0"),
+        ([{"text": "a"}], {"max_failures": 5}, "Desk.ticket: max_failures is 5; it must be between 0 and 1"),
+        (
+            [{"text": "a"}],
+            {"budget": Budget(max_attempts=9)},
+            "Desk.ticket: the budget of a run limits money, tokens, requests and seconds; max_attempts is "
+            "set by create(…, budget=…)",
+        ),
+        (
+            [{"text": "a"}],
+            {"progress": "yes"},
+            "map_rows: progress is 'yes'; pass True, False or a function that receives the progress",
+        ),
+    ],
+)
+def test_mistakes_are_found_before_the_first_request(rows: Any, settings: Any, expected: str) -> None:
+    model = Model()
+    with pytest.raises(DefinitionError) as caught:
+        map_rows(create(Desk, model).ticket, rows, **settings)
+    assert str(caught.value) == expected
+    assert model.asked == []
+
+
+def test_an_unknown_setting_is_an_error_that_names_a_similar_one() -> None:
+    with pytest.raises(
+        TypeError, match=r"map_rows\(\) got an unexpected keyword argument 'colums'; did you mean 'columns'"
+    ):
+        map_rows(create(Desk, Model()).ticket, [], colums={})  # type: ignore[call-overload]
+
+
+class Unmapped(Protocol):
+    @user_message("{{text}}")
+    def stream(self, text: str) -> Stream[Ticket]: ...
+
+    @user_message("{{text}}")
+    def with_options(self, text: str, options: ChatOptions) -> Ticket: ...
+
+    @user_message("{{text}}")
+    def remembers(self, text: str, user: Annotated[str, MemoryId]) -> Ticket: ...
+
+
+def test_methods_that_cannot_be_mapped_are_refused() -> None:
+    service = create(Unmapped, Model(), interceptors=[ChatMemory()])
+    with pytest.raises(
+        DefinitionError, match="it returns a stream; only methods that return a value or a Result"
+    ):
+        map_rows(service.stream, table("a"))
+    with pytest.raises(DefinitionError, match="its parameter options is ChatOptions"):
+        map_rows(service.with_options, table("a"))
+    with pytest.raises(DefinitionError, match="its service has a memory"):
+        map_rows(service.remembers, table("a"))
+
+    @tool(needs_approval=True)
+    def refund(amount: int) -> str:
+        """Refund an amount."""
+        return "done"
+
+    with pytest.raises(DefinitionError, match="its tools refund need an approval"):
+        map_rows(create(Desk, Model(), tools=[refund]).ticket, table("a"))
+    with pytest.raises(TypeError, match="is not a method of a service"):
+        map_rows(len, table("a"))
+
+
+def test_an_error_of_one_row_does_not_end_the_run() -> None:
+    rows = sorted(map_rows(create(Desk, Model()).ticket, table("a", "fail", "b")), key=lambda row: row.number)
+    assert [row.error is None for row in rows] == [True, False, True]
+    error = rows[1].error
+    assert error is not None
+    assert error.type == "BadRequestError"
+    with pytest.raises(type(error), match="BadRequestError: no"):
+        print(rows[1].value)
+
+
+def test_equal_rows_are_asked_once() -> None:
+    model = Model()
+    rows = map_rows(create(Desk, model).ticket, table("a", "b", "a", "a"), key="id", concurrency=4)
+    assert teams(rows) == ["a", "a", "a", "b"]
+    assert sorted(model.asked) == ["a", "b"]
+    assert rows.summary.cached == 2
+
+
+def test_equal_rows_are_asked_each_without_dedupe(tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    for _ in range(2):  # the second run finds all of them
+        rows = map_rows(desk.ticket, [{"text": "a"}, {"text": "a"}], dedupe=False, to=to)
+        assert teams(rows) == ["a", "a"]
+    assert model.asked == ["a", "a"]
+
+
+def test_the_order_of_the_table_can_be_kept() -> None:
+    class Slow(Model):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            if "slow" in request.messages[-1].text:
+                await asyncio.sleep(0.05)
+            return self.complete(request)
+
+    texts = ["slow", *"abcdef"]
+    rows = map_rows(create(Desk, Slow()).ticket, table(*texts), ordered=True)
+    assert [row.value.team for row in rows] == texts
+    assert [row.value.team for row in map_rows(create(Desk, Slow()).ticket, table(*texts))][-1] == "slow"
+
+
+def test_a_second_run_asks_only_for_what_is_missing(tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    map_rows(desk.ticket, table("a", "b"), key="id", to=to, limit=1)
+    rows = map_rows(desk.ticket, table("a", "b", "c"), key="id", to=to)
+    assert model.asked == ["a", "b", "c"]
+    assert (rows.summary.rows, rows.summary.cached) == (3, 1)
+    map_rows(desk.ticket, table("a", "b"), key="id", to=to, restart=True)
+    assert sorted(model.asked[3:]) == ["a", "b"]
+
+
+def test_a_row_with_the_same_key_and_other_content_is_asked_again(tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    map_rows(desk.ticket, table("a", "b"), key="id", to=to)
+    rows = map_rows(desk.ticket, table("a", "changed"), key="id", to=to)
+    assert (model.asked[2:], rows.summary.changed) == (["changed"], 1)
+
+
+def test_other_work_with_the_same_output_is_refused(tmp_path: Path) -> None:
+    to = tmp_path / "out.jsonl"
+    map_rows(create(Desk, Model()).ticket, table("a"), to=to)
+    with pytest.raises(RowsError) as caught:
+        map_rows(create(Desk, Model(), options=ChatOptions(temperature=0.5)).ticket, table("a"), to=to)
+    assert str(caught.value) == (
+        f"{to}.journal has the answers of other work: options was {{}} and is {{'temperature': 0.5}}. Pass "
+        "restart=True to ask for all rows again, or choose another output"
+    )
+
+
+def test_failed_rows_can_be_asked_again(tmp_path: Path) -> None:
+    to = tmp_path / "out.jsonl"
+    model = Model(BadRequestError("busy", status=400))
+    desk = create(Desk, model)
+    assert map_rows(desk.ticket, table("a", "b"), to=to).summary.errors == 1
+    assert map_rows(desk.ticket, table("a", "b"), to=to).summary.errors == 1
+    assert len(model.asked) == 2
+    assert map_rows(desk.ticket, table("a", "b"), to=to, retry_failed=True).summary.errors == 0
+    assert len(model.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([1, 2, 1], "rows 0 and 2 have the same key 1 in column id; each row needs its own"),
+        ([1, None], "row 1 has no value in the key column id"),
+    ],
+)
+def test_keys_are_checked_before_the_first_request(ids: list[Any], expected: str) -> None:
+    model = Model()
+    rows = [{"id": one, "text": str(number)} for number, one in enumerate(ids)]
+    with pytest.raises(RowsError, match=expected):
+        map_rows(create(Desk, model).ticket, iter(rows), key="id").run()
+    assert model.asked == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthenticationError("wrong key", status=401),
+        RateLimitError("insufficient_quota", status=429, retryable=False),
+    ],
+)
+def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    map_rows(desk.ticket, table("a"), to=to, concurrency=1)
+    model._errors.append(error)
+    with pytest.raises(RowsError) as caught:
+        map_rows(desk.ticket, table("a", "b", "c", "d"), to=to, concurrency=1)
+    message = str(caught.value)
+    assert message.startswith(
+        f"Desk.ticket: the run stopped after 1 rows; their answers are in {to}.journal. The reason: "
+    )
+    assert message.endswith("When it is removed, the same call asks only for the other rows")
+    assert model.asked == ["a", "b"]
+    map_rows(desk.ticket, table("a", "b", "c", "d"), to=to)
+    assert sorted(model.asked[2:]) == ["b", "c", "d"]
+
+
+def test_the_same_error_in_all_first_rows_ends_the_run() -> None:
+    model = Model()
+    with pytest.raises(RowsError, match="BadRequestError: no"):
+        map_rows(create(Desk, model).ticket, table(*(f"fail {n}" for n in range(50))), concurrency=1).run()
+    assert len(model.asked) == 5
+
+
+def test_too_many_failed_rows_end_the_run() -> None:
+    texts = [f"fail {number}" if number % 3 else f"{number}" for number in range(200)]
+    with pytest.raises(RowsError, match="the run stopped after"):
+        map_rows(create(Desk, Model()).ticket, table(*texts), concurrency=2).run()
+    summary = map_rows(create(Desk, Model()).ticket, table(*texts), max_failures=0.9).run()
+    assert (summary.rows, summary.errors) == (200, 133)
+
+
+def test_the_budget_of_a_run_is_exceeded_by_no_more_than_the_requests_in_flight(tmp_path: Path) -> None:
+    model = Model()
+    budget = Budget(requests=10)
+    with pytest.raises(RowsError, match=r"BudgetExceededError: .*10 of 10 requests sent"):
+        map_rows(create(Desk, model).ticket, table(*map(str, range(50))), budget=budget, concurrency=3).run()
+    assert 10 <= len(model.asked) <= 13
+    prices = {"scripted": Price(1e6, 1e6)}
+    rows = map_rows(create(Desk, Model()).ticket, table("a", "b"), budget=Budget(money=1e9, prices=prices))
+    assert rows.run().limits_left["money"] < 1e9
+    assert rows.summary.cost > 0
+
+
+def test_a_row_that_takes_too_long_has_an_error_and_holds_up_no_other() -> None:
+    class Slow(Model):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            if "slow" in request.messages[-1].text:
+                await asyncio.sleep(30)
+            return self.complete(request)
+
+    rows = map_rows(create(Desk, Slow()).ticket, table("slow", *"abc"), row_timeout=0.2)
+    by_number = {row.number: row for row in rows}
+    assert str(by_number[0].error) == "TimeoutError: the row has no answer after 0.2 seconds"
+    assert teams([by_number[number] for number in (1, 2, 3)]) == ["a", "b", "c"]
+
+
+def test_an_iteration_can_be_ended_early() -> None:
+    model = Model()
+    for row in map_rows(create(Desk, model).ticket, table(*map(str, range(10_000)))):
+        assert row.value
+        break
+    assert len(model.asked) < 5_000
+
+
+def test_a_row_that_was_interrupted_gets_its_recorded_replies_again(tmp_path: Path) -> None:
+    """The first reply cannot be read; the process ends before the second arrives."""
+
+    replies = iter(["no ticket", KeyboardInterrupt()])
+
+    def first(request: ChatRequest) -> str:
+        reply = next(replies)
+        if isinstance(reply, BaseException):
+            raise AuthenticationError("stop", status=401)
+        return reply
+
+    asked: list[int] = []
+
+    def second(request: ChatRequest) -> str:
+        asked.append(len(request.messages))
+        return '{"team": "a", "urgent": false}'
+
+    to = tmp_path / "out.jsonl"
+    with pytest.raises(RowsError):
+        map_rows(create(Desk, ScriptedChatModel(first)).ticket, table("a"), to=to)
+    rows = list(map_rows(create(Desk, ScriptedChatModel(second)).ticket, table("a"), to=to))
+    assert rows[0].value == Ticket("a", False)
+    assert asked == [3]  # the question, the first reply and its problems: the first request is not sent again
+
+
+def test_probabilities_are_kept_in_the_journal(tmp_path: Path) -> None:
+    to = tmp_path / "out.jsonl"
+    model = FakeChatModel(values={Decision[bool]: Decision(True, {True: 0.8, False: 0.2})})
+    desk = create(Desk, model)
+    (first,) = map_rows(desk.is_question, [{"text": "Why?"}], journal=to)
+    (second,) = map_rows(desk.is_question, [{"text": "Why?"}], journal=to)
+    assert (first.cached, second.cached) == (False, True)
+    assert first.value == second.value
+    assert (
+        first.probabilities
+        == second.probabilities
+        == {"$": {True: pytest.approx(0.8), False: pytest.approx(0.2)}}
+    )
+
+
+class Pictures(Protocol):
+    @user_message("Which team?")
+    def team(self, picture: Image) -> str: ...
+
+
+def test_images_are_read_from_paths_and_bytes(tmp_path: Path) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + bytes(20)
+    (tmp_path / "a.png").write_bytes(png)
+    model = ScriptedChatModel(lambda request: "ok")
+    rows = [{"picture": str(tmp_path / "a.png")}, {"picture": png + b"2"}, {"picture": "missing.png"}]
+    found = sorted(map_rows(create(Pictures, model).team, rows), key=lambda row: row.number)
+    assert [row.error is None for row in found] == [True, True, False]
+    assert "column picture: an image cannot be read: there is no file 'missing.png'" in str(found[2].error)
+
+
+def test_texts_of_a_csv_file_are_converted_for_their_parameters(tmp_path: Path) -> None:
+    class Level(Enum):
+        LOW = "low"
+        HIGH = "high"
+
+    seen: list[Any] = []
+
+    class Typed(Protocol):
+        @user_message("{{count + 1}} {{level.name}} {{day.year if day else 'none'}}")
+        def text(self, count: int, level: Level, day: date | None = None) -> str: ...
+
+    (tmp_path / "in.csv").write_text("count,level,day\n41,high,2026-11-23\n7,low,\nx,low,\n")
+
+    def answer(request: ChatRequest) -> str:
+        seen.append(request.messages[-1].text)
+        return "ok"
+
+    service = create(Typed, ScriptedChatModel(answer))
+    rows = sorted(map_rows(service.text, tmp_path / "in.csv"), key=lambda row: row.number)
+    assert sorted(seen) == ["42 HIGH 2026", "8 LOW none"]
+    assert str(rows[2].error) == "ValueError: column count: 'x' is not int"
+
+
+def test_the_progress_goes_to_a_function() -> None:
+    seen: list[str] = []
+    map_rows(create(Desk, Model()).ticket, table("a", "b"), progress=lambda one: seen.append(str(one))).run()
+    assert seen[-1].startswith("2 of 2 rows, ")
+
+
+def test_an_estimate_gives_ranges_and_its_rows_are_not_asked_again(tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    rows = table(*[str(number % 80) for number in range(100)])
+    budget = Budget(money=1e9, prices={"scripted": Price(1.0, 2.0)})
+    found = estimate(desk.ticket, rows, sample=40, to=to, budget=budget)
+    assert (found.rows, found.to_ask, found.sample, len(model.asked)) == (100, 80, 40, 40)
+    assert found.requests == (80, 80, 80)
+    assert found.cost is not None
+    assert found.output_tokens.low <= found.output_tokens.expected <= found.output_tokens.high
+    assert not to.exists()
+    map_rows(desk.ticket, rows, to=to)
+    assert len(model.asked) == 80
+
+
+def test_unsure_answers_are_reviewed_by_people_whose_answers_are_used(tmp_path: Path) -> None:
+    to, review = tmp_path / "out.csv", tmp_path / "review.csv"
+    model = ScriptedChatModel(
+        lambda request: probably(0.6 if "odd" in request.messages[-1].text else 0.95), capabilities=LOGPROBS
+    )
+    desk = create(Desk, model, thresholds={"is_question": 0.9})
+    rows = map_rows(desk.is_question, table("a", "odd", "odd", "b"), key="id", to=to, review=review)
+    assert rows.summary.unsure == 2
+    assert [row.value.at() for row in rows] == [True, None, None, True]  # read from the journal
+    lines = review.read_text().splitlines()
+    assert lines[0] == "row id,id,text,answer,probability,reviewed answer"
+    assert lines[1].split(",")[1:] == ["1", "odd", "true", "0.6000", ""]
+    review.write_text("\n".join([lines[0], f"{lines[1]}false", lines[2]]))
+    again = map_rows(desk.is_question, table("a", "odd", "odd", "b"), key="id", to=to, reviewed=review)
+    assert [(row.value.value, row.reviewed) for row in again][:2] == [(True, False), (False, True)]
+    assert "1,odd,false," in to.read_text()
+    review.write_text(f"{lines[0]}\n{lines[1]}perhaps\n")
+    with pytest.raises(RowsError, match=r"review.csv, line 2: 'perhaps' is not "):
+        map_rows(desk.is_question, table("a"), reviewed=review)
+
+
+def test_a_review_needs_to_know_what_is_unsure(tmp_path: Path) -> None:
+    with pytest.raises(
+        DefinitionError, match=r"pass unsure_below=0\.9, or create the service with a calibration"
+    ):
+        map_rows(create(Desk, FakeChatModel()).is_question, table("a"), review=tmp_path / "review.csv")
