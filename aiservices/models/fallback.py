@@ -1,18 +1,19 @@
-"""A chat model that tries several models in order until one of them answers."""
+"""A chat model that tries several models in order until one answers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Literal
 
 from .base import Capabilities, ChatModel, find_model, members_of
-from .errors import ModelError
+from .errors import DefinitionError, DefinitionProblem, ModelError
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
 
 
 class FallbackChatModel:
-    """A chat model that sends each request to several models in turn until one of them answers.
+    """A chat model that sends each request to several models in turn until one answers.
 
     ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.
 
@@ -21,30 +22,45 @@ class FallbackChatModel:
     are tried again after a wait. A reply that does not match the return type is not a failure of the model:
     the same model is asked again, with a list of the problems.
 
+    With ``unsure=0.9``, a service also asks the next member if an answer of a bool, Enum or Literal has a
+    probability below 0.9. With ``unsure="threshold"``, the limit of each answer is its threshold, from
+    ``create(thresholds=…)`` or the calibration of the model. If that member fails, the unsure answer is used.
+    A member that gives no probabilities is never unsure.
+
     Without a service, each member is tried once. The request may use only what all members support.
 
     Example:
         model = FallbackChatModel("openai:gpt-5-mini", "ollama:qwen3")
     """
 
-    def __init__(self, first: ChatModel | str, *others: ChatModel | str) -> None:
+    def __init__(
+        self,
+        first: ChatModel | str,
+        *others: ChatModel | str,
+        unsure: float | Literal["threshold"] | None = None,
+    ) -> None:
+        is_probability = isinstance(unsure, (int, float)) and 0 < unsure <= 1
+        if unsure not in (None, "threshold") and not is_probability:
+            message = f'unsure is {unsure!r}; it must be a probability above 0, at most 1, or "threshold"'
+            raise DefinitionError([DefinitionProblem("FallbackChatModel", message)])
+        self.unsure = unsure
         models = [find_model(model, "FallbackChatModel") for model in (first, *others)]
         # A fallback model among the models is replaced by its members.
         self._members = tuple(member for model in models for member in members_of(model))
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
-        """The chat models that are tried one after the other, in this order."""
+        """The chat models, in the order in which they are tried."""
         return self._members
 
     @property
     def name(self) -> str:
-        """The names of all models that are tried in turn, separated by vertical bars."""
+        """The names of all models to try, separated by vertical bars."""
         return " | ".join(member.name for member in self._members)
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that every one of the models tried in turn supports, such as tool calls."""
+        """The features, such as tool calls, that all of the models to try support."""
         capabilities = [member.capabilities for member in self._members]
         return Capabilities(
             json_schema=all(one.json_schema for one in capabilities),
@@ -52,12 +68,13 @@ class FallbackChatModel:
             json_mode=all(one.json_mode for one in capabilities),
             constrained=all(one.constrained for one in capabilities),
             tools=all(one.tools for one in capabilities),
+            logprobs=min(one.logprobs for one in capabilities),
             # Only a default: a service plans each member with its own capabilities.
             profile=capabilities[0].profile,
         )
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Try the models in turn; return the first reply, or raise the last error if all models fail."""
+        """Try the models in turn; return the first reply, or raise the last error if all fail."""
         for member in self._members[:-1]:
             try:
                 return member.complete(request)
@@ -67,7 +84,7 @@ class FallbackChatModel:
         return self._members[-1].complete(request)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Try the models in turn, asynchronously; return the first reply, or raise the last error."""
+        """Try the models in turn without blocking; return the first reply, or raise the last error."""
         for member in self._members[:-1]:
             try:
                 return await member.acomplete(request)
@@ -76,7 +93,7 @@ class FallbackChatModel:
         return await self._members[-1].acomplete(request)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Yield the pieces of the reply from the first model that starts to answer.
+        """Stream the reply of the first model that starts to answer.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
@@ -94,7 +111,7 @@ class FallbackChatModel:
                     raise
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Yield the pieces of the reply from the first model that starts to answer, asynchronously.
+        """Stream the reply of the first model that starts to answer, for async callers.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
@@ -114,7 +131,7 @@ class FallbackChatModel:
 # Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
 @contextmanager
 def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
-    """Context manager that closes the stream of a model's reply and so ends the request."""
+    """Context manager that closes a streamed reply, which ends the model request."""
     try:
         yield deltas
     finally:
@@ -125,7 +142,7 @@ def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
 
 @asynccontextmanager
 async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIterator[ReplyDelta]]:
-    """Async context manager that closes the stream of a model's reply and so ends the request."""
+    """Async context manager that closes a streamed reply, which ends the model request."""
     try:
         yield deltas
     finally:

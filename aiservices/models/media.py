@@ -1,4 +1,4 @@
-"""Images, audio and files that a user message can contain in addition to text."""
+"""Images, audio and files in messages to a model."""
 
 from __future__ import annotations
 
@@ -156,12 +156,12 @@ class _MediaBase:
 
     @property
     def base64(self) -> str:
-        """The data of the image, audio or file in base64; "" if there is only a URL."""
+        """The data of the image, audio or file in base64; "" if only a URL is known."""
         return b64encode(self.data or b"").decode()
 
     @property
     def address(self) -> str:
-        """The URL of the image, audio or file; if there is none, a data URL that contains the data."""
+        """The URL of the image, audio or file, or a data URL that contains its data."""
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
     def __str__(self) -> str:
@@ -195,7 +195,7 @@ class Image(_MediaBase):
     _media_type_prefix: ClassVar[str] = "image/"
 
     def with_detail(self, detail: Literal["auto", "low", "high", "original"]) -> Image:
-        """Return a copy of the image with another ``detail``, the resolution that the model uses."""
+        """Return a copy of the image with another ``detail``, the resolution at which the model sees it."""
         return replace(self, detail=detail)
 
 
@@ -261,7 +261,7 @@ def _format_size(size: int) -> str:
 
 
 def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
-    """Yield the parts of a user message in order: pieces of text with images and other files between them.
+    """Yield the parts of a user message in order: pieces of text, with images and files between them.
 
     The strings in ``contents`` together are the original text, and show where the media belong in it. Without
     strings, all media follow the text. ``text`` may differ from the original, because interceptors can change
@@ -281,7 +281,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
 
 def _position_mapping(original: str, text: str) -> Callable[[int], int]:
-    """Return a function that converts an index in the original text to an index in the edited text.
+    """Return a function that converts an index in a text to the matching index in an edited version.
 
     Three kinds of change are recognized: text was added around the original, the original was cut at its
     ends, or one passage in it was replaced.

@@ -1,4 +1,4 @@
-"""Messages to and from a model, the replies of a model, and the conversion of messages to JSON."""
+"""The messages and replies of a conversation with a model, and their conversion to JSON."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class SystemMessage:
 
     Attributes:
         text: The instructions.
+        other: Members of a stored message that this version does not know; they are stored again.
     """
 
     text: str
@@ -33,13 +34,14 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message of the user, which may contain images, audio and files.
+    """A message from the user, which may contain images, audio and files.
 
     Attributes:
         text: The whole text.
         name: The name of the user, if a conversation has several users.
         contents: The images, audio and files. They follow the text, unless ``contents`` also has the pieces
             of the text: then they are sent at their positions between the pieces.
+        other: Members of a stored message that this version does not know; they are stored again.
     """
 
     text: str
@@ -65,7 +67,7 @@ def _parts(text: str, contents: tuple[str | Media, ...]) -> tuple[str | Media, .
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A request of the model to run a tool.
+    """The model's request to run a tool.
 
     Attributes:
         id: The id by which the ``ToolMessage`` with the result refers to the call.
@@ -80,7 +82,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """A message of the model as its provider sent it, with the parts that only the provider understands.
+    """The original form of a model's message, which its provider may need back in later requests.
 
     Providers ask for these parts again in later requests: encrypted reasoning, signatures, and the results of
     tools that they ran. Only the model class that created the state reads it.
@@ -108,6 +110,7 @@ class AiMessage:
         reasoning: The text of the model's reasoning, if the provider returns it.
         state: What the provider needs back in later requests, such as encrypted reasoning; None if nothing.
             Messages with different states are equal.
+        other: Members of a stored message that this version does not know; they are stored again.
     """
 
     text: str
@@ -117,11 +120,11 @@ class AiMessage:
     other: OtherMembers = field(default=(), compare=False, repr=False, kw_only=True)
 
     def with_state(self, provider: str, model: str, parts: Sequence[Any]) -> AiMessage:
-        """Return a copy of the message that keeps the parts that its provider sent."""
+        """Return a copy of the model's message that also stores the original parts from the provider."""
         return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
 
     def plus(self, continuation: AiMessage) -> AiMessage:
-        """Return one message for this message of a model and the one with which the model continued it."""
+        """Return this message of a model joined with a second message that continues it."""
         reasoning = "\n\n".join(filter(None, (self.reasoning, continuation.reasoning))) or None
         calls = (*self.tool_calls, *continuation.tool_calls)
         message = AiMessage(self.text + continuation.text, calls, reasoning)
@@ -131,7 +134,7 @@ class AiMessage:
         return message.with_state(last.provider, last.model, (*parts, *last.parts))
 
     def parts_for(self, provider: str) -> tuple[Any, ...] | None:
-        """Return the parts that a provider sent and needs back, or None.
+        """Return the original message parts that this provider needs back in later requests, or None.
 
         None is also returned if another provider sent the message, or if its text or its tool calls were
         edited since, because providers refuse parts that do not fit the message.
@@ -157,6 +160,7 @@ class ToolMessage:
         text: The result, or a message about an error.
         failed: True if the tool failed, so that the text is about an error.
         contents: Images, audio and files of the result, in the same way as in a ``UserMessage``.
+        other: Members of a stored message that this version does not know; they are stored again.
     """
 
     call_id: str
@@ -177,7 +181,7 @@ Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The number of tokens that one or several requests to a model used.
+    """The numbers of tokens that one or more requests to a model used.
 
     Attributes:
         input_tokens: The tokens of the messages and of everything else that was sent, cached ones included.
@@ -195,7 +199,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """The sum of the input tokens and the output tokens of a model request."""
+        """The sum of the input and output tokens of the model requests."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -229,7 +233,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerToolRun:
-    """A tool that the provider ran while the model wrote its reply, such as a web search.
+    """The record of a tool that the provider ran for the model, such as a web search.
 
     Attributes:
         name: The name of the tool, as the provider gives it.
@@ -240,6 +244,24 @@ class ServerToolRun:
     name: str
     input: Any = None
     output: Any = None
+
+
+# The possible answers to a question as JSON values, each with its probability.
+Distribution: TypeAlias = tuple[tuple[Any, float], ...]
+
+
+class TokenLogprob(NamedTuple):
+    """A token of a reply with its log probability, and the most likely tokens at its place.
+
+    Attributes:
+        token: The bytes of the token; a token may be a part of a character.
+        logprob: The natural logarithm of its probability.
+        alternatives: The most likely tokens at this place with their log probabilities.
+    """
+
+    token: bytes
+    logprob: float
+    alternatives: tuple[tuple[bytes, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +280,10 @@ class ChatReply:
         notes: What was left out of the request because the model does not support it.
         server_tool_runs: The tools that the provider ran, such as a web search.
         citations: The sources that the model cites, as JSON objects in the format of the provider.
+        logprobs: The tokens of the text with their log probabilities, if the request asked for them.
+        probabilities: The probabilities that a decision endpoint gave, by the JSON path of the answer; None
+            if it is none.
+        cached: True if the reply comes from a response cache and not from the model.
     """
 
     message: AiMessage
@@ -271,6 +297,9 @@ class ChatReply:
     notes: tuple[str, ...] = ()
     server_tool_runs: tuple[ServerToolRun, ...] = ()
     citations: tuple[Mapping[str, Any], ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    probabilities: Mapping[str, Distribution] | None = None
+    cached: bool = field(default=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -280,7 +309,7 @@ class ChatReply:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call in a streamed reply.
+    """A part of a tool call in a streamed reply.
 
     Attributes:
         index: The position of the call among the tool calls of the reply, from 0.
@@ -294,7 +323,7 @@ class ToolCallDelta:
 
 
 class ReplyDelta(NamedTuple):
-    """A piece of a streamed reply.
+    """A part of a streamed reply.
 
     Attributes:
         text: The text that was added to the message.
@@ -326,13 +355,13 @@ _MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": 
 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
-    """Convert chat messages to a text with a JSON array."""
+    """Convert chat messages to JSON text."""
     # Stored conversations stay readable in any script, and shorter, without escapes.
     return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
 
 
 def messages_from_json(text: str) -> list[Message]:
-    """Parse chat messages from a JSON text, or raise ValueError if it is invalid.
+    """Parse chat messages from JSON text, or raise ValueError if it is invalid.
 
     The text is one that ``messages_to_json`` returned.
     """
@@ -343,7 +372,7 @@ def messages_from_json(text: str) -> list[Message]:
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """Convert a chat message to a dict with its ``type`` and all fields that are not empty."""
+    """Convert a chat message to a dict with its ``type`` and its non-empty fields."""
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
     data = {name: getattr(message, name) for name in message.__dataclass_fields__ if name != "other"}
     data = {name: value for name, value in data.items() if value not in (None, (), False)}
@@ -362,7 +391,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Convert a dict with a ``type``, as stored in JSON, to a chat message, or raise ValueError.
 
-    ``message_to_dict`` returns such a dict. Unknown members are kept in ``other``.
+    ``data`` is such a dict, as ``message_to_dict`` returns it. Unknown members are kept in ``other``.
     """
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
@@ -396,7 +425,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def _checked_texts(value: _TextFields) -> _TextFields:
-    """Return a message unchanged if its text fields are strings, or raise TypeError."""
+    """Check that the text fields of a message are strings and return the message, or raise TypeError."""
     # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
     for one in dataclass_fields(value):
         content = getattr(value, one.name)
@@ -414,7 +443,7 @@ def _state_to_dict(state: ProviderState) -> dict[str, Any]:
 
 
 def _state_from_dict(data: object) -> ProviderState | None:
-    """Convert a dict from JSON back to the state of a provider, or to None if its version is unknown."""
+    """Convert a stored dict to a provider's original message; return None if its version is unknown."""
     if not isinstance(data, Mapping) or data.get("version") != _STATE_VERSION:
         return None
     provider, model, parts, checksum = (data.get(name) for name in ("provider", "model", "parts", "checksum"))
@@ -429,7 +458,7 @@ def _state_from_dict(data: object) -> ProviderState | None:
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:
-    """Convert an image, audio or file of a message to a dict for JSON, with the data in base64."""
+    """Convert an image, audio or file in a message to a dict for JSON, with base64 data."""
     fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
     if media.data is not None:
         fields["data"] = media.base64
@@ -440,7 +469,7 @@ def _media_to_dict(media: Media) -> dict[str, Any]:
 
 
 def _media_from_dict(data: object) -> Media:
-    """Convert a dict from JSON back to an image, audio or file of a message, or raise ValueError."""
+    """Convert a dict to an image, audio or file in a message, or raise ValueError."""
     fields = dict(data) if isinstance(data, Mapping) else {}
     name = fields.pop("type", None)
     cls = _MEDIA_TYPES.get(name) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Requests to chat models: messages, options, answer format and tools.
+"""Requests to chat models: their messages, options, answer format and tools.
 
 What users pass as messages is converted here: texts, pairs, and the message dicts of OpenAI and LangChain.
 """
@@ -10,11 +10,12 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from .errors import DefinitionError, DefinitionProblem
 from .media import Audio, File, Image, Media
 from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from .questions import DecisionFormat
 
 if TYPE_CHECKING:
     from output_parsers.parser.type_parser import TypeParser
@@ -42,6 +43,8 @@ class ChatOptions:
             its default.
         server_tools: Tools that the provider runs, such as a web search, as the provider documents them.
         service_tier: The tier of the provider that handles the request, as the provider documents it.
+        probabilities: True to request the probabilities of each bool, Enum and Literal in the answer, which
+            are in ``Result.probabilities``. They are always requested for a Decision.
         timeout: The seconds for connecting, and for the whole reply; for a stream, for each wait.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them. Fields
             that are set at several levels are merged by key.
@@ -58,12 +61,13 @@ class ChatOptions:
     cache: Literal["5m", "1h"] | None = None
     server_tools: tuple[Mapping[str, Any], ...] | None = None
     service_tier: str | None = None
+    probabilities: bool | None = None
     timeout: float | None = None
     extra_body: Mapping[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
-        """Return these request options, with values of ``defaults`` for the options that are not set."""
+        """Replace unset request options by the values of ``defaults``."""
         # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
@@ -77,7 +81,7 @@ class ChatOptions:
         return ChatOptions(**merged)
 
     def problems(self, location: str) -> list[DefinitionProblem]:
-        """List the mistakes in the request options, such as a temperature of 3.
+        """List the mistakes in request options, such as a temperature of 3.
 
         ``location`` says where the options are set.
         """
@@ -95,11 +99,46 @@ class ChatOptions:
                 problems.append(
                     DefinitionProblem(location, f"{name} is {value!r}; it must be greater than 0")
                 )
+        if not isinstance(self.probabilities, (bool, NoneType)):
+            message = f"probabilities is {self.probabilities!r}; it must be True or False"
+            problems.append(DefinitionProblem(location, message))
         if isinstance(self.stop, str):
             # Without this, each of its characters would be a stop text.
             message = f"stop is {self.stop!r}; it must be a tuple of texts, as in ({self.stop!r},)"
             problems.append(DefinitionProblem(location, message))
+        elif self.stop is not None and not _is_sequence_of(self.stop, str):
+            problems.append(
+                DefinitionProblem(location, f"stop is {self.stop!r}; it must be a tuple of texts")
+            )
+        for names, classes, expected in _OPTION_TYPES:
+            for name in names:
+                value = getattr(self, name)
+                # bool is a subclass of int
+                if value is not None and (not isinstance(value, classes) or value is True or value is False):
+                    message = f"{name} is {value!r}; it must be {expected}"
+                    problems.append(DefinitionProblem(location, message))
+        for name, allowed in (("reasoning_effort", get_args(ReasoningEffort)), ("cache", ("5m", "1h"))):
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                message = f"{name} is {value!r}; it must be one of {', '.join(allowed)}"
+                problems.append(DefinitionProblem(location, message))
+        if self.server_tools is not None and not _is_sequence_of(self.server_tools, Mapping):
+            message = f"server_tools is {self.server_tools!r}; it must be a tuple of dicts"
+            problems.append(DefinitionProblem(location, message))
         return problems
+
+
+_OPTION_TYPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
+    (("model", "service_tier"), str, "a text"),
+    (("seed",), int, "an integer"),
+    (("extra_body", "extra_headers"), Mapping, "a dict"),
+)
+
+
+def _is_sequence_of(value: object, cls: type) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return False
+    return all(isinstance(item, cls) for item in value)
 
 
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
@@ -124,7 +163,7 @@ class JsonObjectFormat:
     """The response format of a chat request for an answer that can be any JSON object ("JSON mode")."""
 
 
-ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
+ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat | DecisionFormat
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +188,7 @@ class ToolSpecification:
 
 @dataclass(frozen=True, eq=False)
 class Tooling:
-    """The tools that the model may call, and the rules for calling them.
+    """The tools that the model may call, and whether it must call one or may call several.
 
     Attributes:
         tools: The tools that the model may call.
@@ -183,8 +222,11 @@ class ChatRequest:
         tooling: The tools that the model may call; None if there are none.
         deadline: When the answer must be complete, in the time of ``time.monotonic()``; it comes from the
             budget of the call. None if there is no deadline.
+        logprobs: How many of the most likely tokens the reply should list for each of its tokens; 0 for a
+            reply without log probabilities.
         parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
             an answer that the parser accepts.
+        qualname: The service method, as ``"Service.method"``, for fake models; "" if there is none.
     """
 
     messages: tuple[Message, ...]
@@ -192,16 +234,20 @@ class ChatRequest:
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     deadline: float | None = None
+    logprobs: int = 0
     # Excluded from comparison: requests with equal contents are equal, whichever parser reads the answer.
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
+    qualname: str = field(default="", compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
-        """Return a copy of the chat request with messages added at the end."""
+        """Return a copy of the chat request with additional messages at the end."""
         return replace(self, messages=self.messages + messages)
 
     def __post_init__(self) -> None:
         # An object of another type would be left out of the request, or fail in the middle of a call.
-        if not isinstance(self.response_format, (JsonSchemaFormat, JsonObjectFormat, NoneType)):
+        if not isinstance(
+            self.response_format, (JsonSchemaFormat, JsonObjectFormat, DecisionFormat, NoneType)
+        ):
             message = f"response_format is {type(self.response_format).__name__}; pass {_FORMATS}"
         elif not isinstance(self.tooling, (Tooling, NoneType)):
             message = f"tooling is {type(self.tooling).__name__}; pass a Tooling"
@@ -247,14 +293,14 @@ class ChatRequest:
             problems.append(DefinitionProblem("ChatRequest, response_format", str(error)))
         if problems:
             raise DefinitionError(problems)
-        return ChatRequest(request_messages, options, answer_format, tools, deadline, parser)
+        return ChatRequest(request_messages, options, answer_format, tools, deadline, parser=parser)
 
 
 _FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
 def _to_tooling(tooling: object) -> Tooling:
-    """Convert a list of tool descriptions to a Tooling object, or raise ValueError if one is invalid."""
+    """Convert a list of tool descriptions to a Tooling object, or raise ValueError."""
     if isinstance(tooling, Tooling):
         return tooling
     if not isinstance(tooling, (list, tuple)):
@@ -280,7 +326,7 @@ def _to_tool(tool: object, number: int) -> ToolSpecification:
 
 
 def _to_response_format(response_format: object) -> ResponseFormat | None:
-    """Convert a response format, such as the dict of OpenAI's API, or raise ValueError if it is invalid."""
+    """Convert a response format, such as a dict for OpenAI's API, or raise ValueError."""
     if isinstance(response_format, JsonObjectFormat):
         return response_format
     from output_parsers.json_schema.parser import check_schema, named_schema
@@ -309,7 +355,7 @@ _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
 def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """Convert a text or a list of messages to message objects, and collect errors for invalid messages."""
+    """Convert a string or list of messages to message objects, and collect an error for each invalid one."""
     if isinstance(value, str):
         return (UserMessage(value),)
     if isinstance(value, Message):
@@ -323,7 +369,7 @@ def to_messages(value: MessageInput, location: str, problems: list[DefinitionPro
 def list_to_messages(
     value: Iterable[object], location: str, problems: list[DefinitionProblem]
 ) -> tuple[Message, ...]:
-    """Convert a list of messages, ``(role, text)`` pairs or dicts to messages, and collect errors."""
+    """Convert a list of dicts, ``(role, text)`` pairs or messages to messages, and collect the errors."""
     # Strings, bytes and mappings can be iterated over, but their items are not messages.
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         expected = f"pass a text, a message, or a list in which each item is {_FORMS}"
@@ -414,7 +460,7 @@ def _tool_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 
 def _text(content: object) -> str:
-    """Return the text of a message that must be only text, or raise ValueError for other content."""
+    """Return a message's content as one string, or raise ValueError if it contains media."""
     parts = _parts(content)
     media = [part for part in parts if not isinstance(part, str)]
     if media:
@@ -423,7 +469,7 @@ def _text(content: object) -> str:
 
 
 def _parts(content: object) -> list[str | Media]:
-    """Return the texts and images of a message's content, with consecutive texts joined by line breaks."""
+    """Split the content of a message into texts and images, joining consecutive texts with line breaks."""
     if isinstance(content, str):
         return [content]
     if not isinstance(content, (list, tuple)):
@@ -483,7 +529,7 @@ def _part(part: Any) -> str | Media:
 
 
 def _file(fields: Mapping[str, Any]) -> File:
-    """Convert the file part of a message dict of OpenAI's API to a File object."""
+    """Convert a file in a message in OpenAI's format (a dict) to a File object."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")
     data, name = fields["file_data"], fields.get("filename")

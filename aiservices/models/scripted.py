@@ -1,4 +1,4 @@
-"""A fake chat model for tests and experiments, which returns replies from a script."""
+"""A fake chat model for tests and experiments, which replies according to a script."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .messages import AiMessage, ChatReply, ReplyDelta, ToolCallDelta, Usage
 from .requests import ChatRequest
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
-_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
+_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True, logprobs=20)
 # A word with the white space after it, so the pieces of a stream together are the whole text.
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
 class ScriptedChatModel:
-    """A fake chat model for tests, which returns the next reply of a script and records each request.
+    """A fake chat model for tests, which returns scripted replies in order and records each request.
 
     Args:
         script: The replies in their order, or a function from a request to a reply. A reply is a text, a
@@ -48,7 +48,16 @@ class ScriptedChatModel:
             # A string is an iterable of strings, so each of its characters would be a reply.
             message = f"the script is a text; pass a list of replies, as in ScriptedChatModel([{script!r}])"
             raise DefinitionError([DefinitionProblem("ScriptedChatModel", message)])
-        self._script = script if callable(script) else iter(list(script))
+        if not callable(script):
+            script = list(script)
+            problems = [
+                DefinitionProblem("ScriptedChatModel", f"reply {number} is {_not_a_reply(reply)}")
+                for number, reply in enumerate(script, 1)
+                if not isinstance(reply, (str, ChatReply, Exception))
+            ]
+            if problems:
+                raise DefinitionError(problems)
+        self._script = script if callable(script) else iter(script)
         self._capabilities = capabilities
         self._name = name
         self._lock = threading.Lock()
@@ -56,7 +65,7 @@ class ScriptedChatModel:
 
     @property
     def name(self) -> str:
-        """The name of this fake model, as in errors and logs."""
+        """The name of this fake model in errors and logs."""
         return self._name
 
     @property
@@ -65,7 +74,7 @@ class ScriptedChatModel:
         return self._capabilities
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Record a chat request, and return the next reply of the script; an exception in it is raised."""
+        """Record a chat request, and return the scripted reply, or raise it if it is an exception."""
         with self._lock:
             self.requests.append(request)
             request_count = len(self.requests)
@@ -79,16 +88,19 @@ class ScriptedChatModel:
             raise reply
         if isinstance(reply, ChatReply):
             return reply
+        if not isinstance(reply, str):
+            message = f"the script returned {_not_a_reply(reply)}"
+            raise DefinitionError([DefinitionProblem("ScriptedChatModel", message)])
         input_words = sum(len(message.text.split()) for message in request.messages)
         usage = Usage(input_words, len(reply.split()))
         return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Record a chat request, and return the next reply of the script, for async callers."""
+        """Record a chat request, and return the next scripted reply, for async callers."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Yield the next reply of the script word by word: first its text, then its tool calls."""
+        """Stream the next scripted reply word by word: first its text, then its tool calls."""
         reply = self.complete(request)
         for word in _WORD.findall(reply.text):
             yield ReplyDelta(word)
@@ -98,6 +110,14 @@ class ScriptedChatModel:
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Yield the next reply of the script word by word, for async callers."""
+        """Stream the next scripted reply word by word, for async callers."""
         for delta in self.stream(request):
             yield delta
+
+
+def _not_a_reply(reply: object) -> str:
+    """Describe an object that is not a scripted reply, and say what to write instead."""
+    kind = type(reply).__name__
+    if isinstance(reply, AiMessage):
+        return f"{kind}; pass ChatReply(message)"
+    return f"{kind}; pass a text as the model writes it, such as JSON, a ChatReply or an exception"

@@ -1,4 +1,4 @@
-"""Shared code of all chat models that are called over HTTP.
+"""Code that all chat models with an HTTP API share.
 
 ``api`` is the interface that the dialect of a provider implements, and ``model`` is the chat model that
 uses it. ``replies`` and ``errors`` read replies, streams and failures. ``sync_client`` and ``async_client``

@@ -1,4 +1,4 @@
-"""The interface of classes that write requests and read replies in the format of a provider's HTTP API.
+"""The base class for writing requests and reading replies in the format of a provider's HTTP API.
 
 A provider implements ``ApiDialect``: it writes the HTTP request of a call, and reads the reply or the
 stream. Everything else is the same for all providers and is done by
@@ -29,7 +29,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSettings:
-    """The settings of a request to a chat model, such as options and tools, but without the messages.
+    """The parts of a chat request other than its messages, such as the model, options and tools.
 
     It has no messages, so that the request writer for it can be used for calls with other messages.
 
@@ -39,6 +39,7 @@ class CallSettings:
         response_format: The format that the reply must have, if any.
         tooling: The tools that the model may call, if any.
         stream: Request a stream instead of a whole reply.
+        logprobs: How many of the most likely tokens to request for each token of the reply; 0 for none.
     """
 
     model: str
@@ -46,6 +47,7 @@ class CallSettings:
     response_format: ResponseFormat | None
     tooling: Tooling | None
     stream: bool
+    logprobs: int = 0
 
 
 RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
@@ -73,7 +75,7 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        """Parse the body of an HTTP response to the reply of the model.
+        """Convert the body of an HTTP response to the reply of the model.
 
         Raises UnreadableReplyError, or ReportedError if the body reports an error. An AttributeError,
         LookupError, TypeError or ValueError means that the reply has an unexpected shape.
@@ -81,13 +83,13 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        """Return a parser that converts the bytes of a streamed HTTP response to pieces of the reply."""
+        """Return a parser that converts the bytes of a streamed HTTP response to parts of the reply."""
 
     def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
         """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
 
     def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
-        """Return how the next request can succeed after the provider refused one, or "" if that is unknown.
+        """Return how a request that the provider refused can be changed to succeed, or "" if unknown.
 
         "drop state" means that it refused the state of earlier messages, such as encrypted reasoning. A
         dialect that has learned to leave out what was refused returns "send again".
@@ -110,7 +112,7 @@ def json_request_writer(
     *,
     merged: Sequence[str] = (),
 ) -> RequestWriter:
-    """Return a function that converts chat messages to an HTTP request with a JSON object as body.
+    """Return a function that writes chat messages as an HTTP request with a JSON body.
 
     Args:
         path: The path of every request.
@@ -151,5 +153,5 @@ def _as_json_value(value: object) -> object:
 
 
 def safe_name(name: str) -> str:
-    """Replace characters that providers reject in the name of a tool or JSON Schema, and shorten it."""
+    """Shorten the name of a tool or JSON Schema, and replace characters that providers reject."""
     return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"

@@ -31,11 +31,14 @@ from .base import (
     MAX_REDIRECTS,
     MAX_REPLY_BYTES,
     READ_SECONDS,
+    AsyncSigner,
     BaseUrl,
     Credentials,
     HttpRequest,
     ProxyError,
     ReplyTooLargeError,
+    Secrets,
+    Signer,
     StatusError,
     find_proxy,
     redirect_url,
@@ -49,7 +52,7 @@ _FAILURES: Final = (StatusError, ReplyTooLargeError, ClientError, OSError, EOFEr
 
 
 class AiohttpResponse:
-    """An HTTP response of aiohttp with a body that is either complete or still arriving.
+    """An aiohttp response whose body is either complete or still arriving.
 
     ``aiter_bytes`` reads an unread body in pieces.
 
@@ -72,7 +75,7 @@ class AiohttpResponse:
 
     @property
     def text(self) -> str:
-        """The whole body of the HTTP response as text; bytes that are not UTF-8 are replaced."""
+        """The whole body of the HTTP response, decoded as UTF-8; invalid bytes are replaced."""
         return self.content.decode(errors="replace")
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
@@ -80,7 +83,7 @@ class AiohttpResponse:
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Release the connection for other requests if the response was read completely, else close it."""
+        """Keep the HTTP connection for other requests if the response was read completely, else close it."""
         rest = self._raw.content
         try:
             if not rest.at_eof():
@@ -103,16 +106,15 @@ class AsyncHttpClient:
 
     Attributes:
         headers: Sent with every request.
-        secrets: Texts that error messages and logs must not contain, such as API keys.
         failures: The types of the exceptions that ``post`` and the reading of a response raise.
     """
 
     def __init__(self, base_url: str, credentials: Credentials) -> None:
         self.failures: tuple[type[Exception], ...] = _FAILURES
         self.headers = credentials.headers
-        self._sign = credentials.sign
+        self._sign = credentials.async_sign or _in_thread(credentials.sign)
         self._base = BaseUrl.parse(base_url, credentials.headers)
-        self.secrets = (*credentials.secrets, *self._base.secrets)
+        self._secrets = Secrets((*credentials.secrets, *self._base.secrets))
         self._proxy = find_proxy(self._base.url(""))
         self._session = ClientSession(
             connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
@@ -125,10 +127,15 @@ class AsyncHttpClient:
         self._active = 0  # requests whose response is not read to its end
         self._closing = False
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The texts that error messages and logs must not contain, such as API keys."""
+        return self._secrets.texts()
+
     async def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> AiohttpResponse:
-        """Send an HTTP POST request; return the response, or raise an error for an error status.
+        """Send an HTTP request, usually POST; return the response, or raise an error for an error status.
 
         The body is read completely unless ``unread`` is set. Redirects of 307 and 308 to the same server are
         followed. Raises one of ``failures``.
@@ -156,15 +163,22 @@ class AsyncHttpClient:
             if not (timeout is None and deadline is None):
                 timeouts = _timeout(timeout, deadline, unread=unread)
             redirects = 0
+            signature: Mapping[str, str] = {}
+            unauthorized: StatusError | None = None
             while True:
                 signed = headers
                 if self._sign is not None:  # last, since a signature may cover the URL and the other headers
-                    # in a thread, because signing may have to fetch a token
-                    signature = await asyncio.to_thread(self._sign, str(url), request.body, headers)
+                    previous, signature = signature, await self._sign(str(url), request.body, headers)
+                    if unauthorized is not None and signature == previous:
+                        raise unauthorized
                     signed = {**headers, **validate_headers(signature)}
-                response = await self._send(url, request.body, signed, timeouts, unread=unread)
+                    self._secrets.add_headers(signature)
+                response = await self._send(url, request, signed, timeouts, unread=unread)
                 if response.status_code < 300:
                     break
+                if response.status_code == 401 and self._sign is not None and unauthorized is None:
+                    unauthorized = StatusError(response)  # a token may have expired: another one is asked for
+                    continue
                 if redirects == MAX_REDIRECTS:
                     raise StatusError(response)
                 redirects += 1
@@ -177,7 +191,7 @@ class AsyncHttpClient:
         return response
 
     async def close(self) -> None:
-        """Close all HTTP connections as soon as the running requests have ended."""
+        """Close all HTTP connections after the running requests have ended."""
         self._closing = True
         if not self._active:
             await self._session.close()
@@ -188,22 +202,30 @@ class AsyncHttpClient:
             await self._session.close()
 
     def abandon(self) -> None:
-        """Release the HTTP connections after their event loop was closed, when nothing can be awaited."""
+        """Release the HTTP connections when their event loop is already closed and cannot await anything."""
         try:
             self._session.close().send(None)
         except StopIteration:
             pass
 
     async def _send(
-        self, url: URL, body: bytes, headers: Mapping[str, str], timeouts: ClientTimeout, *, unread: bool
+        self,
+        url: URL,
+        request: HttpRequest,
+        headers: Mapping[str, str],
+        timeouts: ClientTimeout,
+        *,
+        unread: bool,
     ) -> AiohttpResponse:
+        body = request.body
         async with asyncio.timeout(None) as limit:
             data: bytes | AsyncIterator[bytes] = body
             if len(body) > _PIECE:  # the socket accepts a smaller body at once
                 data = _pieces(body, limit, timeouts.sock_read or READ_SECONDS)
                 headers = {**headers, "content-length": str(len(body))}
             try:
-                raw = await self._session.post(
+                raw = await self._session.request(
+                    request.method,
                     url,
                     data=data,
                     headers=headers,
@@ -224,6 +246,17 @@ class AsyncHttpClient:
             return AiohttpResponse(raw, await _body(raw))
 
 
+def _in_thread(sign: Signer | None) -> AsyncSigner | None:
+    """Return an asynchronous function that signs a request in a thread, because that may fetch a token."""
+    if sign is None:
+        return None
+
+    async def async_sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        return await asyncio.to_thread(sign, url, body, headers)
+
+    return async_sign
+
+
 async def _body(response: ClientResponse) -> bytes:
     """Read the body of an HTTP response, but only the beginning of a long error response."""
     length = response.content_length
@@ -241,7 +274,7 @@ async def _body(response: ClientResponse) -> bytes:
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
-    """Yield the body of a large HTTP request in pieces, and restart the timeout before each piece.
+    """Yield the body of a large HTTP request in pieces, restarting the timeout before each one.
 
     The timeout after the last piece limits the wait for the headers of the response.
 
@@ -258,7 +291,7 @@ async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncI
 
 
 def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> ClientTimeout:
-    """Return the timeouts of aiohttp for an HTTP request with a timeout in seconds and a deadline.
+    """Return aiohttp's timeout settings for a request with a timeout in seconds and a deadline.
 
     The body of a stream has a limit for each wait only.
     """

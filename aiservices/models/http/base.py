@@ -1,4 +1,4 @@
-"""Shared code of the blocking and the async HTTP client: requests, credentials, URLs, proxies and TLS.
+"""Code that the blocking and async HTTP clients share: requests, credentials, URLs, proxies and TLS.
 
 Also ``PerLoop``, which keeps one client for each event loop.
 """
@@ -22,12 +22,15 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from threading import Lock
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import finalize, ref
+
+from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
 
 # these limits are those of OpenAI's own SDK
 CONNECT_SECONDS = 5.0
@@ -52,21 +55,24 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class HttpRequest(NamedTuple):
-    """One HTTP POST request to a provider's API.
+    """One HTTP request to a provider's API.
 
     Attributes:
         path: The path below the base URL, percent-encoded, with a query if the API needs one.
         body: The bytes to send.
         headers: Headers of this request only. They replace constant headers of the same names.
+        method: The HTTP method. Blocking clients send POST requests only.
     """
 
     path: str
     body: bytes
     headers: Mapping[str, str] = _NO_HEADERS
+    method: str = "POST"
 
 
 # Returns headers that authorize one request, given its final URL, its body and all of its other headers.
 Signer: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Mapping[str, str]]
+AsyncSigner: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Awaitable[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +84,102 @@ class Credentials:
         secrets: Texts that error messages and logs must not contain, such as API keys.
         sign: Returns further headers for one request (AWS SigV4, short-lived tokens); None if the constant
             headers are enough. It may block, for example to fetch a token: asynchronous calls run it in a
-            worker thread.
+            worker thread. If the server answers with the status 401, it is called once more, and the request
+            is sent again if it returns other headers.
+        async_sign: The same for asynchronous calls; by default ``sign`` in a worker thread.
     """
 
     headers: Mapping[str, str]
     secrets: tuple[str, ...] = ()
     sign: Signer | None = None
+    async_sign: AsyncSigner | None = None
 
     def __repr__(self) -> str:
         return "Credentials(...)"  # the headers hold keys
+
+
+# An API key, or a function that returns one, which may be asynchronous. It is called for every request, so it
+# should keep the key.
+KeyFunction: TypeAlias = Callable[[], str | Awaitable[str]]
+ApiKey: TypeAlias = str | KeyFunction
+
+
+def key_function_credentials(
+    get_key: KeyFunction,
+    headers: Mapping[str, str],
+    key_header: str,
+    prefix: str,
+    model_name: str,
+    source: str = "the function for the API key",
+) -> Credentials:
+    """Return credentials that authorize each request with a key from a user-supplied function.
+
+    Args:
+        get_key: Returns the key. It may block, for example to fetch a token, or be asynchronous.
+        headers: The other headers of every request.
+        key_header: The name of the HTTP header for the key.
+        prefix: The text before the key in the header, such as "Bearer ".
+        model_name: The name of the model, for error messages.
+        source: What returns the key, for error messages.
+    """
+
+    def key_headers(key: object) -> Mapping[str, str]:
+        if not isinstance(key, str) or not key.strip():
+            kind = "an empty text" if isinstance(key, str) else type(key).__name__
+            raise AuthenticationError(f"{model_name}: {source} returned {kind}")
+        return {key_header: f"{prefix}{key}"}
+
+    def sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        key = get_key()
+        if isawaitable(key):
+            if iscoroutine(key):
+                key.close()  # otherwise Python warns that it was not awaited
+            message = f"{source} is asynchronous; pass a blocking function, or call an asynchronous method"
+            raise DefinitionError([DefinitionProblem(model_name, message)])
+        return key_headers(key)
+
+    async def async_sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        # a coroutine function returns at once; others may block, so they run in a thread
+        key = get_key() if iscoroutinefunction(get_key) else await asyncio.to_thread(get_key)
+        return key_headers(await key if isawaitable(key) else key)
+
+    return Credentials(headers, (), sign, async_sign)
+
+
+_SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # the ends of their names
+_MAX_SECRETS = 32
+
+
+def is_secret_header(name: str) -> bool:
+    """Return True if HTTP headers of this name usually contain a key or a token."""
+    return name.lower().endswith(_SECRET_HEADERS)
+
+
+class Secrets:
+    """The texts that error messages and logs of one HTTP client must not contain, such as API keys.
+
+    Args:
+        constant: The secrets that are known when the client is created.
+    """
+
+    def __init__(self, constant: tuple[str, ...]) -> None:
+        self._constant = constant
+        # Two dicts instead of one that drops its oldest entries: a token that is still used stays in it.
+        self._recent: dict[str, None] = {}
+        self._older: dict[str, None] = {}
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Remember the secrets in a signed request's headers, so that errors and logs can hide them."""
+        for name, value in headers.items():
+            if value not in self._recent and is_secret_header(name):
+                if len(self._recent) >= _MAX_SECRETS:
+                    self._older, self._recent = self._recent, {}
+                self._recent[value] = self._recent[value.rpartition(" ")[2]] = None  # without "Bearer"
+
+    def texts(self) -> tuple[str, ...]:
+        """Return all secrets, the longest first."""
+        texts = (*self._constant, *list(self._older), *list(self._recent))
+        return tuple(sorted(texts, key=len, reverse=True))
 
 
 class Headers(Mapping[str, str]):
@@ -114,7 +207,7 @@ class Headers(Mapping[str, str]):
 
 
 class HttpResponse(Protocol):
-    """The interface of an HTTP response with status and headers; the body may still be arriving."""
+    """The interface of HTTP responses: status and headers; the body may still be arriving."""
 
     @property
     def status_code(self) -> int: ...
@@ -124,7 +217,7 @@ class HttpResponse(Protocol):
 
 
 class SyncResponse(HttpResponse, Protocol):
-    """The interface of an HTTP response with a body that is read by blocking calls."""
+    """The interface of HTTP responses whose body is read by blocking calls."""
 
     @property
     def content(self) -> bytes: ...
@@ -133,7 +226,7 @@ class SyncResponse(HttpResponse, Protocol):
 
 
 class AsyncResponse(HttpResponse, Protocol):
-    """The interface of an HTTP response with a body that is read in an event loop."""
+    """The interface of HTTP responses whose body is read in an event loop."""
 
     @property
     def content(self) -> bytes: ...
@@ -142,7 +235,7 @@ class AsyncResponse(HttpResponse, Protocol):
 
 
 class TransportError(OSError):
-    """Raised when a request cannot be sent because of an invalid header, a proxy or TLS certificates."""
+    """Raised when a request cannot be sent because of a header, a proxy or a TLS certificate."""
 
 
 class StatusError(Exception):
@@ -158,7 +251,7 @@ class DeadlineError(TimeoutError):
 
 
 class ReplyTooLargeError(Exception):
-    """Raised when an HTTP response, or one event of a stream, is larger than any reply of a model."""
+    """Raised when an HTTP response, or one event of a stream, is too large to be a model's reply."""
 
 
 class ProxyError(OSError):
@@ -170,7 +263,7 @@ class ProxyError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
-    """The base URL of a server, and the HTTP headers of every request to that server.
+    """The base URL of a server, with the HTTP headers that every request to the server has.
 
     A user name and a password in the URL become basic authorization. A query in the URL is appended
     to the URL of every request.
@@ -185,7 +278,7 @@ class BaseUrl:
 
     @classmethod
     def parse(cls, url: str, headers: Mapping[str, str]) -> BaseUrl:
-        """Parse a base URL, and move a user name and password from the URL to an Authorization header.
+        """Parse a base URL; a user name and password in it become an Authorization header.
 
         Raises TransportError if HTTP does not allow a header, or if the host is not a valid name.
         """
@@ -201,11 +294,11 @@ class BaseUrl:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values in the query of a base URL, which may be secret, such as an API key for a gateway."""
+        """The values in the query of a base URL, which may be secrets such as API keys."""
         return tuple(value for _, value in parse_qsl(self.parts.query))
 
     def url(self, path: str) -> str:
-        """Return the full URL of an HTTP request: the base URL with a path, which may end with a query."""
+        """Return the full URL of an HTTP request: the base URL joined with a path."""
         path, _, query = path.partition("?")
         path = "/".join(part for part in (self.parts.path, path.strip("/")) if part)
         query = "&".join(part for part in (query, self.parts.query) if part)
@@ -214,13 +307,13 @@ class BaseUrl:
 
 @lru_cache(maxsize=256)  # each request names its server
 def display_url(url: str) -> str:
-    """Return a URL without its credentials and its query, for error messages and logs."""
+    """Return a URL without its credentials and query, for error messages and logs."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
 
 
 def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return HTTP headers with lower-case names, or raise TransportError for an invalid header.
+    """Check HTTP headers and return them with lower-case names; raise TransportError for an invalid one.
 
     The error does not quote the header, because it may contain a key.
     """
@@ -231,7 +324,7 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def redirect_url(url: str, response: HttpResponse) -> str:
-    """Return the URL to which the server redirects an HTTP POST request.
+    """Return the URL of a redirect on the same server; raise StatusError for other responses.
 
     A redirect to another server is not followed, because the prompt and the key would be sent there. Raises
     StatusError if the response is not a redirect, has no valid new URL, or requires a GET request.
@@ -247,7 +340,7 @@ def redirect_url(url: str, response: HttpResponse) -> str:
 
 
 def _to_ascii(url: str) -> SplitResult:
-    """Split a URL with its non-ASCII characters encoded, or raise ValueError if it is invalid."""
+    """Parse a URL after encoding its non-ASCII characters, or raise ValueError if it is invalid."""
     parts = urlsplit(url)
     host, number = parts.netloc, parts.port
     if not host.isascii() and parts.hostname:  # an international name, such as bücher.example
@@ -348,7 +441,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """A cached object, such as an HTTP client, with the async generator that closes the object.
+    """A cached object that belongs to one event loop, with the async generator that will close it.
 
     Attributes:
         value: The object.
@@ -360,7 +453,7 @@ class _LoopEntry(Generic[T]):
 
 
 class PerLoop(Generic[T]):
-    """A cache that creates one object, such as an HTTP client, for each event loop.
+    """A cache with one object, such as an HTTP client, for each event loop.
 
     The connections of an asynchronous client belong to one event loop, so a model that several loops use
     needs a client in each. The object of a loop is closed when the loop shuts down its asynchronous
@@ -418,7 +511,7 @@ class PerLoop(Generic[T]):
             self._abandon(entry.value)
 
     def pop(self, loop: asyncio.AbstractEventLoop) -> _LoopEntry[T] | None:
-        """Remove an event loop's object, such as an HTTP client, from the cache, and return it unclosed."""
+        """Remove an event loop's cached object, such as an HTTP client, and return it without closing it."""
         with self._lock:
             return self._entries.pop(loop, None)
 

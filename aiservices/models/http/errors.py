@@ -1,4 +1,4 @@
-"""The errors of providers' HTTP APIs, and their conversion to the ModelError classes of this package."""
+"""The errors of providers' HTTP APIs, and how they become this package's ModelError exceptions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class UnsupportedRequestError(ValueError):
 
 
 class UnreadableReplyError(ValueError):
-    """Raised when the body of an HTTP response is not a valid reply of the API; the message says why."""
+    """Raised when an HTTP response is not a valid reply of the provider's API; the message says why."""
 
 
 class BrokenStreamError(Exception):
@@ -77,7 +77,7 @@ class BrokenStreamError(Exception):
 
 
 class ReportedError(Exception):
-    """Raised when the provider sent an error object instead of a reply; ``payload`` is that JSON object."""
+    """Raised when the provider sent a JSON error object (``payload``) instead of a reply."""
 
     def __init__(self, payload: object) -> None:
         super().__init__("the provider reported an error")
@@ -162,7 +162,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMapper:
-    """Converts exceptions of HTTP requests to ModelErrors, without secrets such as API keys in messages.
+    """Converts exceptions of HTTP requests to ModelErrors, with secrets such as API keys removed.
 
     Attributes:
         label: The model and its address; every message starts with it.
@@ -171,6 +171,8 @@ class ErrorMapper:
         timeout: The timeout of the call, in seconds.
         reply_name: The name of a valid reply in messages, as in "the reply is not a chat completion".
         read_details: Parses an error in the format of the provider.
+        address_setting: The parameter or environment variable with the server's address, for messages.
+        start_advice: How to start the server, if it runs on the user's machine.
     """
 
     label: str
@@ -179,9 +181,11 @@ class ErrorMapper:
     timeout: float | None = None
     reply_name: str = "chat reply"
     read_details: DetailsReader = read_error_details
+    address_setting: str = "base_url"
+    start_advice: str = ""
 
     def from_exception(self, error: Exception) -> ModelError:
-        """Convert an exception of an HTTP client or of the openai SDK to a ModelError."""
+        """Convert an exception of an HTTP client or the openai SDK to a ModelError."""
         response = getattr(error, "response", None)
         if response is not None:
             details = self._details(response.headers, response.text)
@@ -191,7 +195,7 @@ class ErrorMapper:
             return self.reply_too_late()
         if any(isinstance(link, ReplyTooLargeError) for link in chain):
             return InvalidReplyError(
-                self._message(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MB; check base_url")
+                self._message(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MB; {self._check_address}")
             )
         # By name, because the classes belong to four HTTP libraries, most of which are not imported.
         if any("Timeout" in type(link).__name__ for link in chain):
@@ -200,7 +204,7 @@ class ErrorMapper:
                 self._message(f"no reply {limit}; set a longer timeout in ChatOptions or ask for less"),
                 retryable=True,
             )
-        return ModelConnectionError(self._message(_connection_problem(chain)), retryable=True)
+        return ModelConnectionError(self._message(self._connection_problem(chain)), retryable=True)
 
     def reply_too_late(self) -> ModelTimeoutError:
         """Return the error for a model reply that was not complete before the deadline of the call."""
@@ -219,7 +223,7 @@ class ErrorMapper:
         )
 
     def unusable_reply(self, error: Exception, body: bytes) -> ModelError:
-        """Return the error for an HTTP response with a success status that is not a valid model reply."""
+        """Return the error for an HTTP response that has a success status but is not a valid model reply."""
         if isinstance(error, ReportedError):
             return self._from_payload(error.payload)
         reason = str(error)
@@ -230,13 +234,13 @@ class ErrorMapper:
         # It is mostly the page of a proxy or of a wrong path, so its beginning shows what is wrong.
         return InvalidReplyError(
             self._message(
-                f"the reply is not a {self.reply_name}: {reason}; check base_url. It begins: {start!r}"
+                f"the reply is not a {self.reply_name}: {reason}; {self._check_address}. It begins: {start!r}"
             ),
             body=text,
         )
 
     def invalid_request(self, error: Exception) -> BadRequestError:
-        """Return the error for an unsupported or invalid chat request, which was not sent to the provider."""
+        """Return the error for a chat request that was not sent because it is invalid or not supported."""
         if isinstance(error, UnsupportedRequestError):
             return BadRequestError(self._message(str(error)))
         return BadRequestError(
@@ -244,6 +248,43 @@ class ErrorMapper:
                 f"the request cannot be written as JSON: {error}; "
                 "texts must be valid Unicode, values plain JSON"
             )
+        )
+
+    @property
+    def _check_address(self) -> str:
+        return f"check {self.address_setting}"
+
+    def _connection_problem(self, chain: list[BaseException]) -> str:
+        """Describe for an error message why an HTTP connection failed, and what to do about it."""
+        for link in chain:
+            if isinstance(link, ProxyError):
+                return f"the proxy failed ({link}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
+            if isinstance(link, ConnectionRefusedError):
+                if self.start_advice:
+                    return f"connection refused; {self.start_advice}, or set {self.address_setting}"
+                return f"connection refused; {self._check_address} and that the server runs"
+            if isinstance(link, socket.gaierror):
+                return f"the host name is unknown; {self._check_address} and the network"
+            if isinstance(link, ssl.SSLCertVerificationError):
+                return (
+                    f"its certificate is not trusted ({link.verify_message}); "
+                    f"{self._check_address} and the certificates"
+                )
+            if getattr(link, "reason", None) == "WRONG_VERSION_NUMBER":
+                return f"the server does not speak TLS; check https in {self.address_setting}"
+            if any(text in str(link) for text in _CUT_SHORT):
+                return (
+                    "the connection was cut before the reply was complete; try again, and check the network"
+                )
+            if isinstance(link, TransportError):
+                return f"{link}; check the key and extra_headers"
+        # the inner exception says more than the SDK's "Connection error." or "Connection aborted."
+        inner = chain[1] if len(chain) > 1 else chain[0]
+        if "Illegal header" in str(inner):  # its text quotes the header, which may contain the key
+            return f"{INVALID_HEADER}; check the key and extra_headers"
+        text = shorten(" ".join(str(inner).split()), _MAX_QUOTED)
+        return (
+            f"the connection failed ({type(inner).__name__}: {text}); {self._check_address} and the network"
         )
 
     def _details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
@@ -286,7 +327,7 @@ class ErrorMapper:
         return f"{self.label}: {self.redacted(text)}"
 
     def redacted(self, text: str) -> str:
-        """Return a server's text with secrets, such as the API key, replaced by a placeholder."""
+        """Replace secrets, such as the API key, in a text from a server."""
         for secret in self.secrets:
             if len(secret) >= _MIN_SECRET_LENGTH:
                 text = text.replace(secret, "[redacted]")
@@ -294,7 +335,7 @@ class ErrorMapper:
 
 
 def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[ModelError], str, str, bool]:
-    """Map an HTTP error status to an exception class, a reason, advice, and True if a retry may help."""
+    """Map an HTTP error status to an exception class, a reason, advice, and whether a retry may help."""
     if status == 401:
         return AuthenticationError, "the key is not accepted", key_advice, False
     if status == 403:
@@ -307,6 +348,8 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
         return RateLimitError, "the quota is used up", "check plan and billing of the account", False
     if status == 429:
         return RateLimitError, "too many requests", "send fewer requests", True
+    if status == 501:
+        return ModelServerError, "not supported by the server", "check the model's name and base_url", False
     if status >= 500:
         return ModelServerError, "the server failed", "try again later", True
     if status >= 400:
@@ -334,30 +377,3 @@ def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:
         nested = error.exceptions if isinstance(error, BaseExceptionGroup) else error.args
         inner = next((argument for argument in nested if isinstance(argument, BaseException)), None)
         error = inner or error.__cause__
-
-
-def _connection_problem(chain: list[BaseException]) -> str:
-    """Describe for an error message why an HTTP connection failed, and what to do about it."""
-    for link in chain:
-        if isinstance(link, ProxyError):
-            return f"the proxy failed ({link}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
-        if isinstance(link, ConnectionRefusedError):
-            return "connection refused; check base_url and that the server runs"
-        if isinstance(link, socket.gaierror):
-            return "the host name is unknown; check base_url and the network"
-        if isinstance(link, ssl.SSLCertVerificationError):
-            return (
-                f"its certificate is not trusted ({link.verify_message}); check base_url and the certificates"
-            )
-        if getattr(link, "reason", None) == "WRONG_VERSION_NUMBER":
-            return "the server does not speak TLS; check https in base_url"
-        if any(text in str(link) for text in _CUT_SHORT):
-            return "the connection was cut before the reply was complete; try again, and check the network"
-        if isinstance(link, TransportError):
-            return f"{link}; check the key and extra_headers"
-    # the inner exception says more than the SDK's "Connection error." or "Connection aborted."
-    inner = chain[1] if len(chain) > 1 else chain[0]
-    if "Illegal header" in str(inner):  # its text quotes the header, which may contain the key
-        return f"{INVALID_HEADER}; check the key and extra_headers"
-    text = shorten(" ".join(str(inner).split()), _MAX_QUOTED)
-    return f"the connection failed ({type(inner).__name__}: {text}); check base_url and the network"

@@ -1,16 +1,18 @@
-"""The chat model for all HTTP APIs: it writes, sends and logs requests, and parses replies and streams."""
+"""The chat model for all HTTP APIs: it sends and logs requests, and parses replies and streams."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Self, TypeVar
 
-from ..base import Capabilities
+from ..base import Capabilities, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
-from ..messages import ChatReply, ReplyDelta
+from ..messages import ChatReply, ReplyDelta, Usage
 from ..requests import ChatOptions, ChatRequest
 from .api import ApiDialect, CallSettings, RequestWriter
 from .base import (
@@ -20,9 +22,11 @@ from .base import (
     HttpResponse,
     PerLoop,
     ReplyTooLargeError,
+    StatusError,
     SyncResponse,
     TransportError,
     display_url,
+    is_secret_header,
 )
 from .errors import REPLY_ERRORS, BrokenStreamError, ErrorMapper, UnsupportedRequestError
 from .replies import StreamReader
@@ -32,8 +36,8 @@ if TYPE_CHECKING:
     from .sync_client import SyncHttpClient
 
 _MAX_PREPARED = 256  # without a limit, options that are created for each call would fill the memory
-_SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # the ends of their names
 _NO_OPTIONS = ChatOptions()
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 R = TypeVar("R")
@@ -41,7 +45,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HttpClient(Protocol[R_co]):
-    """The interface of an HTTP client for one server.
+    """The interface of HTTP clients, each for one server.
 
     The ``post`` method of an asynchronous client returns an awaitable of the response.
 
@@ -60,7 +64,7 @@ class HttpClient(Protocol[R_co]):
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> R_co:
-        """Send an HTTP POST request and return the response, or raise one of ``failures``.
+        """Send an HTTP POST request and return the response, or raise one of the listed ``failures``.
 
         Args:
             request: The request.
@@ -72,7 +76,12 @@ class HttpClient(Protocol[R_co]):
 
 
 class ClientSource(Protocol):
-    """The interface of objects that create the HTTP clients of a chat model when needed, and close them."""
+    """The interface of objects that create a chat model's HTTP clients when needed, and close them."""
+
+    @property
+    def account(self) -> str:
+        """A hash of the API key; "" if it is unknown."""
+        ...
 
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls."""
@@ -112,6 +121,15 @@ class HttpClients:
             self._make_async, lambda client: client.close(), lambda client: client.abandon()
         )
         self._lock = Lock()
+
+    @property
+    def account(self) -> str:
+        """A hash of the API key; "" if a function returns the key, or if there is none."""
+        try:
+            secrets = self._credentials().secrets
+        except ModelError:  # the first request reports it
+            return ""
+        return hashlib.blake2b("\0".join(secrets).encode(), digest_size=8).hexdigest() if secrets else ""
 
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls, or raise ModelConnectionError if creating it fails."""
@@ -158,7 +176,7 @@ class HttpClients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PreparedCall:
-    """The cached part of chat requests: all but the messages, which differ from call to call.
+    """The parts of chat requests that are cached: everything except the messages.
 
     Attributes:
         settings: All parts of the requests except the messages.
@@ -190,6 +208,8 @@ class HttpChatModel:
         options: Options for all requests; those of a request win.
         logger: Requests and replies go to this logger, without keys.
         log_level: The level of these log messages.
+        address_setting: The parameter or environment variable with the server's address, for messages.
+        start_advice: How to start the server, for messages, if it runs on the user's machine.
 
     Attributes:
         name: The name of the model with its provider.
@@ -209,6 +229,8 @@ class HttpChatModel:
         options: ChatOptions = _NO_OPTIONS,
         logger: logging.Logger,
         log_level: int = logging.DEBUG,
+        address_setting: str = "base_url",
+        start_advice: str = "",
     ) -> None:
         self.name = f"{provider}:{model}"
         self.capabilities = capabilities
@@ -218,10 +240,12 @@ class HttpChatModel:
         self._clients = clients
         self._address = address
         self._key_advice = key_advice
+        self._address_setting = address_setting
+        self._start_advice = start_advice
         self._options = options
         self._logger = logger
         self._log_level = log_level
-        self._prepared: dict[tuple[int, int, int, bool], _PreparedCall] = {}
+        self._prepared: dict[tuple[int, int, int, int, bool], _PreparedCall] = {}
         self._lock = Lock()
         try:
             dialect.check_options(options)
@@ -235,6 +259,16 @@ class HttpChatModel:
         The engine remembers for each URL which features the server rejected.
         """
         return self._address
+
+    @property
+    def default_options(self) -> ChatOptions:
+        """The options of this model for all requests; those of a request win."""
+        return self._options
+
+    @property
+    def account(self) -> str:
+        """A hash of the API key, by which models with the same limits are recognized; "" if it is unknown."""
+        return self._clients.account
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r} at {self.endpoint})"
@@ -303,6 +337,62 @@ class HttpChatModel:
         finally:
             await response.aclose()
 
+    def http_request(self, request: ChatRequest, *, stream: bool = False) -> HttpRequest:
+        """Return the HTTP request that would be sent for a chat request, without credentials.
+
+        Nothing is sent, and no key is needed. Raises BadRequestError if the API does not support something.
+        """
+        return self._write(request, stream=stream)[1]
+
+    async def aread(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        """Send another HTTP request to the server of this model, and yield the pieces of the response.
+
+        The credentials of the model are sent with it. Raises a ModelError for an error status, and if the
+        connection fails.
+        """
+        client = await self._clients.async_client()
+        try:
+            response = await client.post(request, None, unread=True)
+            try:
+                async for piece in response.aiter_bytes():
+                    yield piece
+            finally:
+                await response.aclose()
+        except client.failures as error:
+            raise self._errors_for(client).from_exception(error) from error
+
+    def reply_from(
+        self, request: ChatRequest, status: int, body: bytes, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> ChatReply:
+        """Convert the HTTP response to a request that was sent in another way, such as by a batch job.
+
+        Raises a ModelError for an error status, and for a body that is not a reply.
+        """
+        prepared, http_request = self._write(request, stream=False)
+        response = StoredResponse(status, headers, body)
+        call = _Call(self, _NoClient(), prepared.settings, http_request, None, logs=False)
+        if status >= 300:
+            error = StatusError(response)
+            raise call.failure(error) from error
+        return call.read(response, body)
+
+    def usage_from(self, body: bytes) -> Usage | None:
+        """Return the tokens that the body of an HTTP response reports; None if there are none."""
+        settings = CallSettings(self._model, self._options, None, None, stream=False)
+        try:
+            return self._dialect.read_reply(body, _NO_HEADERS, settings).usage
+        except REPLY_ERRORS:
+            return None
+
+    @property
+    def has_own_clients(self) -> bool:
+        """True if the model makes its HTTP clients itself, and does not use one of an SDK."""
+        return isinstance(self._clients, HttpClients)
+
+    def request_url(self, path: str) -> str:
+        """Return the URL for the path of an HTTP request, for messages."""
+        return f"{self.endpoint}/{path.lstrip('/')}"
+
     def close(self) -> None:
         """Close the HTTP connections that this model opened; a later request opens new ones."""
         self._clients.close()
@@ -327,10 +417,25 @@ class HttpChatModel:
         await self.aclose()
 
     def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
-        """Prepare the HTTP request for a chat request, or raise BadRequestError if it is not supported."""
+        """Return the HTTP call for a chat request, or raise BadRequestError for unsupported features."""
+        prepared, http_request = self._write(request, stream=stream)
+        logs = self._logger.isEnabledFor(self._log_level)
+        call = _Call(self, client, prepared.settings, http_request, request.deadline, logs)
+        if logs:
+            headers = _loggable({**client.headers, **http_request.headers})
+            call.log("request %s %s", headers, http_request.body.decode(errors="replace"))
+        return call
+
+    def _write(self, request: ChatRequest, *, stream: bool) -> tuple[_PreparedCall, HttpRequest]:
         # The objects are compared by identity, which is much faster than by value. An entry keeps them alive,
         # so other objects cannot get the same ids.
-        key = (id(request.options), id(request.response_format), id(request.tooling), stream)
+        key = (
+            id(request.options),
+            id(request.response_format),
+            id(request.tooling),
+            request.logprobs,
+            stream,
+        )
         try:
             prepared = self._prepared.get(key) or self._prepare(key, request)
             http_request = prepared.write(request.messages)
@@ -339,18 +444,18 @@ class HttpChatModel:
         extra_headers = prepared.settings.options.extra_headers
         if extra_headers:
             http_request = http_request._replace(headers={**http_request.headers, **extra_headers})
-        logs = self._logger.isEnabledFor(self._log_level)
-        call = _Call(self, client, prepared.settings, http_request, request.deadline, logs)
-        if logs:
-            headers = _loggable({**client.headers, **http_request.headers})
-            call.log("request %s %s", headers, http_request.body.decode(errors="replace"))
-        return call
+        return prepared, http_request
 
-    def _prepare(self, key: tuple[int, int, int, bool], request: ChatRequest) -> _PreparedCall:
+    def _prepare(self, key: tuple[int, int, int, int, bool], request: ChatRequest) -> _PreparedCall:
         options = request.options.with_defaults(self._options)
         model = options.model or self._model
         settings = CallSettings(
-            model, replace(options, model=model), request.response_format, request.tooling, key[-1]
+            model,
+            replace(options, model=model),
+            request.response_format,
+            request.tooling,
+            key[-1],
+            request.logprobs,
         )
         self._dialect.check_options(settings.options)
         prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
@@ -360,8 +465,20 @@ class HttpChatModel:
             self._prepared[key] = prepared
         return prepared
 
+    def _errors_for(self, client: HttpClient[Any]) -> ErrorMapper:
+        return ErrorMapper(
+            self._label(self._model),
+            client.secrets,
+            self._key_advice,
+            None,
+            self._dialect.reply_name,
+            self._dialect.error_details,
+            self._address_setting,
+            self._start_advice,
+        )
+
     def _label(self, model: str) -> str:
-        """Return the name and the URL of a model, for error messages and logs."""
+        """Return the name and URL of a model, for error messages and logs."""
         return f"{self._provider}:{model} at {self.endpoint}"
 
 
@@ -386,21 +503,24 @@ class _Call(Generic[R]):
     logs: bool
 
     def post(self, *, unread: bool) -> R:
-        """Send the HTTP request; with ``unread``, return the response before its body is read."""
+        """Send the HTTP request; return the response, with ``unread`` even before the body has been read."""
         timeout = self.settings.options.timeout
         return self.client.post(self.request, timeout, unread=unread, deadline=self.deadline)
 
     def read(self, response: HttpResponse, body: bytes) -> ChatReply:
-        """Parse the body of an HTTP response to the reply of the model."""
+        """Convert the body of an HTTP response to the reply of the model."""
         if self.logs:
             self._log_response(response, body)
+        listener = header_listener.get()
+        if listener is not None:
+            listener(response.headers)
         try:
             return self.model._dialect.read_reply(body, response.headers, self.settings)
         except REPLY_ERRORS as error:
             raise self._unusable(error, body) from error
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
-        """Return a parser that converts a streamed HTTP response to pieces of the model's reply."""
+        """Return a parser that converts a streamed HTTP response to parts of the model's reply."""
         if self.logs:
             self._log_response(response, b"")
         try:
@@ -409,7 +529,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, b"") from error
 
     def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of a streamed HTTP response, and return the pieces of the reply in it."""
+        """Parse a chunk of a streamed HTTP response, and return the new parts of the model's reply."""
         if self.logs:
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
@@ -420,7 +540,7 @@ class _Call(Generic[R]):
             raise self._unusable(error, chunk) from error
 
     def end(self, reader: StreamReader) -> list[ReplyDelta]:
-        """Return the last pieces of the model's reply after the end of the streamed HTTP response."""
+        """Return the last parts of the model's reply after the end of the streamed HTTP response."""
         try:
             return reader.end()
         except BrokenStreamError:
@@ -429,14 +549,14 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, reader.body) from error
 
     def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:
-        """Raise a ModelError after a broken connection, unless the streamed reply is already complete."""
+        """Raise a ModelError for a broken connection, unless the streamed reply was already complete."""
         if not reader.finished:
             failure = self.failure(error)
             failure.body = reader.text
             raise failure from error
 
     def failure(self, error: Exception) -> ModelError:
-        """Convert an exception of the HTTP client to a ModelError."""
+        """Convert an exception of the HTTP client to a ModelError about this model."""
         if self.logs and (response := getattr(error, "response", None)) is not None:
             self._log_response(response, response.content)
         return self._with_remedy(self._errors().from_exception(error))
@@ -452,7 +572,7 @@ class _Call(Generic[R]):
         return error
 
     def log(self, message: str, *values: object) -> None:
-        """Log a message with secrets removed and with the name and URL of the model at its start."""
+        """Log a message without secrets, after the name and URL of the model."""
         model = self.model
         redacted = self._errors().redacted
         texts = (redacted(str(value)) for value in values)
@@ -463,7 +583,7 @@ class _Call(Generic[R]):
         self.log("reply %s %s %s", response.status_code, _loggable(response.headers), text)
 
     def _errors(self) -> ErrorMapper:
-        secret_headers = (value for name, value in self.request.headers.items() if _is_secret(name))
+        secret_headers = (value for name, value in self.request.headers.items() if is_secret_header(name))
         return ErrorMapper(
             self.model._label(self.settings.model),
             (*self.client.secrets, *secret_headers),
@@ -471,14 +591,39 @@ class _Call(Generic[R]):
             self.settings.options.timeout,
             self.model._dialect.reply_name,
             self.model._dialect.error_details,
+            self.model._address_setting,
+            self.model._start_advice,
         )
 
 
-def _is_secret(header: str) -> bool:
-    return header.lower().endswith(_SECRET_HEADERS)
+class StoredResponse(NamedTuple):
+    """An HTTP response that arrived earlier."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body of the stored HTTP response, decoded as UTF-8; invalid bytes are replaced."""
+        return self.content.decode(errors="replace")
+
+
+class _NoClient:
+    """Takes the place of an HTTP client for responses that arrived in another way."""
+
+    headers: Mapping[str, object] = MappingProxyType({})
+    secrets: tuple[str, ...] = ()
+    failures: tuple[type[Exception], ...] = ()
+
+    def post(
+        self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
+    ) -> Never:
+        """Do nothing: the response is there already."""
+        raise AssertionError("a stored response needs no request")
 
 
 def _loggable(headers: Mapping[str, object]) -> dict[str, str]:
     # the SDK marks headers that it omits with objects that are not strings
     texts = {name: value for name, value in headers.items() if isinstance(value, str)}
-    return {name: "[redacted]" if _is_secret(name) else value for name, value in texts.items()}
+    return {name: "[redacted]" if is_secret_header(name) else value for name, value in texts.items()}

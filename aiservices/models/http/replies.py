@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from pydantic_core import from_json
 
-from ..messages import ChatReply, ReplyDelta, ToolCallDelta
+from ..messages import ChatReply, ReplyDelta, TokenLogprob, ToolCallDelta
 from .base import MAX_REPLY_BYTES, ReplyTooLargeError
 from .errors import BrokenStreamError, ReportedError, UnreadableReplyError
 
@@ -20,7 +20,7 @@ JsonObject = dict[str, Any]  # the members of a provider's JSON are only known a
 
 
 def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
-    """Parse a provider's JSON object, or raise an exception if it is invalid or reports an error.
+    """Parse a provider's JSON object, or raise an exception if it is invalid or contains an error.
 
     Raises UnreadableReplyError, or ReportedError if the object is an error. ``source`` is what the bytes are,
     for error messages.
@@ -39,19 +39,19 @@ def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
 
 
 class EventDecoder(Protocol):
-    """The interface of a decoder that splits a byte stream into the JSON payloads of its events."""
+    """The interface of decoders that split a byte stream into events with JSON data."""
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
-        """Decode a chunk of a byte stream, and return the payloads of all events that are now complete."""
+        """Decode a chunk of a byte stream, and return the data of all events that are now complete."""
         ...
 
     def end(self) -> list[bytes]:
-        """Return the payloads of the events that are left at the end of the byte stream."""
+        """Return the data of the events that are left at the end of the byte stream."""
         ...
 
 
 class SseDecoder:
-    """A decoder that splits a stream of server-sent events (SSE) into the data of each event.
+    """Splits a stream of server-sent events (SSE) into the data of each event.
 
     Bytes without a line end are only collected, so a line that arrives in many pieces costs no more than one
     that arrives whole. Raises ReplyTooLargeError for an event that is larger than any reply of a model.
@@ -111,7 +111,7 @@ class SseDecoder:
 
 
 class StreamReader(ABC):
-    """Base class of parsers that convert the bytes of a streamed HTTP response to pieces of the reply.
+    """Base class of parsers that convert the bytes of a streamed HTTP response to parts of the reply.
 
     The chunks of bytes may be cut anywhere.
 
@@ -125,7 +125,7 @@ class StreamReader(ABC):
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """True if the streamed reply is complete, so that a broken connection does no harm."""
+        """True if the streamed reply is already complete, so that a broken connection can be ignored."""
 
     @property
     @abstractmethod
@@ -134,26 +134,26 @@ class StreamReader(ABC):
 
     @property
     def body(self) -> bytes:
-        """The bytes received so far if the server sends a whole JSON reply; empty for a stream of events."""
+        """The bytes received so far if the server sends one JSON reply instead of a stream of events."""
         return b""
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of the streamed response, and return all pieces of the reply that are now complete.
+        """Parse a chunk of the streamed response, and return all parts of the reply that are now complete.
 
         Raises UnreadableReplyError or ReportedError.
         """
 
     @abstractmethod
     def end(self) -> list[ReplyDelta]:
-        """Return the last pieces of a streamed reply; the very last piece contains the whole reply.
+        """Return the last parts of a streamed reply; the very last one contains the whole reply.
 
         Raises BrokenStreamError if the reply is not complete, else the errors of ``feed``.
         """
 
 
 class EventStreamReader(StreamReader):
-    """Base class of parsers for streamed replies that consist of JSON events."""
+    """Base class of parsers for streamed replies that are sent as JSON events."""
 
     def __init__(self, decoder: EventDecoder | None = None) -> None:
         super().__init__()
@@ -166,14 +166,14 @@ class EventStreamReader(StreamReader):
 
     @abstractmethod
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
-        """Convert one JSON event of a streamed reply to a piece of the reply, or to None if it is empty.
+        """Convert a JSON event of a streamed reply to a part of the reply; None for an event without content.
 
         It may raise AttributeError, KeyError and TypeError for an event of unknown shape.
         """
 
     @abstractmethod
     def _last_deltas(self) -> list[ReplyDelta]:
-        """Return the pieces that follow the last event of a streamed reply, such as the complete reply."""
+        """Return the last parts of a streamed reply, such as the complete reply, after its last event."""
 
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
         return self._read_events(self._decoder.feed(chunk))
@@ -205,7 +205,7 @@ class EventStreamReader(StreamReader):
 
 
 class WholeReplyReader(StreamReader):
-    """A parser for a server that ignores ``stream=True`` and sends the whole reply at once."""
+    """Parses the reply of a server that ignores ``stream=True`` and sends the whole reply at once."""
 
     def __init__(self, read: Callable[[bytes], ChatReply]) -> None:
         super().__init__()
@@ -237,10 +237,29 @@ class WholeReplyReader(StreamReader):
 
 
 def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
-    """Convert a complete reply of a model to the pieces that a streamed reply would have."""
+    """Split a complete model reply into the parts that a streamed reply would have."""
     calls = reply.message.tool_calls
     call_deltas = tuple(ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls))
     return [
         ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=call_deltas),
         ReplyDelta(reply=reply),
     ]
+
+
+def read_logprobs(tokens: Sequence[JsonObject] | None) -> tuple[TokenLogprob, ...]:
+    """Convert the log probabilities of a reply's tokens from the JSON of OpenAI's APIs or of llama.cpp."""
+    return tuple(
+        [
+            TokenLogprob(
+                _bytes_of(token),
+                token["logprob"],
+                tuple([(_bytes_of(one), one["logprob"]) for one in token.get("top_logprobs") or ()]),
+            )
+            for token in tokens or ()
+        ]
+    )
+
+
+def _bytes_of(token: JsonObject) -> bytes:
+    # the text has replacement characters where a token is only a part of a character
+    return str(token["token"]).encode() if token.get("bytes") is None else bytes(token["bytes"])

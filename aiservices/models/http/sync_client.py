@@ -1,4 +1,4 @@
-"""The blocking HTTP client, which uses libcurl (pycurl) and shares its connections between threads."""
+"""The blocking HTTP client, based on libcurl (pycurl), whose connections are shared between threads."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from .base import (
     HttpRequest,
     ProxyError,
     ReplyTooLargeError,
+    Secrets,
     StatusError,
     TransportError,
     certificates,
@@ -54,7 +55,7 @@ _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for this option of libcurl
 
 
 class CurlError(OSError):
-    """Raised with libcurl's message when an HTTP request cannot be sent or a response cannot be read."""
+    """Raised with libcurl's message when an HTTP request or response fails."""
 
 
 C = TypeVar("C", bound="_Connection")
@@ -62,7 +63,7 @@ _FAILURES: Final = (StatusError, ReplyTooLargeError, OSError)
 
 
 class WholeResponse(NamedTuple):
-    """An HTTP response of the blocking client with a completely read body.
+    """An HTTP response of the blocking client, whose body has been read completely.
 
     Attributes:
         status_code: The HTTP status.
@@ -88,7 +89,7 @@ class WholeResponse(NamedTuple):
 
 
 class StreamedResponse:
-    """An HTTP response of the blocking client with a body that is read while it arrives.
+    """An HTTP response of the blocking client, whose body is read while it arrives.
 
     Attributes:
         status_code: The HTTP status.
@@ -128,7 +129,7 @@ class StreamedResponse:
             connection.wait()
 
     def close(self) -> None:
-        """Release the connection for other requests if the response was read completely, else close it."""
+        """Keep the HTTP connection for other requests if the response was read completely, else close it."""
         connection = self._connection
         if connection is None:
             return
@@ -152,7 +153,6 @@ class SyncHttpClient:
 
     Attributes:
         headers: Sent with every request.
-        secrets: Texts that error messages and logs must not contain, such as API keys.
         failures: The types of the exceptions that ``post`` and the reading of a response raise.
     """
 
@@ -161,7 +161,7 @@ class SyncHttpClient:
         self.headers = credentials.headers
         self._sign = credentials.sign
         self._base = BaseUrl.parse(base_url, credentials.headers)
-        self.secrets = (*credentials.secrets, *self._base.secrets)
+        self._secrets = Secrets((*credentials.secrets, *self._base.secrets))
         self._lines = _header_lines(self._base.headers)
         self._options = _connection_options(self._base.url(""))
         self._urls: dict[str, str] = {}
@@ -170,6 +170,11 @@ class SyncHttpClient:
         self._idle_streams: deque[_StreamConnection] = deque()
         self._closed = False
         _CLIENTS.add(self)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The texts that error messages and logs must not contain, such as API keys."""
+        return self._secrets.texts()
 
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
@@ -196,21 +201,29 @@ class SyncHttpClient:
             lines = _header_lines(headers)
         send = self._start_stream if unread else self._send
         redirects = 0
+        signature: Mapping[str, str] = {}
+        unauthorized: StatusError | None = None
         while True:
             if self._sign is not None:  # last, since a signature may cover the URL and the other headers
-                signature = self._sign(url, request.body, headers)
+                previous, signature = signature, self._sign(url, request.body, headers)
+                if unauthorized is not None and signature == previous:
+                    raise unauthorized
                 lines = _header_lines({**headers, **validate_headers(signature)})
+                self._secrets.add_headers(signature)
             response = send(url, lines, request.body, timeout, deadline)
             if response.status_code < 300:
                 return response
             error = WholeResponse(response.status_code, response.headers, response.content)
+            if response.status_code == 401 and self._sign is not None and unauthorized is None:
+                unauthorized = StatusError(error)  # a token may have expired, so another one is asked for
+                continue
             if redirects == MAX_REDIRECTS:
                 raise StatusError(error)
             redirects += 1
             url = redirect_url(url, error)
 
     def close(self) -> None:
-        """Close all idle HTTP connections; connections in use are closed when their requests end."""
+        """Close all idle HTTP connections now, and each busy connection when its request ends."""
         self._closed = True
         for idle in (self._idle, self._idle_streams):
             while idle:
@@ -261,7 +274,7 @@ _CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
 
 
 def _forget_connections() -> None:
-    """Remove all connections from the HTTP clients of a forked process; the parent process owns them."""
+    """Drop the HTTP connections in a forked process without closing them, because the parent uses them."""
     import ctypes  # late, because few processes fork
 
     for client in tuple(_CLIENTS):
@@ -286,7 +299,7 @@ class _Body:
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Store a piece of the response body; return its length, or 0 to make libcurl stop the download.
+        """Store a piece of the response body; return its length, or 0 to make libcurl abort the download.
 
         The end of a long error is dropped, because no message needs it.
         """
@@ -298,13 +311,13 @@ class _Body:
         return len(piece)
 
     def take(self) -> list[bytes]:
-        """Remove from the buffer and return the pieces of the response body that have arrived."""
+        """Return the pieces of the response body that have arrived, and remove them from the buffer."""
         pieces, self._pieces, self._size = self._pieces, [], 0
         return pieces
 
 
 class _Connection:
-    """A reusable libcurl connection to a server, with the state of its current HTTP request.
+    """A reusable libcurl connection to a server, and the state of its current HTTP request.
 
     Attributes:
         body: The part of the response body that has arrived and is not read yet.
@@ -355,7 +368,7 @@ class _Connection:
         curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
 
     def perform(self, timeout: float, deadline: float | None) -> WholeResponse:
-        """Send the prepared HTTP request and return the whole response, or raise an error of the client."""
+        """Send the prepared HTTP request and return the whole response, or raise an exception."""
         curl = self._curl
         if deadline is not None:
             timeout = min(timeout, deadline - time.monotonic())
@@ -395,18 +408,18 @@ class _Connection:
         return (status, Headers(head[start + 1 : -1])) if status >= 200 else None
 
     def info(self, key: int) -> int:
-        """Return a number that libcurl knows about the last HTTP request, such as a proxy's status code."""
+        """Return a number that libcurl reports about the last HTTP request, such as a proxy's status code."""
         value: int = self._curl.getinfo(key)
         return value
 
     def close(self) -> None:
-        """Close the HTTP connection, also in the middle of a request."""
+        """Close the HTTP connection, even in the middle of a request."""
         self.closed = True
         self._curl.close()
 
 
 class _StreamConnection(_Connection):
-    """A libcurl connection for streams, which lets the caller read the HTTP response while it arrives.
+    """A libcurl connection for streaming, whose HTTP response is read while it arrives.
 
     libcurl names the socket and this class waits for it, so that a wait can end at a deadline or at Ctrl-C.
 
@@ -429,7 +442,7 @@ class _StreamConnection(_Connection):
         self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
 
     def start(self, timeout: float, deadline: float | None) -> tuple[int, Headers]:
-        """Send the prepared HTTP request, and return the status and the headers of the response.
+        """Send the prepared HTTP request; return the status and headers of the response.
 
         Args:
             timeout: The seconds for each wait.
@@ -447,7 +460,7 @@ class _StreamConnection(_Connection):
         return head
 
     def wait(self) -> None:
-        """Wait until the server sends or accepts data, and let libcurl process the data.
+        """Wait until the connection can send or receive data, and let libcurl process the data.
 
         Raises one of the failures of the client, such as DeadlineError.
         """
@@ -514,7 +527,7 @@ class _Poll:
         self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
-        """Callback by which libcurl adds or removes a socket that the HTTP client must wait for."""
+        """Callback in which libcurl adds or removes a socket that the HTTP client must wait for."""
         if action != pycurl.POLL_REMOVE:
             self.descriptor = descriptor
         if self._poll is None:
@@ -527,7 +540,7 @@ class _Poll:
             self._poll.register(descriptor, reading | writing)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Wait until sockets are ready, and return them with their events as flags of libcurl."""
+        """Wait until sockets are ready; return them with their events as libcurl flags."""
         seconds = max(seconds, 0.0)
         if self._poll is not None:
             return [
@@ -601,7 +614,7 @@ def _connection_options(url: str) -> dict[int, object]:
 
 
 def _error(code: int, message: str, connection: _Connection) -> Exception:
-    """Convert an error of libcurl to an exception, if possible to one of the modules socket and ssl."""
+    """Convert a libcurl error to a Python exception, preferably one from ``socket`` or ``ssl``."""
     if code == pycurl.E_WRITE_ERROR:  # only _Body.add writes
         return ReplyTooLargeError()
     tunnel_status = connection.info(pycurl.HTTP_CONNECTCODE)

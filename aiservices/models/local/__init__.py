@@ -1,4 +1,4 @@
-"""The embedded chat model, which runs inside this process with llama.cpp."""
+"""The embedded chat model, which runs llama.cpp inside this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command-line program that downloads and lists the weights of the model that runs in this process."""
+"""A command-line program that downloads and lists the weights of the embedded llama.cpp model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .weights import KNOWN_WEIGHTS, is_ready, weights_path
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command-line program that manages model weights, and return its exit code.
 
-    The code is 0 on success, 1 if the weights cannot be downloaded, and 130 after Ctrl-C. Wrong arguments end
-    the program with 2.
+    The code is 0 on success, 1 if the weights cannot be downloaded, 2 for unknown weights, and 130 after
+    Ctrl-C. Other wrong arguments end the program with 2.
     """
     options = _argument_parser().parse_args(arguments)
     if options.command == "list":
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(pull(options.name, ProgressLine()))
     except (LookupError, WeightsError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, WeightsError) else 2
     except KeyboardInterrupt:
         print("\nstopped; run the command again to continue", file=sys.stderr)
         return 130

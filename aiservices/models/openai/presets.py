@@ -1,18 +1,20 @@
-"""The services and servers that speak OpenAI's chat completions API, each with its address and its key."""
+"""Settings, such as URLs, for providers and servers with an API like OpenAI's chat completions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..base import Capabilities
+from ..base import BUILT_IN, REGISTERED, Capabilities, ChatModel
+from ..errors import DefinitionError, DefinitionProblem
 
-_SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True)
-_TOOLS = Capabilities(json_mode=True, tools=True)
+_SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True, logprobs=20)
+_TOOLS = Capabilities(json_mode=True, tools=True, logprobs=20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A service or a server that speaks OpenAI's chat completions API.
+    """A service or server that offers OpenAI's chat completions API.
 
     Attributes:
         base_url: The URL of its API.
@@ -27,6 +29,11 @@ class Preset:
     capabilities: Capabilities = _SCHEMA_AND_TOOLS
     returned: tuple[str, ...] = ()
     requires_reasoning: bool = False
+
+
+def preset_variable(provider: str, setting: str) -> str:
+    """Return the environment variable for a setting of a service, such as VLLM_BASE_URL."""
+    return f"{provider.upper().replace('-', '_')}_{setting}"
 
 
 # The variables NAME_BASE_URL, such as VLLM_BASE_URL, replace the addresses.
@@ -86,11 +93,21 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def register_provider(name: str, preset: Preset) -> None:
-    """Add a service that speaks OpenAI's chat completions API, so that ``create`` finds ``"name:MODEL"``.
+def register_provider(name: str, provider: Preset | Callable[[str], ChatModel]) -> None:
+    """Register a provider of models under a name, so that ``"name:MODEL"`` selects its models.
+
+    Raises DefinitionError if the name belongs to a built-in provider, or has a colon.
 
     Args:
         name: The part before the colon in the names of its models. It replaces a service of the same name.
-        preset: Its address, the variable of its key, and what it supports.
+        provider: For a service with OpenAI's chat completions API its address, the variable of its key, and
+            what it supports. For other APIs a function that returns the model for the text after the colon.
     """
-    PRESETS[name] = preset
+    if name in BUILT_IN or not name or ":" in name:
+        reason = "is the name of a built-in provider" if name in BUILT_IN else "must be text without a colon"
+        raise DefinitionError([DefinitionProblem("register_provider", f"{name!r} {reason}")])
+    if isinstance(provider, Preset):
+        REGISTERED.pop(name, None)
+        PRESETS[name] = provider
+    else:
+        REGISTERED[name] = provider

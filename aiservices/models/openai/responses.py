@@ -14,6 +14,7 @@ from ..http.replies import (
     StreamReader,
     WholeReplyReader,
     parse_object,
+    read_logprobs,
     whole_reply_deltas,
 )
 from ..media import Audio, Image, Media
@@ -25,6 +26,7 @@ from ..messages import (
     ReplyDelta,
     ServerToolRun,
     SystemMessage,
+    TokenLogprob,
     ToolCall,
     ToolCallDelta,
     ToolMessage,
@@ -81,6 +83,9 @@ class ResponsesDialect(ApiDialect):
             "store": False,  # the default is that the provider keeps the conversation
             "include": [_REASONING_STATE] if self._includes_reasoning(settings.model) else None,
         }
+        if settings.logprobs:
+            members["include"] = [*(members["include"] or ()), "message.output_text.logprobs"]
+            members["top_logprobs"] = settings.logprobs
         if settings.stream:
             members["stream"] = True
         return json_request_writer(
@@ -200,7 +205,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_response(body: bytes, provider: str = "") -> ChatReply:
-    """Parse the JSON of a whole reply of OpenAI's Responses API.
+    """Convert the JSON of a whole reply of OpenAI's Responses API to a ChatReply.
 
     Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the API with
     its address, for the state of the message.
@@ -242,6 +247,7 @@ def _reply(data: JsonObject, provider: str, body: bytes | None = None) -> ChatRe
             (),
             tuple(_server_tool_run(item) for item in output if _is_server_tool(item)),
             tuple(_citations(output)),
+            tuple(_logprobs(output)),
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its output has an unexpected shape") from None
@@ -252,7 +258,7 @@ def _has_content(item: JsonObject) -> bool:
 
 
 def _needs_state(item: JsonObject) -> bool:
-    """Return True if a message of our own could not replace an item, such as one of encrypted reasoning."""
+    """Return True if a part of a reply must be stored as it is for later requests, such as reasoning."""
     if item["type"] == "message":
         return item.get("phase") is not None or any(part.get("annotations") for part in item["content"])
     return item["type"] != "function_call" or item.get("namespace") is not None
@@ -264,7 +270,7 @@ def _is_server_tool(item: JsonObject) -> bool:
 
 
 def _server_tool_run(item: JsonObject) -> ServerToolRun:
-    """Return the record of a tool that the provider ran, whatever the tool calls its input and output."""
+    """Return the name, input and output of a tool that the provider ran for the model."""
     given = (item.get(name) for name in ("arguments", "action", "queries", "code"))
     results = (item.get(name) for name in ("output", "results", "outputs"))
     name = item["type"].removesuffix("_call")
@@ -278,7 +284,7 @@ def _citations(output: list[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _is_commentary(item: JsonObject) -> bool:
-    """Return True if a message of the Responses API is an intermediate comment and not the answer."""
+    """Return True if a message of the Responses API is an intermediate comment instead of the answer."""
     return item["type"] == "message" and item.get("phase") == "commentary"
 
 
@@ -286,6 +292,13 @@ def _texts(output: list[JsonObject], part_type: str, member: str) -> Iterator[st
     for item in output:
         if item["type"] == "message" and not _is_commentary(item):
             yield from (part[member] for part in item["content"] if part["type"] == part_type)
+
+
+def _logprobs(output: list[JsonObject]) -> Iterator[TokenLogprob]:
+    for item in output:
+        if item["type"] == "message" and not _is_commentary(item):
+            for part in item["content"]:
+                yield from read_logprobs(part.get("logprobs"))
 
 
 def _thoughts(output: list[JsonObject]) -> Iterator[str]:
@@ -305,7 +318,7 @@ def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts in a reply of the Responses API to a Usage object; None if there are none."""
+    """Convert the token counts in a reply of the Responses API to a Usage object; None without counts."""
     if not usage:
         return None
     return Usage(
@@ -318,7 +331,7 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ResponseStreamReader(EventStreamReader):
-    """A parser for one streamed reply of OpenAI's Responses API.
+    """Parses one streamed reply of OpenAI's Responses API.
 
     The last event of the stream repeats the whole response.
 

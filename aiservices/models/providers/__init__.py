@@ -1,1 +1,1 @@
-"""Chat models of providers with an API of their own: Anthropic, Gemini and Amazon Bedrock."""
+"""Chat models of providers with their own APIs: Anthropic, Gemini and Amazon Bedrock."""

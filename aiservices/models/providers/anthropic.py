@@ -1,4 +1,4 @@
-"""Claude through Anthropic's Messages API: requests, replies and streams, without the SDK."""
+"""Chat models for Claude through Anthropic's Messages API, without Anthropic's SDK."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from ..base import Capabilities
 from ..errors import AuthenticationError, ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from ..http.base import Credentials, display_url
+from ..http.base import ApiKey, Credentials, display_url, key_function_credentials
 from ..http.errors import (
     ErrorDetails,
     ReportedError,
@@ -76,7 +76,7 @@ _STATE_ERRORS = (
 
 
 class ClaudeRules(NamedTuple):
-    """What a Claude model accepts in a request; it depends on the version of the model.
+    """The features, such as temperature or JSON Schema, that one version of Claude supports in requests.
 
     Attributes:
         thinking: How thinking is asked for: "none" (the model cannot think), "budget" (a number of tokens),
@@ -103,7 +103,7 @@ _NEWEST = ClaudeRules()  # for models that this version does not know
 
 @lru_cache(maxsize=256)
 def claude_rules(model: str) -> ClaudeRules:
-    """Return what a Claude model accepts in a request, by its name at Anthropic, Amazon or Google."""
+    """Look up which request features, such as temperature, a Claude model supports."""
     name = model.lower()
     newer = re.search(r"(opus|sonnet|haiku|fable|mythos)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)", name)
     if newer is None:
@@ -130,7 +130,7 @@ def claude_rules(model: str) -> ClaudeRules:
 
 
 class AnthropicChatModel(HttpChatModel):
-    """Claude through Anthropic's Messages API.
+    """A chat model for Claude, which calls Anthropic's Messages API.
 
     Its name in ``create`` is ``"anthropic:NAME"``, as in ``"anthropic:claude-sonnet-5"``. Creating a model
     opens no connection and needs no key, and the SDK of Anthropic is not used. What the model thinks is kept
@@ -141,7 +141,8 @@ class AnthropicChatModel(HttpChatModel):
     Args:
         model: The name of the model.
         base_url: The URL of the server; by default ANTHROPIC_BASE_URL, or that of Anthropic.
-        api_key: The key; by default ANTHROPIC_API_KEY.
+        api_key: The key, or a function that returns it for each request, which may be asynchronous; by
+            default ANTHROPIC_API_KEY.
         options: Options for all requests; those of a request have priority. ``extra_headers`` may have
             ``anthropic-beta``.
         capabilities: The features that the model supports, if those that its name implies are wrong.
@@ -153,7 +154,7 @@ class AnthropicChatModel(HttpChatModel):
         model: str,
         *,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         options: ChatOptions = _NO_OPTIONS,
         capabilities: Capabilities | None = None,
         log_level: int = logging.DEBUG,
@@ -176,7 +177,7 @@ class AnthropicChatModel(HttpChatModel):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return the chat model with a name at Anthropic, or at the server that ANTHROPIC_BASE_URL names."""
+        """Return a Claude model by name, hosted by Anthropic or by the server at ANTHROPIC_BASE_URL."""
         if not name:
             message = '"anthropic:" does not name a model: write the name after the colon'
             raise LookupError(f'{message}, as in "anthropic:claude-sonnet-5"')
@@ -184,7 +185,7 @@ class AnthropicChatModel(HttpChatModel):
 
 
 def claude_capabilities(model: str) -> Capabilities:
-    """Return the features that a Claude model supports, by its name."""
+    """Look up which features, such as tools and JSON Schema, a Claude model supports."""
     structured = claude_rules(model).structured
     return Capabilities(
         json_schema=structured,
@@ -195,18 +196,19 @@ def claude_capabilities(model: str) -> Capabilities:
     )
 
 
-def _credentials(model_name: str, api_key: str | None) -> Credentials:
-    key = os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key
-    if not key.strip():
-        raise AuthenticationError(f"{model_name}: there is no API key; {_KEY_ADVICE}")
+def _credentials(model_name: str, api_key: ApiKey | None) -> Credentials:
     headers = {
-        "x-api-key": key,
         "anthropic-version": _API_VERSION,
         "content-type": "application/json",
         "accept": "application/json",
         "user-agent": "aiservices",
     }
-    return Credentials(headers, (key,))
+    if callable(api_key):
+        return key_function_credentials(api_key, headers, "x-api-key", "", model_name)
+    key = os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key
+    if not key.strip():
+        raise AuthenticationError(f"{model_name}: there is no API key; {_KEY_ADVICE}")
+    return Credentials({**headers, "x-api-key": key}, (key,))
 
 
 class AnthropicDialect(ApiDialect):
@@ -311,7 +313,7 @@ class AnthropicDialect(ApiDialect):
 
 
 class RequestParts:
-    """The parts of a request to Claude that depend on what the model accepts.
+    """Translates options and tools of a request for one version of Claude, leaving out what it rejects.
 
     Args:
         settings: The settings of the request.
@@ -444,7 +446,7 @@ class RequestParts:
 
 
 def _system(messages: Sequence[Message], instructions: str) -> str | None:
-    """Return the text of the system messages at the start of a conversation, or None if there is none."""
+    """Join the system messages at the start of a conversation and extra instructions; None without text."""
     texts = []
     for message in messages:
         if not isinstance(message, SystemMessage):
@@ -455,7 +457,7 @@ def _system(messages: Sequence[Message], instructions: str) -> str | None:
 
 
 def _tools_of_history(messages: Sequence[Message]) -> list[JsonObject] | None:
-    """Describe the tools that earlier messages called, if a request has none itself; the API requires it."""
+    """Return declarations for the tools called in earlier messages, as the API rejects undeclared tools."""
     answers = [message for message in messages if isinstance(message, AiMessage)]
     names = {call.name for answer in answers for call in answer.tool_calls}
     return [
@@ -465,7 +467,7 @@ def _tools_of_history(messages: Sequence[Message]) -> list[JsonObject] | None:
 
 
 def write_messages(messages: Sequence[Message], *, provider: str, system_anywhere: bool) -> list[JsonObject]:
-    """Convert chat messages to the messages of the API: neighbours of one role become one message."""
+    """Convert chat messages to the format of Anthropic's API, joining neighbours of the same role."""
     written: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
     for index, message in enumerate(messages[start:], start):
@@ -502,7 +504,7 @@ def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
 
 
 def arguments_object(arguments: str) -> JsonObject:
-    """Parse the arguments of a tool call; text that is no JSON object becomes a member of one."""
+    """Parse a tool call's arguments to a JSON object; any other text is wrapped in an object."""
     try:
         value = from_json(arguments or "{}")
     except ValueError:
@@ -511,7 +513,7 @@ def arguments_object(arguments: str) -> JsonObject:
 
 
 def safe_call_id(call_id: str) -> str:
-    """Return the id of a tool call in at most 64 letters, digits, ``_`` and ``-``.
+    """Shorten the id of a tool call to 64 letters, digits, ``_`` and ``-``, as Anthropic's API requires.
 
     Other providers may use longer ids and other characters. Different ids stay different.
     """
@@ -543,7 +545,7 @@ def _user_blocks(message: UserMessage) -> list[JsonObject]:
 
 
 def _block(part: str | Media) -> JsonObject:
-    """Convert a text, image or file to a content block of the API, or raise UnsupportedRequestError."""
+    """Convert a text, image or file to Anthropic's format, or raise UnsupportedRequestError."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, Audio):
@@ -571,7 +573,7 @@ def _source(media: Media) -> JsonObject:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert the content blocks of a reply to a message, which keeps them if they are more than it says."""
+    """Convert the content of an Anthropic reply to a message, with the original blocks if needed later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:
@@ -607,7 +609,7 @@ def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert token counts to a Usage, in which the input includes what was cached, or None."""
+    """Convert Anthropic's token counts, including cached input, to a Usage object, or return None."""
     if not usage:
         return None
     written, read = (usage.get(f"cache_{name}_input_tokens") or 0 for name in ("creation", "read"))
@@ -622,7 +624,7 @@ def read_usage(usage: JsonObject | None) -> Usage | None:
 
 
 class MessageStreamReader(EventStreamReader):
-    """A parser for one streamed reply of the Messages API, which collects its blocks.
+    """Parses one streamed reply of Anthropic's Messages API.
 
     Args:
         reply: Converts the whole message, as in a reply that is not streamed.

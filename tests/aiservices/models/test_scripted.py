@@ -109,7 +109,7 @@ def test_an_async_stream_yields_the_same() -> None:
 
 def test_by_default_it_has_all_capabilities_but_constrained() -> None:
     assert ScriptedChatModel([]).capabilities == Capabilities(
-        json_schema=True, strict_schema=True, json_mode=True, tools=True
+        json_schema=True, strict_schema=True, json_mode=True, tools=True, logprobs=20
     )
 
 
@@ -123,3 +123,15 @@ def test_many_threads_get_each_reply_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: model.complete(ChatRequest.of("?")).text, range(200)))
     assert sorted(replies, key=int) == [str(number) for number in range(200)]
+
+
+def test_a_script_of_other_objects_is_a_definition_error() -> None:
+    expected = "pass a text as the model writes it, such as JSON, a ChatReply or an exception"
+    with pytest.raises(DefinitionError) as caught:
+        ScriptedChatModel(["a", 3, AiMessage("b")])  # type: ignore[list-item]
+    assert str(caught.value) == (
+        f"2 problems:\n  - ScriptedChatModel: reply 2 is int; {expected}\n"
+        "  - ScriptedChatModel: reply 3 is AiMessage; pass ChatReply(message)"
+    )
+    with pytest.raises(DefinitionError, match="ScriptedChatModel: the script returned dict; pass a text"):
+        ScriptedChatModel(lambda request: {}).complete(ChatRequest.of("x"))  # type: ignore[arg-type, return-value]

@@ -37,10 +37,8 @@ SMALL = weights_named("smollm2")
 # Not importorskip: the runtime must be imported by the package, which sets an environment variable first.
 needs_weights = [
     pytest.mark.local_model,
-    pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first'),
-    pytest.mark.skipif(
-        not is_ready(SMALL), reason="SmolLM2 is not here: python -m aiservices.models.local pull smollm2"
-    ),
+    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first"),
+    pytest.mark.skipif(not is_ready(SMALL), reason="SmolLM2 is not here: aiservices models pull smollm2"),
 ]
 
 
@@ -333,7 +331,12 @@ class TestNames:
         assert isinstance(model, ChatModel)
         assert model.name == "local:mine"
         assert model.capabilities == Capabilities(
-            json_schema=True, json_mode=True, constrained=True, tools=True
+            logprobs=20,
+            json_schema=True,
+            json_mode=True,
+            constrained=True,
+            tools=True,
+            continues_replies=True,
         )
 
     def test_the_error_for_an_unknown_name_lists_the_names(self) -> None:
@@ -373,12 +376,12 @@ class TestNames:
             LocalChatModel.named("qwen")
         assert str(caught.value) == (
             "LocalChatModel: the weights qwen2.5-coder-1.5b are not on this machine: get them with "
-            "python -m aiservices.models.local pull qwen2.5-coder-1.5b (1.1 GB)"
+            "aiservices models pull qwen2.5-coder-1.5b (1.1 GB)"
         )
         with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("")
         assert str(caught.value) == (
             "LocalChatModel: the embedded model has no weights yet: get some with "
-            "python -m aiservices.models.local pull NAME, where NAME is one of qwen2.5-coder-1.5b (1.1 GB), "
+            "aiservices models pull NAME, where NAME is one of qwen2.5-coder-1.5b (1.1 GB), "
             "qwen2.5-coder-0.5b (0.5 GB), smollm2 (0.1 GB)"
         )

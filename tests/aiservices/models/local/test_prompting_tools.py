@@ -270,10 +270,10 @@ def model() -> Iterator[LocalChatModel]:
 
 
 @pytest.mark.local_model
-@pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first')
+@pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first")
 @pytest.mark.skipif(
     not is_ready(weights_named("smollm2")),
-    reason="no SmolLM2 here: python -m aiservices.models.local pull smollm2",
+    reason="no SmolLM2 here: aiservices models pull smollm2",
 )
 class TestRealCalls:
     def test_a_call_fits_the_schema_of_its_tool(self, model: LocalChatModel) -> None:

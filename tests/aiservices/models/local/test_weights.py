@@ -286,7 +286,7 @@ def test_the_default_is_the_most_capable_that_was_downloaded(cache: Path) -> Non
         resolve_weights("")
     assert str(caught.value) == (
         "the embedded model has no weights yet: get some with "
-        "python -m aiservices.models.local pull NAME, where NAME is one of tiny (0.0 GB)"
+        "aiservices models pull NAME, where NAME is one of tiny (0.0 GB)"
     )
     pull("tiny", sources=[RegistrySource(FakeRegistry())])
     assert resolve_weights("") == ("tiny", cache / "tiny.gguf")

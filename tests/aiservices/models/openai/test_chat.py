@@ -191,7 +191,7 @@ def test_openais_own_models_get_the_newer_limit_and_strict_schemas(base_url: str
     body = body_of(model, ChatRequest.of("x", options=ChatOptions(max_tokens=9)))
     assert body == {"model": "m", limit: 9, "messages": [{"role": "user", "content": "x"}]}
     assert model.capabilities == Capabilities(
-        json_schema=True, strict_schema=of_openai, json_mode=True, tools=True
+        logprobs=20, json_schema=True, strict_schema=of_openai, json_mode=True, tools=True
     )
 
 
@@ -400,7 +400,7 @@ def test_azure_takes_its_settings_from_the_environment(
         assert [delta.text for delta in model.stream(HELLO)] == ["Hu", ""]
     assert model.name == "azure:my deployment"
     assert model.capabilities == Capabilities(
-        json_schema=True, strict_schema=True, json_mode=True, tools=True
+        logprobs=20, json_schema=True, strict_schema=True, json_mode=True, tools=True
     )
     path = "/openai/deployments/my%20deployment/chat/completions?api-version=2024-10-21"
     assert [seen.path for seen in loopback.requests] == [path] * 3
@@ -451,7 +451,7 @@ def test_requests_for_ollama_go_to_its_host_and_need_no_key(
     with OpenAiChatModel.ollama("llama3.2:1b") as model:
         assert model.complete(HELLO).text == "Hi"
     assert model.name == "ollama:llama3.2:1b"
-    assert model.capabilities == Capabilities(json_schema=True, json_mode=True, tools=True)
+    assert model.capabilities == Capabilities(logprobs=20, json_schema=True, json_mode=True, tools=True)
     assert loopback.requests[0].headers["authorization"] == "Bearer ollama"
 
 
@@ -624,3 +624,12 @@ def test_the_metadata_of_a_tool_is_added_to_its_fields(loopback: Loopback) -> No
         model.complete(ChatRequest.of("x", tooling=Tooling((tool,))))
     function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
     assert loopback.requests[0].json["tools"] == [{**cached, "type": "function", "function": function}]
+
+
+def test_a_client_of_the_wrong_kind_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        OpenAiChatModel("m", client=openai.AsyncOpenAI(api_key="k"), async_client=3)  # type: ignore[arg-type]
+    assert [problem.message for problem in caught.value.problems] == [
+        "client is AsyncOpenAI; pass it as async_client",
+        "async_client is int; pass AsyncOpenAI(…) of the openai SDK",
+    ]

@@ -29,10 +29,8 @@ SMALL = weights_named("smollm2")
 KEY = "a-key-of-this-test"
 pytestmark = [
     pytest.mark.local_model,
-    pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first'),
-    pytest.mark.skipif(
-        not is_ready(SMALL), reason="no SmolLM2 here: python -m aiservices.models.local pull smollm2"
-    ),
+    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first"),
+    pytest.mark.skipif(not is_ready(SMALL), reason="no SmolLM2 here: aiservices models pull smollm2"),
 ]
 
 

@@ -290,6 +290,20 @@ def test_a_refused_connection_says_what_to_check() -> None:
     assert isinstance(caught.__cause__, ConnectionRefusedError)
 
 
+def test_the_advice_for_an_unreachable_server_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
+    with OpenAiChatModel.ollama("qwen3") as model:
+        assert str(failure(model)) == (
+            "ollama:qwen3 at http://127.0.0.1:1/v1: connection refused; start Ollama with `ollama serve`, or "
+            "set OLLAMA_HOST"
+        )
+    monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:1/v1")
+    with OpenAiChatModel.preset("vllm", "m") as model:
+        assert str(failure(model)).endswith("refused; check VLLM_BASE_URL and that the server runs")
+    with OpenAiChatModel("m", provider="ollama", base_url="http://127.0.0.1:1/v1") as model:
+        assert str(failure(model)).endswith("refused; check base_url and that the server runs")
+
+
 def test_an_error_that_the_caller_was_handling_is_not_mistaken_for_the_cause() -> None:
     with OpenAiChatModel("gpt-x", base_url="http://127.0.0.1:1/v1", api_key=KEY) as model:
         try:

@@ -399,7 +399,9 @@ def test_a_response_with_few_members_is_read(loopback: Loopback, model: OpenAiRe
 )
 def test_its_capabilities_are_those_of_the_endpoint(base_url: str, of_openai: bool) -> None:
     model = OpenAiResponsesModel("m", base_url=base_url)
-    expected = Capabilities(json_schema=True, strict_schema=of_openai, json_mode=True, tools=True)
+    expected = Capabilities(
+        logprobs=20, json_schema=True, strict_schema=of_openai, json_mode=True, tools=True
+    )
     assert model.capabilities == expected
     assert isinstance(model, ChatModel)
 

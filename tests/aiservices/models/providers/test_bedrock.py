@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from binascii import crc32
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -254,6 +256,30 @@ def test_keys_of_the_environment_sign_each_request(
     assert signed.startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
     assert "/eu-west-1/bedrock/aws4_request" in signed
     assert "very-secret" not in repr(model) + signed
+
+
+def test_credentials_of_botocore_are_searched_once(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = 0
+
+    class Session:
+        def get_credentials(self) -> object:
+            nonlocal searches
+            searches += 1
+            keys = SimpleNamespace(access_key="AKIDEXAMPLE", secret_key="very-secret", token="the-token")
+            return SimpleNamespace(get_frozen_credentials=lambda: keys)
+
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setitem(sys.modules, "botocore", ModuleType("botocore"))
+    monkeypatch.setitem(sys.modules, "botocore.session", SimpleNamespace(get_session=Session))
+    loopback.reply(said("Yes."))
+    model = BedrockChatModel(CLAUDE, base_url=loopback.base_url)
+    for _ in range(2):
+        model.complete(ChatRequest.of("x"))
+    assert [request.headers["x-amz-security-token"] for request in loopback.requests] == ["the-token"] * 2
+    assert searches == 1
 
 
 def test_missing_credentials_are_explained() -> None:

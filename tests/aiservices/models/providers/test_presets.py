@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Protocol
+from contextlib import suppress
+from typing import Any, Protocol
 
 import pytest
 from loopback import Loopback, answer
 
 from aiservices import (
+    AnthropicChatModel,
     AuthenticationError,
     Capabilities,
     ChatRequest,
+    DefinitionError,
+    ModelError,
     OpenAiChatModel,
     Preset,
+    ScriptedChatModel,
     create,
     register_provider,
     user_message,
 )
-from aiservices.models.base import find_model
+from aiservices.models.base import REGISTERED, find_model
 from aiservices.models.openai.presets import PRESETS
+from aiservices.testing.fake import FakeChatModel
 
 
 class Asks(Protocol):
@@ -60,6 +66,7 @@ def test_a_preset_has_its_address_and_its_key(
         ("deepseek", "reasoning_content", True),
         ("openrouter", "reasoning_details", True),
         ("vllm", "reasoning", True),
+        ("ollama", "reasoning", True),
         ("groq", "reasoning", False),
     ],
 )
@@ -67,7 +74,8 @@ def test_reasoning_is_sent_back_where_the_service_wants_it(
     name: str, member: str, is_returned: bool, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{name.upper()}_BASE_URL", loopback.base_url)
-    monkeypatch.setenv(PRESETS[name].key_variable or "UNUSED", "key")
+    monkeypatch.setenv("OLLAMA_HOST", loopback.base_url.removesuffix("/v1"))
+    monkeypatch.setenv(f"{name.upper()}_API_KEY", "key")
     thought = [{"type": "reasoning.text", "text": "Hm."}] if member == "reasoning_details" else "Hm."
     call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Delft"}'}}
     loopback.reply(
@@ -88,6 +96,32 @@ def test_a_registered_service_has_a_name(loopback: Loopback, monkeypatch: pytest
     assert loopback.requests[0].headers["authorization"] == "Bearer k"
 
 
+def test_a_function_can_be_registered_for_the_models_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REGISTERED, "acme", FakeChatModel.named)  # so that it is removed after the test
+    monkeypatch.setitem(PRESETS, "acme", PRESETS["vllm"])
+    register_provider("acme", lambda name: ScriptedChatModel(["Yes."], name=f"acme:{name}"))
+    assert find_model("acme:small").name == "acme:small"
+    assert create(Asks, "acme:small").ask("x") == "Yes."
+    with pytest.raises(DefinitionError, match="did you mean 'acme:small'"):
+        find_model("acne:small")
+    register_provider("acme", PRESETS["vllm"])
+    assert isinstance(find_model("acme:small"), OpenAiChatModel)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("openai", "'openai' is the name of a built-in provider"),
+        ("a:b", "'a:b' must be text without a colon"),
+        ("", "'' must be text without a colon"),
+    ],
+)
+def test_a_name_that_would_have_no_effect_is_refused(name: str, problem: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        register_provider(name, PRESETS["vllm"])
+    assert str(caught.value) == f"register_provider: {problem}"
+
+
 def test_no_sdk_is_imported() -> None:
     program = """
 import sys
@@ -103,3 +137,22 @@ print(sorted(sdks & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize(
+    ("make", "header", "prefix"),
+    [(AnthropicChatModel, "x-api-key", ""), (OpenAiChatModel, "authorization", "Bearer ")],
+)
+def test_a_function_may_return_the_key_of_each_request(
+    make: Any, header: str, prefix: str, loopback: Loopback
+) -> None:
+    keys: list[Any] = ["one", "two", "", None]
+    loopback.reply(answer("Yes."))
+    model = make("m", base_url=loopback.base_url, api_key=lambda: keys.pop(0))
+    for _ in range(2):
+        with suppress(ModelError):  # the reply is that of OpenAI
+            model.complete(ChatRequest.of("x"))
+    assert [request.headers[header] for request in loopback.requests] == [f"{prefix}one", f"{prefix}two"]
+    for what in ("an empty text", "NoneType"):
+        with pytest.raises(AuthenticationError, match=f"the function for the API key returned {what}"):
+            model.complete(ChatRequest.of("x"))

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from aiservices import AiMessage, Image, SystemMessage, ToolCall, ToolMessage, UserMessage
 from aiservices.models.messages import Message, message_from_dict, message_to_dict
 from aiservices.models.openai import chat, responses
+from aiservices.models.openai.client import Endpoint
 from aiservices.models.providers import anthropic, bedrock, gemini
 
 PROVIDERS = ("anthropic", "gemini", "bedrock", "openai", "responses")
@@ -169,7 +170,7 @@ def check_gemini(messages: list[Message]) -> None:
 
 
 def check_openai(messages: list[Message]) -> None:
-    written = chat._messages(messages, "openai", None)
+    written = chat._messages(messages, "openai", Endpoint("openai", "https://api.openai.com/v1"))
     pending: list[str] = []
     for message in written:
         if message["role"] == "tool":

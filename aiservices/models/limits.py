@@ -1,0 +1,618 @@
+"""Limit a model's requests per minute, tokens per minute and concurrency, adapting to its server.
+
+A ``Limiter`` adapts to a server. It raises the number of requests in flight until the server refuses one. If
+fewer requests in flight are accepted, their number was the reason. Otherwise it is a limit per time: the
+limiter measures how many requests were accepted in which time, pauses included, sends at that rate, and tries
+a higher one now and then, rarely after refusals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from .base import Capabilities, ChatModel, find_model, header_listener, members_of
+from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
+from .messages import AiMessage, ChatReply, ReplyDelta, Usage
+from .requests import ChatRequest
+
+MAX_CONCURRENCY = 256
+_FIRST_CONCURRENCY = 8
+_REFUSED = (429, 503, 529)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+_FIRST_HOLD, _LONGEST_HOLD = 0.5, 60.0  # seconds at the measured rate before a higher one is tried
+_STEADY = 5.0  # seconds after which a rate counts as accepted
+_LOWERED = 60.0  # seconds in which a rate that was lowered must help
+_CAP_HOLD, _CAP_REQUESTS = 1.0, 300  # seconds and requests before one more request in flight is tried
+_FIRST_GROWTH, _LAST_GROWTH = 0.5, 0.03  # how much higher that rate is: less after each refusal
+_SLACK = 0.02  # seconds by which requests may be sent early, because timers are late
+_CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of requests to one server with one key. They are upper bounds: a server may accept less.
+
+    Attributes:
+        requests_per_minute: Requests per minute, sent at even intervals; None for no bound.
+        tokens_per_minute: Input and output tokens per minute. They are estimated before a request, and
+            corrected by the usage of the reply.
+        concurrency: Requests at the same time; at most 256.
+        max_wait: The seconds that a request may wait, all refusals included, before the error is raised.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    concurrency: int | None = None
+    max_wait: float = 600.0
+
+    def __post_init__(self) -> None:
+        problems = []
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if (value is not None or name == "max_wait") and not is_positive(value):
+                problems.append(f"{name} is {value!r}; it must be greater than 0")
+        if self.concurrency is not None and not isinstance(self.concurrency, int):
+            problems.append(f"concurrency is {self.concurrency!r}; it must be a whole number")
+        if problems:
+            raise DefinitionError([DefinitionProblem("Limits", problem) for problem in problems])
+
+
+class _Waiter:
+    """A call that waits for its turn, in a thread or in an event loop."""
+
+    __slots__ = ("wake",)
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+
+
+class _Evenly:
+    """Spaces requests or tokens evenly over time, to keep to a rate per second."""
+
+    def __init__(self, per_second: float) -> None:
+        self.per_second = per_second
+        self.free_at = 0.0
+
+    def wait(self, now: float) -> float:
+        """Return the seconds to wait before the next request or token may be used."""
+        return self.free_at - now
+
+    def use(self, amount: float, now: float) -> None:
+        """Count an amount that is used now, or give back a negative one."""
+        self.free_at = max(self.free_at, now - _SLACK) + amount / self.per_second
+
+
+class Limiter:
+    """Decides when the next request may be sent to one server. It is safe for threads and event loops.
+
+    Attributes:
+        sent: How many requests were sent.
+        refused: How many of them the server refused because of a limit.
+    """
+
+    def __init__(self) -> None:
+        self.sent = self.refused = 0
+        self._lock = threading.Lock()
+        self._waiters: deque[_Waiter] = deque()
+        self._in_flight = 0
+        self._bounds: list[Limits] = []
+        self._max_concurrency = MAX_CONCURRENCY
+        self._requests: _Evenly | None = None  # the bounds of the user
+        self._tokens: _Evenly | None = None
+        self._mean_output = 0.0
+        # What the server accepts: requests in flight ...
+        self._cap = float(_FIRST_CONCURRENCY)
+        self._cap_was_refused = False
+        self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, 0.0, 0
+        self._accepted_cap = 0.0  # so many were accepted after a refusal of more
+        self._reduced_at = self._refused_at = 0.0
+        # ... and requests per time.
+        self._pace: _Evenly | None = None
+        self._hold, self._probe_at = _FIRST_HOLD, 0.0
+        self._growth, self._step, self._held = _FIRST_GROWTH, 0.0, 0.0
+        self._cycle_start, self._accepted, self._calm_since = 0.0, 0, time.monotonic()
+        self._pause_until, self._pause, self._is_probing = 0.0, _FIRST_PAUSE, False
+        # Outages: when the last one was, and the rate before it was lowered in case it is a limit.
+        self._outage_at, self._has_outages = 0.0, False
+        self._lowered_from, self._lowered_at = 0.0, 0.0
+
+    def add_bounds(self, limits: Limits) -> None:
+        """Apply the limits of a user; of several, the strictest holds."""
+        with self._lock:
+            if limits in self._bounds:
+                return
+            self._bounds.append(limits)
+            self._requests = self._strictest("requests_per_minute", self._requests)
+            self._tokens = self._strictest("tokens_per_minute", self._tokens)
+            counts = [one.concurrency for one in self._bounds if one.concurrency is not None]
+            self._max_concurrency = min([MAX_CONCURRENCY, *counts])
+
+    def _strictest(self, name: str, old: _Evenly | None) -> _Evenly | None:
+        values = [getattr(one, name) for one in self._bounds if getattr(one, name) is not None]
+        if not values:
+            return None
+        made = _Evenly(min(values) / 60)
+        made.free_at = 0.0 if old is None else old.free_at
+        return made
+
+    # --- waiting ---
+
+    def acquire(self, tokens: float, deadline: float) -> float | None:
+        """Block until a request may be sent; return None if the deadline passes first."""
+        woken = threading.Event()
+        waiter, wait = self._enter(_Waiter(woken.set), tokens)
+        try:
+            while wait > 0:
+                now = time.monotonic()
+                if now >= deadline:
+                    self._leave(waiter)
+                    return None
+                woken.wait(min(wait, deadline - now))
+                woken.clear()
+                wait = self._retry(waiter, tokens)
+        except BaseException:
+            self._leave(waiter)
+            raise
+        return time.monotonic()
+
+    async def aacquire(self, tokens: float, deadline: float) -> float | None:
+        """Wait in an async call until a request may be sent; None if that is not before the deadline."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(_finish, woken)
+            except RuntimeError:  # the loop is closed; nobody waits any more
+                pass
+
+        waiter, wait = self._enter(_Waiter(wake), tokens)
+        try:
+            while wait > 0:
+                now = time.monotonic()
+                if now >= deadline:
+                    self._leave(waiter)
+                    return None
+                await asyncio.wait((woken,), timeout=min(wait, deadline - now))
+                if woken.done():
+                    woken = loop.create_future()
+                wait = self._retry(waiter, tokens)
+        except BaseException:
+            self._leave(waiter)
+            raise
+        return time.monotonic()
+
+    def _enter(self, waiter: _Waiter, tokens: float) -> tuple[_Waiter, float]:
+        with self._lock:
+            if not self._waiters:
+                wait = self._try(tokens)
+                if wait <= 0:
+                    return waiter, 0.0
+            else:
+                wait = 3600.0  # only the first one in the queue has to watch the clock
+            self._waiters.append(waiter)
+            return waiter, wait
+
+    def _retry(self, waiter: _Waiter, tokens: float) -> float:
+        """Return 0 if it is the turn of a waiting call, which then leaves the queue, else the wait."""
+        with self._lock:
+            if self._waiters[0] is not waiter:
+                return 3600.0
+            wait = self._try(tokens)
+            if wait <= 0:
+                self._waiters.popleft()
+                self._wake_first()
+            return wait
+
+    def _leave(self, waiter: _Waiter) -> None:
+        with self._lock:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+                self._wake_first()
+
+    def _wake_first(self) -> None:
+        if self._waiters:
+            self._waiters[0].wake()
+
+    def _try(self, tokens: float) -> float:
+        """Return 0 and count a request as sent if it is allowed now, else return the seconds to wait."""
+        now = time.monotonic()
+        cap = 1.0 if self._is_probing else min(self._cap, self._max_concurrency)
+        if self._in_flight >= int(cap):
+            return 3600.0  # the end of a request wakes the first one in the queue
+        spreads = [one for one in (self._requests, self._pace) if one is not None]
+        wait = max([self._pause_until - now, *(one.wait(now) for one in spreads)])
+        if self._tokens is not None:
+            wait = max(wait, self._tokens.wait(now))
+        if wait > 0:
+            return wait
+        self._in_flight += 1
+        self.sent += 1
+        for one in spreads:
+            one.use(1, now)
+        if self._tokens is not None:
+            self._tokens.use(tokens, now)
+        if self._cycle_start == 0.0:
+            self._cycle_start = now
+        return 0.0
+
+    def release(self) -> None:
+        """Give back the slot of a request that has ended."""
+        with self._lock:
+            self._in_flight -= 1
+            self._wake_first()
+
+    # --- learning ---
+
+    def estimate(self, request: ChatRequest) -> float:
+        """Estimate the tokens of a request and its reply; 0 if no limit needs them."""
+        if self._tokens is None:
+            return 0.0
+        characters = sum([_characters(message) for message in request.messages])
+        return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or request.options.max_tokens or 0)
+
+    def accepted(self, sent_at: float, estimated: float, usage: Usage | None) -> None:
+        """Update the limits after the server accepted a request, which may raise the concurrency."""
+        with self._lock:
+            now = time.monotonic()
+            self._accepted += 1
+            self._cap_accepted += 1
+            if usage is not None and self._tokens is not None:
+                weight = 0.1 if self._mean_output else 1.0
+                self._mean_output += weight * (usage.output_tokens - self._mean_output)
+                self._tokens.use(usage.total_tokens - estimated, now)
+            if self._is_probing and sent_at >= self._pause_until:
+                self._end_pause(now)
+            self._grow(now)
+
+    def _grow(self, now: float) -> None:
+        """Allow more requests: quickly before the first refusal, rarely after it."""
+        if self._in_flight >= int(self._cap) - 1:  # only a level that is used tells something
+            if not self._cap_was_refused:
+                self._cap = min(self._cap + 1, MAX_CONCURRENCY)
+            elif self._cap_accepted >= _CAP_REQUESTS and now >= self._cap_changed_at + _CAP_HOLD:
+                self._accepted_cap = self._cap
+                self._cap = min(self._cap + self._cap_step, MAX_CONCURRENCY)
+                self._cap_step *= 2
+                self._cap_changed_at, self._cap_accepted = now, 0
+        if self._pace is not None and now >= self._probe_at:
+            self._held = self._pace.per_second  # it was not refused
+            self._pace.per_second *= 1 + self._step
+            self._step = min(self._step * 1.5, 1.0)
+            self._probe_at = now + min(self._hold, _STEADY)
+
+    def refuse(self, sent_at: float, in_flight: int, retry_after: float | None) -> None:
+        """Learn from a request that the server has refused because of a limit.
+
+        ``in_flight`` is how many requests were in flight when it was sent, itself included.
+        """
+        with self._lock:
+            self.refused += 1
+            now = time.monotonic()
+            if retry_after is not None:
+                self._pause_until = max(self._pause_until, now + retry_after)
+            if sent_at < self._reduced_at:
+                return  # it was sent before the last refusal was known
+            is_rate = (
+                self._is_probing
+                or self._pace is not None
+                or (self._cap_was_refused and in_flight <= int(self._accepted_cap))
+            )
+            self._reduced_at = now
+            if not is_rate and in_flight > 1:
+                self._cap = self._accepted_cap = float(in_flight - 1)
+                self._cap_was_refused = True
+                self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, now, 0
+                return
+            # A limit per time: wait, and measure what was accepted until requests are accepted again.
+            if not self._is_probing:
+                self._refused_at = now
+                short = _FIRST_PAUSE if self._pace is None else 3 / self._pace.per_second
+                self._pause = max(_SLACK, min(_FIRST_PAUSE, short))
+            self._is_probing = True
+            pause = self._pause if retry_after is None else retry_after
+            self._pause = min(1.5 * self._pause, _LONGEST_PAUSE)
+            self._pause_until = max(self._pause_until, now + pause)
+
+    def _end_pause(self, now: float) -> None:
+        """End a pause after a refused request, and limit requests to the rate accepted before it."""
+        self._is_probing = False
+        if self._cap_was_refused and self._pace is None:  # the requests in flight were not the reason
+            self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
+        seconds = now - self._cycle_start
+        measured = self._accepted / seconds if seconds > 0 else self._accepted / _FIRST_PAUSE
+        if self._pace is None:
+            self._pace = _Evenly(measured)
+            if now - self._refused_at > 1 + 5 / measured:
+                self._hold, self._growth = _STEADY, _LAST_GROWTH  # a wrong rate shows late
+            self._probe_at = now + self._hold
+        elif now - self._refused_at > 1 + 5 / self._pace.per_second:
+            # Nothing was accepted for longer than a limit of this rate needs. If much was accepted before, it
+            # may be an outage; else it is a limit for a long time.
+            if self._refused_at - self._calm_since > (now - self._refused_at) / 2:
+                self._pace.per_second = self._rate_after_outage(self._pace.per_second, measured, now)
+            else:
+                self._pace.per_second = measured
+                self._hold, self._growth = _STEADY, _LAST_GROWTH  # a wrong rate shows late
+            self._probe_at, self._calm_since = now + min(self._hold, _STEADY), now
+        else:
+            self._pace.per_second = self._next_rate(self._pace.per_second, measured, seconds)
+            self._hold = min(2 * self._hold, _LONGEST_HOLD)
+            self._growth = max(self._growth / 2, _LAST_GROWTH)
+            self._probe_at = now + self._hold
+        self._pace.free_at = now
+        self._step, self._held = self._growth, 0.0
+        self._cycle_start, self._accepted = now, 0
+
+    def _rate_after_outage(self, refused: float, measured: float, now: float) -> float:
+        """Return the rate after a time without accepted requests, which may be an outage or a limit.
+
+        The first time, the rate is kept. The second time, the measured rate is tried, because a server may
+        limit the requests in each 10 seconds, for example. If that does not help, these are outages.
+        """
+        rate = self._held or refused
+        if self._has_outages or not self._outage_at:
+            self._outage_at = now
+            return rate
+        if self._lowered_from and now - self._lowered_at < _LOWERED:
+            self._has_outages = True
+            return self._lowered_from
+        self._lowered_from, self._lowered_at = rate, now
+        self._hold, self._growth = _STEADY, _LAST_GROWTH
+        return 0.98 * measured
+
+    def _next_rate(self, refused: float, measured: float, seconds: float) -> float:
+        """Return the rate after a refusal: the last one that was not refused, else the measured one."""
+        if self._held:
+            return 0.98 * self._held
+        if seconds > 1:  # all at one rate, so that the measure is good
+            return 0.98 * measured
+        return min(0.9 * refused, max(measured, 0.5 * refused))
+
+    def read_headers(self, headers: Mapping[str, str]) -> None:
+        """Wait until the time in the headers of a response if they say that nothing is left until then."""
+        for left, reset in _HEADERS:
+            if headers.get(left) != "0" or reset not in headers:
+                continue
+            seconds = _seconds_of(headers[reset])
+            if seconds is not None:
+                with self._lock:
+                    self._pause_until = max(self._pause_until, time.monotonic() + seconds)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are in flight."""
+        return self._in_flight
+
+
+def _finish(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
+
+
+# The names of the headers with what is left, and when it is more again.
+_HEADERS = [
+    (form.format(kind, "remaining"), form.format(kind, "reset"))
+    for kind in ("requests", "tokens")
+    for form in ("x-ratelimit-{1}-{0}", "anthropic-ratelimit-{0}-{1}")
+]
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(?:[\d.]+(?:ms|[smhd]))+")
+
+
+def _seconds_of(reset: str) -> float | None:
+    """Return the seconds until a limit is reset, from ``"6m0s"``, ``"250ms"``, ``"12"`` or a date."""
+    if _DURATION.fullmatch(reset):
+        return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[smhd])", reset))
+    try:
+        return float(reset)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(reset)
+    except ValueError:
+        return None
+    return max(0.0, (at - datetime.now(UTC)).total_seconds()) if at.tzinfo is not None else None
+
+
+def _characters(message: Any) -> int:
+    calls = message.tool_calls if isinstance(message, AiMessage) else ()
+    return len(message.text) + sum([len(call.arguments) for call in calls])
+
+
+_by_address: dict[tuple[str, str], Limiter] = {}
+_by_model: WeakKeyDictionary[Any, Limiter] = WeakKeyDictionary()
+_registry_lock = threading.Lock()
+
+
+def limiter_for(model: ChatModel) -> Limiter:
+    """Return the rate limiter of a model, shared by all models with the same server and API key."""
+    endpoint = getattr(model, "endpoint", None)
+    with _registry_lock:
+        if isinstance(endpoint, str):
+            return _by_address.setdefault((endpoint, getattr(model, "account", "")), Limiter())
+        return _by_model.setdefault(model, Limiter())
+
+
+class LimitedChatModel:
+    """A chat model that sends requests to another model within limits.
+
+    All services and models of the process with the same address and key share the limits. A request that the
+    server refuses because of a limit waits and is sent again, without using an attempt of the call's budget,
+    until ``Limits.max_wait`` or the deadline of the call. ``create(…, limits=Limits(…))`` does this for all
+    models of a service.
+
+    Arguments:
+        model: The model, or its name.
+        limits: The limits. Without them, only what the server accepts limits the requests.
+    """
+
+    def __init__(self, model: ChatModel | str, limits: Limits | None = None) -> None:
+        if limits is not None and not isinstance(limits, Limits):
+            message = f"limits is {type(limits).__name__}; pass Limits(…)"
+            raise DefinitionError([DefinitionProblem("LimitedChatModel", message)])
+        self._model = find_model(model, "LimitedChatModel")
+        self._limits = limits or Limits()
+        self._made: Limiter | None = None
+        members = members_of(self._model)
+        self._members = () if members == (self._model,) else tuple([self._limited(one) for one in members])
+
+    def _limited(self, model: ChatModel) -> LimitedChatModel:
+        return LimitedChatModel(model, self._limits)
+
+    @property
+    def members(self) -> tuple[ChatModel, ...]:
+        """The members of a FallbackChatModel, each with these limits; empty for other models."""
+        return self._members
+
+    @property
+    def unsure(self) -> float | Literal["threshold"] | None:
+        """When a FallbackChatModel asks its next member because of a low probability."""
+        return getattr(self._model, "unsure", None)
+
+    @property
+    def wrapped_model(self) -> ChatModel:
+        """The model that gets the requests."""
+        return self._model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._model.capabilities
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of the model's server."""
+        return str(getattr(self._model, "endpoint", ""))
+
+    @property
+    def limiter(self) -> Limiter:
+        """The rate limiter of this model, with counts of its sent and refused requests."""
+        if self._made is None:
+            self._made = limiter_for(self._model)
+            self._made.add_bounds(self._limits)
+        return self._made
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Send a chat request when the limits allow it, and return the reply."""
+        turn = _Turn(self, request)
+        while True:
+            turn.start(self.limiter.acquire(turn.tokens, turn.deadline))
+            token = header_listener.set(self.limiter.read_headers)
+            try:
+                reply = self._model.complete(request)
+                turn.done(reply)
+                return reply
+            except ModelError as error:
+                turn.failed(error)
+            finally:
+                header_listener.reset(token)
+                self.limiter.release()
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Send a chat request when the limits allow it, without blocking the event loop."""
+        turn = _Turn(self, request)
+        while True:
+            turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
+            token = header_listener.set(self.limiter.read_headers)
+            try:
+                reply = await self._model.acomplete(request)
+                turn.done(reply)
+                return reply
+            except ModelError as error:
+                turn.failed(error)
+            finally:
+                header_listener.reset(token)
+                self.limiter.release()
+
+    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
+        """Wait until the rate limits allow a request, then stream the model's reply."""
+        turn = _Turn(self, request)
+        while True:
+            turn.start(self.limiter.acquire(turn.tokens, turn.deadline))
+            deltas, has_started, reply = self._model.stream(request), False, None
+            try:
+                for delta in deltas:
+                    has_started, reply = True, delta.reply
+                    yield delta
+                turn.done(reply)
+                return
+            except ModelError as error:
+                turn.failed(error, may_repeat=not has_started)
+            finally:
+                close = getattr(deltas, "close", None)
+                if close is not None:
+                    close()
+                self.limiter.release()
+
+    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
+        """Stream the reply to a chat request when the limits allow it, for async callers."""
+        turn = _Turn(self, request)
+        while True:
+            turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
+            deltas, has_started, reply = self._model.astream(request), False, None
+            try:
+                async for delta in deltas:
+                    has_started, reply = True, delta.reply
+                    yield delta
+                turn.done(reply)
+                return
+            except ModelError as error:
+                turn.failed(error, may_repeat=not has_started)
+            finally:
+                close = getattr(deltas, "aclose", None)
+                if close is not None:
+                    await close()
+                self.limiter.release()
+
+
+class _Turn:
+    """One request with its repetitions: until when it may wait, and what the limiter learns from it."""
+
+    def __init__(self, model: LimitedChatModel, request: ChatRequest) -> None:
+        self._limiter = model.limiter
+        self._name = model.name
+        self._began_at = time.monotonic()
+        self.deadline = self._began_at + model._limits.max_wait
+        if request.deadline is not None:
+            self.deadline = min(self.deadline, request.deadline)
+        self.tokens = self._limiter.estimate(request)
+        self._sent_at = 0.0
+        self._in_flight = 0
+        self._last_error: ModelError | None = None
+
+    def start(self, sent_at: float | None) -> None:
+        """Note that the request is sent now; raise the last error if its turn did not come in time."""
+        if sent_at is None:
+            waited = time.monotonic() - self._began_at
+            if self._last_error is not None:
+                self._last_error.args = (f"{self._last_error}; waited {waited:.1f} seconds for its turn",)
+                raise self._last_error
+            message = f"{self._name}: the limits did not allow the request within {waited:.1f} seconds"
+            raise ModelTimeoutError(message, retryable=True)
+        self._sent_at, self._in_flight = sent_at, self._limiter.in_flight
+
+    def done(self, reply: ChatReply | None) -> None:
+        """Tell the rate limiter that a request succeeded, and how many tokens it used."""
+        self._limiter.accepted(self._sent_at, self.tokens, None if reply is None else reply.usage)
+
+    def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
+        """Report a refusal to the limiter; raise all other errors."""
+        if error.status not in _REFUSED or not error.retryable:
+            raise error
+        self._limiter.refuse(self._sent_at, self._in_flight, error.retry_after)
+        if not may_repeat:
+            raise error
+        self._last_error = error

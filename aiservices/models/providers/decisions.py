@@ -1,0 +1,851 @@
+"""Chat models for decision endpoints, which answer questions with probabilities instead of writing text.
+
+Three formats are known: that of OpenAI's Decisions API, that of Gemini's, and that of TypeSafe's System One,
+which other services and servers use too. The first two follow the types in the SDKs of OpenAI (3.54) and
+Google (3.4). The third follows published documentation and was not tested with the services.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from urllib.parse import urlsplit
+
+from ..base import Capabilities, DecisionLimits
+from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
+from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer
+from ..http.base import ApiKey, Credentials, display_url, key_function_credentials
+from ..http.errors import (
+    ErrorDetails,
+    ErrorMapper,
+    UnreadableReplyError,
+    UnsupportedRequestError,
+    read_error_details,
+)
+from ..http.model import HttpChatModel, HttpClients
+from ..http.replies import JsonObject, StreamReader, WholeReplyReader, parse_object, whole_reply_deltas
+from ..media import Image, Media
+from ..messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    ReplyDelta,
+    SystemMessage,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from ..openai.client import Endpoint, check_url, read_credentials
+from ..questions import AnswerOption, DecisionFormat, Question, decision_reply
+from ..requests import ChatOptions, ChatRequest
+from .gemini import read_google_error
+
+DecisionProvider: TypeAlias = Literal["openai-decisions", "google-decisions", "systemone"]
+
+_LOGGER = logging.getLogger("aiservices.decisions")
+_NO_OPTIONS = ChatOptions()
+_HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
+_GOOGLE_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_TYPESAFE_URL = "https://api.typesafe.ai"
+_EXAMPLES: dict[DecisionProvider, str] = {
+    "openai-decisions": "gpt-6-luna",
+    "google-decisions": "gemini-decision-1",
+    "systemone": "jev-1.13.0",
+}
+# Options that a decision endpoint has no use for, because it writes no text.
+_UNUSED_OPTIONS = (
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "stop",
+    "seed",
+    "reasoning_effort",
+    "cache",
+    "server_tools",
+    "service_tier",
+)
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_NONE_OF_THESE = "none of these"
+_SUM_TOLERANCE = 0.02  # equal requests differ in the second decimal, and some services round to two
+_ROUNDING_ERROR = 0.005  # of a probability with two decimals
+_EPSILON = 1e-6  # of sums of floating-point numbers
+
+
+class DecisionChatModel(HttpChatModel):
+    """A chat model that answers by choosing from fixed options, and gives a probability for each option.
+
+    Its names in ``create`` are ``"openai-decisions:gpt-6-luna"``, ``"google-decisions:gemini-decision-1"``
+    and ``"systemone:jev-1.13.0"``. It returns a probability for each possible answer. It writes no text, so
+    a request for text, for JSON of any other kind, or with tools is an error. Creating a model opens no
+    connection and needs no key.
+
+    A ``systemone`` model calls TypeSafe, or another server with the System One API: Perplexity, OpenRouter
+    and Fireworks are known by the host in ``base_url``. For any other server, such as llama.cpp, Ollama or
+    SGLang, the requests go to ``/v1/systemone`` below ``base_url``, or to ``base_url`` itself if it ends with
+    ``/systemone`` or ``/decisions``. The System One format was not tested with these services.
+
+    Args:
+        model: The name of the model.
+        provider: The API: "openai-decisions", "google-decisions" or "systemone".
+        base_url: The URL of the server; by default OPENAI_BASE_URL, GEMINI_BASE_URL or TYPESAFE_BASE_URL, or
+            that of the provider.
+        api_key: The key, or a function that returns it for each request. By default OPENAI_API_KEY;
+            GEMINI_API_KEY or GOOGLE_API_KEY; TYPESAFE_API_KEY, PERPLEXITY_API_KEY, OPENROUTER_API_KEY or
+            FIREWORKS_API_KEY. Other System One servers need no key.
+        options: Options for all requests; those of a request have priority. Only ``model``, ``timeout``,
+            ``extra_body`` and ``extra_headers`` have an effect.
+        limits: How much the endpoint accepts in one request, if the known limits are wrong. More questions
+            are sent in several requests, one after the other.
+        log_level: The level at which requests and replies are logged, without keys.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: DecisionProvider = "openai-decisions",
+        base_url: str | None = None,
+        api_key: ApiKey | None = None,
+        options: ChatOptions = _NO_OPTIONS,
+        limits: DecisionLimits | None = None,
+        log_level: int = logging.DEBUG,
+    ) -> None:
+        if provider not in _EXAMPLES:
+            raise _definition_error(f"provider is {provider!r}; it must be one of {', '.join(_EXAMPLES)}")
+        if limits is not None and min(limits.questions, limits.options, limits.levels) < 1:
+            raise _definition_error("limits has a number below 1")
+        if base_url:
+            check_url(base_url, "base_url", provider)
+        name = f"{provider}:{model}"
+        service = _SERVICES[provider](name, base_url, api_key, limits)
+        super().__init__(
+            model,
+            provider=provider,
+            dialect=service.dialect,
+            clients=HttpClients(name, service.url, service.credentials),
+            address=display_url(service.url),
+            key_advice=service.key_advice,
+            capabilities=Capabilities(decisions=service.dialect.limits),
+            options=options,
+            logger=_LOGGER,
+            log_level=log_level,
+        )
+        self._decisions = service.dialect
+
+    @classmethod
+    def openai(cls, name: str) -> Self:
+        """Return a model for OpenAI's Decisions API, or for the server at OPENAI_BASE_URL."""
+        return cls._named(name, "openai-decisions")
+
+    @classmethod
+    def google(cls, name: str) -> Self:
+        """Return a model for Gemini's Decisions API, or for the server at GEMINI_BASE_URL."""
+        return cls._named(name, "google-decisions")
+
+    @classmethod
+    def systemone(cls, name: str) -> Self:
+        """Return a model for the System One API of TypeSafe, or of the server at TYPESAFE_BASE_URL."""
+        return cls._named(name, "systemone")
+
+    @classmethod
+    def _named(cls, name: str, provider: DecisionProvider) -> Self:
+        if not name:
+            message = f'"{provider}:" does not name a model: write the name after the colon'
+            raise LookupError(f'{message}, as in "{provider}:{_EXAMPLES[provider]}"')
+        return cls(name, provider=provider)
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Send questions and return the reply with the probabilities, or raise a ModelError."""
+        parts = self._parts(request)
+        if len(parts) == 1:
+            return super().complete(request)
+        replies: list[ChatReply] = []
+        for part in parts:
+            replies.append(super().complete(part))
+            if replies[-1].finish_reason is not FinishReason.STOP:
+                return replies[-1]
+        return self._join(parts, replies)
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Send questions and return the reply without blocking the event loop, or raise a ModelError."""
+        parts = self._parts(request)
+        if len(parts) == 1:
+            return await super().acomplete(request)
+        replies: list[ChatReply] = []
+        for part in parts:  # not at the same time: later requests find the state in the prompt cache
+            replies.append(await super().acomplete(part))
+            if replies[-1].finish_reason is not FinishReason.STOP:
+                return replies[-1]
+        return self._join(parts, replies)
+
+    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
+        """Send questions and yield the whole reply at once, because decision endpoints have no streams."""
+        yield from whole_reply_deltas(self.complete(request))
+
+    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
+        """Send questions and yield the reply, which is not streamed, as a whole (async)."""
+        for delta in whole_reply_deltas(await self.acomplete(request)):
+            yield delta
+
+    def _parts(self, request: ChatRequest) -> list[ChatRequest]:
+        """Split a request with more questions than the endpoint accepts."""
+        answer_format, limit = request.response_format, self._decisions.limits.questions
+        if not isinstance(answer_format, DecisionFormat) or len(answer_format.questions) <= limit:
+            return [request]
+        try:
+            for question in answer_format.questions:  # before the first of several requests is sent
+                self._decisions.check(question)
+        except UnsupportedRequestError as error:
+            label = self._label(request.options.model or self._model)
+            raise ErrorMapper(label).invalid_request(error) from error
+        return [replace(request, response_format=part) for part in _split(answer_format, limit)]
+
+    def _join(self, parts: Sequence[ChatRequest], replies: Sequence[ChatReply]) -> ChatReply:
+        """Join the replies to the parts of a request; ``raw`` is a JSON array of their bodies."""
+        questions: list[Question] = []
+        answers: list[Sequence[float] | None] = []
+        usage: Usage | None = None
+        for part, reply in zip(parts, replies, strict=True):
+            assert isinstance(part.response_format, DecisionFormat)
+            questions += part.response_format.questions
+            data = parse_object(reply.raw or b"")
+            answers += self._decisions.read_answers(data, part.response_format.questions)
+            if reply.usage is not None:
+                usage = reply.usage if usage is None else usage + reply.usage
+        raw = b"[%s]" % b",".join(reply.raw or b"null" for reply in replies)
+        last = replies[-1]
+        joined = decision_reply(questions, answers, usage=usage, model=last.model, id=last.id, raw=raw)
+        return replace(joined, notes=last.notes)
+
+
+def _definition_error(message: str) -> DefinitionError:
+    return DefinitionError([DefinitionProblem("DecisionChatModel", message)])
+
+
+@lru_cache(maxsize=64)  # equal objects for equal calls, because a model keeps what it prepared for each
+def _split(answer_format: DecisionFormat, limit: int) -> tuple[DecisionFormat, ...]:
+    questions = answer_format.questions
+    return tuple(
+        DecisionFormat(questions[start : start + limit]) for start in range(0, len(questions), limit)
+    )
+
+
+# --- what all formats have in common
+
+
+class DecisionDialect(ApiDialect):
+    """Base class for the formats of HTTP APIs that return the probability of each possible answer.
+
+    Args:
+        path: The path of the requests.
+        limits: How much the endpoint accepts in one request.
+    """
+
+    reply_name = "valid decision reply"
+
+    def __init__(self, path: str, limits: DecisionLimits) -> None:
+        self.limits = limits
+        self._path = path
+
+    @abstractmethod
+    def _members(
+        self, questions: Sequence[Question]
+    ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
+        """Return a request's constant JSON fields, and functions that compute other fields from messages."""
+
+    @abstractmethod
+    def read_answers(
+        self, data: JsonObject, questions: Sequence[Question]
+    ) -> Iterator[Sequence[float] | None]:
+        """Yield the probabilities of the options of each question; None for a question that was refused."""
+
+    def _read_usage(self, usage: JsonObject) -> Usage:
+        cached, generated = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+        cached, generated = cached or {}, generated or {}
+        return Usage(
+            usage.get("input_tokens") or 0,
+            usage.get("output_tokens") or 0,
+            cached.get("cached_tokens") or 0,
+            generated.get("reasoning_tokens") or 0,
+            cached.get("cache_write_tokens") or 0,
+        )
+
+    def request_writer(self, settings: CallSettings) -> RequestWriter:
+        answer_format = settings.response_format
+        if not isinstance(answer_format, DecisionFormat) or settings.tooling is not None:
+            raise UnsupportedRequestError(
+                "a decision endpoint only answers questions with a fixed set of answers; it writes no text "
+                "and calls no tools: use another model, or a return type such as bool, an enum or a Literal"
+            )
+        for question in answer_format.questions:
+            self.check(question)
+        members, message_members = self._members(answer_format.questions)
+        members = {"model": settings.model, **members}
+        return json_request_writer(self._path, members, message_members, settings.options.extra_body)
+
+    def check(self, question: Question) -> None:
+        """Raise UnsupportedRequestError if a question has too many or too few possible answers."""
+        word = "levels" if question.kind == "scale" else "options"
+        limit = self.limits.levels if question.kind == "scale" else self.limits.options
+        number = len(question.options)
+        if number > limit:
+            raise UnsupportedRequestError(
+                f"the question {question.path} has {number} {word}; the decision endpoint accepts {limit}: "
+                f"use fewer {word}, several questions, or another model"
+            )
+        if number < 2:
+            raise UnsupportedRequestError(f"the question {question.path} needs at least two {word}")
+
+    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
+        return self._read(settings, body)
+
+    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        return WholeReplyReader(partial(self._read, settings))
+
+    def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
+        details = read_error_details(headers, body)
+        return details._replace(request_id=headers.get("x-typesafe-request-id") or details.request_id)
+
+    def _read(self, settings: CallSettings, body: bytes) -> ChatReply:
+        answer_format, data = settings.response_format, parse_object(body)
+        assert isinstance(answer_format, DecisionFormat)
+        usage = data.get("usage")
+        usage = None if usage is None else self._read_usage(usage)
+        model, reply_id = data.get("model") or "", data.get("id") or ""
+        blocked = (data.get("prompt_feedback") or {}).get("block_reason")
+        if blocked:  # only Gemini documents it
+            return ChatReply(
+                AiMessage(""),
+                FinishReason.CONTENT_FILTER,
+                usage,
+                model,
+                reply_id,
+                raw=body,
+                stop_reason=blocked,
+            )
+        questions = answer_format.questions
+        answers = list(self.read_answers(data, questions))
+        reply = decision_reply(questions, answers, usage=usage, model=model, id=reply_id, raw=body)
+        unused = [name for name in _UNUSED_OPTIONS if getattr(settings.options, name) is not None]
+        notes = (f"{name} was left out: a decision endpoint writes no text" for name in unused)
+        return replace(reply, notes=tuple(notes))
+
+
+def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
+    """Return a different label for each option of a question, by which the endpoint names it.
+
+    A text is its own label, unless it is blank, begins or ends with a space or has control characters, which
+    some endpoints reject. With ``typed``, true and false are labels too.
+    """
+    labels: list[str | bool | None] = []
+    taken: set[str] = set()
+    for option in question.options:
+        value = option.value
+        is_label = (typed and isinstance(value, bool)) or (
+            isinstance(value, str) and value != "" and value == _clean(value) and value not in taken
+        )
+        labels.append(value if is_label else None)
+        if is_label and isinstance(value, str):
+            taken.add(value)
+    folded = {text.casefold() for text in taken}
+    for index, (label, option) in enumerate(zip(labels, question.options, strict=True)):
+        if label is None:
+            labels[index] = new_label = _free_label(option, folded)
+            folded.add(new_label.casefold())
+    return [label for label in labels if label is not None]
+
+
+def _free_label(option: AnswerOption, taken: set[str]) -> str:
+    """Return a unique label for an answer option, with a number appended if the label is taken."""
+    value = option.value
+    if value is None:
+        text = _NONE_OF_THESE
+    elif isinstance(value, str):
+        text = _clean(value) or "empty text"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    label, number = text, 2
+    while label.casefold() in taken:
+        label, number = f"{text} ({number})", number + 1
+    return label
+
+
+def _clean(text: str) -> str:
+    return _CONTROL_CHARACTERS.sub(" ", text).strip()
+
+
+def _described(label: str | bool, option: AnswerOption) -> str:
+    """Return a label with the description of its option, for formats that have no place for it."""
+    return f"{label}: {option.description}" if option.description else str(label)
+
+
+def _yes_no_descriptions(question: Question) -> tuple[str, str]:
+    """Return what the answers false and true of a yes/no question mean."""
+    by_value = {option.value is True: option.description for option in question.options}
+    return by_value[False], by_value[True]
+
+
+def _yes_no_probabilities(question: Question, probability: object) -> list[float]:
+    """Return the probabilities of the answers to a yes/no question, given the probability of yes."""
+    yes = _checked_probability(question, probability)
+    return [yes if option.value is True else 1 - yes for option in question.options]
+
+
+def _option_probabilities(
+    question: Question, probabilities: Sequence[tuple[object, object]], keys: Sequence[object]
+) -> list[float]:
+    """Return the probabilities in the order of the options, whose keys in the reply are ``keys``."""
+    # As JSON, because true and 1 are equal in Python.
+    given = {json.dumps(key): probability for key, probability in probabilities}
+    expected = [json.dumps(key) for key in keys]
+    for key in expected:
+        if key not in given:
+            raise UnreadableReplyError(f"the answer to {question.path} has no probability of {key}")
+    if len(probabilities) != len(expected):
+        raise UnreadableReplyError(
+            f"the answer to {question.path} has {len(probabilities)} probabilities of {len(expected)} options"
+        )
+    values = [_checked_probability(question, given[key]) for key in expected]
+    total, tolerance = sum(values), _SUM_TOLERANCE
+    if all(abs(value - round(value, 2)) < _EPSILON for value in values):
+        # Values with two decimals do not sum to 1 if there are many of them.
+        tolerance = max(tolerance, _ROUNDING_ERROR * len(values))
+    if total <= 0 or abs(total - 1) > tolerance + _EPSILON:
+        raise UnreadableReplyError(f"the probabilities of the answers to {question.path} sum to {total:g}")
+    return values
+
+
+def _checked_probability(question: Question, value: object) -> float:
+    # NaN fails the comparison
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not -_EPSILON <= value <= 1 + _EPSILON
+    ):
+        raise UnreadableReplyError(f"a probability in the answer to {question.path} is {value!r}")
+    return min(max(float(value), 0.0), 1.0)
+
+
+def _check_number(answers: object, questions: Sequence[Question]) -> None:
+    """Raise UnreadableReplyError if the reply does not have one answer to each question."""
+    number = len(answers) if isinstance(answers, list | dict) else 0
+    if number != len(questions):
+        raise UnreadableReplyError(f"it has {number} answers to {len(questions)} questions")
+
+
+# --- OpenAI
+
+
+class OpenAiDecisions(DecisionDialect):
+    """Writes requests and parses replies in the format of OpenAI's Decisions API.
+
+    A yes/no question becomes the statement that the answer is yes, because the API estimates the probability
+    of statements. System messages are sent as developer messages.
+    """
+
+    def _members(
+        self, questions: Sequence[Question]
+    ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
+        written = [_openai_question(f"q{number}", one) for number, one in enumerate(questions, 1)]
+        return {"questions": written}, {"input": _openai_input}
+
+    def read_answers(
+        self, data: JsonObject, questions: Sequence[Question]
+    ) -> Iterator[Sequence[float] | None]:
+        answers: Any = data.get("answers")
+        _check_number(answers, questions)
+        for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
+            if answer.get("name") not in (None, f"q{number}"):
+                raise UnreadableReplyError(f"answer {number} is that of the question {answer['name']!r}")
+            if answer["type"] == "refusal":
+                yield None
+            elif question.kind == "yes_no":
+                yield _yes_no_probabilities(question, answer["probability"])
+            else:
+                pairs = [(one["value"], one["probability"]) for one in answer["probabilities"]]
+                is_scale = question.kind == "scale"
+                keys = range(len(question.options)) if is_scale else _labels(question, typed=True)
+                yield _option_probabilities(question, pairs, keys)
+
+
+def _openai_question(name: str, question: Question) -> JsonObject:
+    if question.kind == "yes_no":
+        no, yes = _yes_no_descriptions(question)
+        lines = [f"The answer to this question is yes: {question.text}"]
+        lines += [f"{answer}: {text}" for answer, text in (("Yes", yes), ("No", no)) if text]
+        return {"type": "predicate", "name": name, "instructions": "\n".join(lines)}
+    name_key = "label" if question.kind == "scale" else "value"
+    options: list[JsonObject] = []
+    for label, option in zip(
+        _labels(question, typed=question.kind != "scale"), question.options, strict=True
+    ):
+        description = {"description": option.description} if option.description else {}
+        options.append({name_key: label, **description})
+    members = (
+        {"type": "score", "levels": options}
+        if question.kind == "scale"
+        else {"type": "choice", "choices": options}
+    )
+    return {"name": name, "instructions": question.text, **members}
+
+
+def _openai_input(messages: Sequence[Message]) -> list[JsonObject]:
+    return [item for message in messages for item in _openai_items(message)]
+
+
+def _openai_items(message: Message) -> Iterator[JsonObject]:
+    if isinstance(message, SystemMessage):
+        yield {"role": "developer", "content": message.text}
+    elif isinstance(message, AiMessage):
+        if message.text or not message.tool_calls:
+            yield {"role": "assistant", "content": message.text}
+        for call in message.tool_calls:
+            members = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+            yield {"type": "function_call", **members}
+    elif isinstance(message, ToolMessage):
+        output = [_openai_part(part) for part in message.parts] if message.contents else message.text
+        yield {"type": "function_call_output", "call_id": message.call_id, "output": output}
+    elif message.contents or message.name is not None:
+        names = [] if message.name is None else [f"{message.name}:"]
+        yield {"role": "user", "content": [_openai_part(part) for part in (*names, *message.parts)]}
+    else:
+        yield {"role": "user", "content": message.text}
+
+
+def _openai_part(part: str | Media) -> JsonObject:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    if not isinstance(part, Image):
+        raise UnsupportedRequestError(f"OpenAI's Decisions API takes text and images only, not {part}")
+    detail = {} if part.detail is None else {"detail": part.detail}
+    return {"type": "input_image", "image_url": part.address, **detail}
+
+
+# --- System One
+
+
+class _SystemOneServer(NamedTuple):
+    """What is known of a server with the System One API.
+
+    Attributes:
+        path: The path of the requests.
+        key_variable: The environment variable with the API key; "" if there is none.
+        images: Where images are sent: as "parts" of the state, in the member ``images`` as "data URLs" or as
+            "base64"; "" if the server takes none.
+        limits: How much the server accepts in one request.
+    """
+
+    path: str = "/v1/systemone"
+    key_variable: str = ""
+    images: Literal["", "parts", "data URLs", "base64"] = ""
+    limits: DecisionLimits = DecisionLimits()
+
+
+_TYPESAFE = _SystemOneServer(key_variable="TYPESAFE_API_KEY")
+_SYSTEM_ONE_SERVERS = {
+    "api.typesafe.ai": _TYPESAFE,
+    "api.perplexity.ai": _SystemOneServer(
+        "/v1/decisions", "PERPLEXITY_API_KEY", "parts", DecisionLimits(questions=128)
+    ),
+    "openrouter.ai": _SystemOneServer(
+        "/api/alpha/decisions", "OPENROUTER_API_KEY", "parts", DecisionLimits(questions=200)
+    ),
+    # Its /inference/v1/decisions takes the format of OpenAI.
+    "api.fireworks.ai": _SystemOneServer(
+        "/inference/v1/systemone", "FIREWORKS_API_KEY", "", DecisionLimits(options=208)
+    ),
+}
+_OLLAMA_PORT = 11434
+
+
+class SystemOneDecisions(DecisionDialect):
+    """Writes requests and parses replies in the format of TypeSafe's System One API.
+
+    The state is the text of the user message, or a list of messages if there are several. The system message
+    precedes each question, because the state is data for the model.
+
+    Args:
+        limits: How much the server accepts in one request.
+        images: Where images are sent, as in ``_SystemOneServer``.
+    """
+
+    _criteria_names = ("false", "true")
+    _no_description: str | None = None
+
+    def __init__(self, limits: DecisionLimits, images: str = "") -> None:
+        super().__init__("", limits)
+        self._images = images
+
+    def _members(
+        self, questions: Sequence[Question]
+    ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
+        return {}, {
+            "state": self._state,
+            "images": self._image_list,
+            "questions": partial(self._questions, questions),
+        }
+
+    def _questions(self, questions: Sequence[Question], messages: Sequence[Message]) -> JsonObject:
+        task = [message.text for message in messages if isinstance(message, SystemMessage)]
+        return {
+            f"q{number}": {"instructions": "\n\n".join([*task, question.text]), **self._criteria(question)}
+            for number, question in enumerate(questions, 1)
+        }
+
+    def _criteria(self, question: Question) -> JsonObject:
+        """Return the JSON for a question: its type and the descriptions of its possible answers."""
+        if question.kind == "yes_no":
+            pairs = zip(self._criteria_names, _yes_no_descriptions(question), strict=True)
+            criteria = {name: text for name, text in pairs if text}
+            return {"type": "noul", "criteria": criteria} if criteria else {"type": "noul"}
+        options = list(zip(_labels(question), question.options, strict=True))
+        if question.kind == "scale":
+            return {"type": "score", "criteria": [_described(*option) for option in options]}
+        return {
+            "type": "choice",
+            "criteria": {label: option.description or self._no_description for label, option in options},
+        }
+
+    def read_answers(
+        self, data: JsonObject, questions: Sequence[Question]
+    ) -> Iterator[Sequence[float] | None]:
+        answers: Any = data.get("answers")
+        _check_number(answers, questions)
+        for number, question in enumerate(questions, 1):
+            answer = answers.get(f"q{number}")
+            if answer is None:
+                raise UnreadableReplyError(f"it has no answer to {question.path}")
+            if question.kind == "yes_no":
+                yield _yes_no_probabilities(question, answer["noul"])
+                continue
+            keys = _labels(question)
+            if question.kind == "scale":
+                keys = [str(index) for index in range(len(keys))]
+            yield _option_probabilities(question, list(answer["probabilities"].items()), keys)
+
+    def _state(self, messages: Sequence[Message]) -> object:
+        images: list[Image] = []
+        turns = [
+            {"role": role, "content": self._text(parts, images)} for role, parts in _conversation(messages)
+        ]
+        state: Any = turns
+        if len(turns) == 1 and turns[0]["role"] == "user":
+            state = turns[0]["content"]
+        if images and self._images == "parts":
+            own = state if isinstance(state, list) else [state]
+            return [*own, *({"type": "image_url", "image_url": {"url": one.address}} for one in images)]
+        return state
+
+    def _image_list(self, messages: Sequence[Message]) -> list[str] | None:
+        images: list[Image] = []
+        for _, parts in _conversation(messages):
+            self._text(parts, images)
+        if not images or self._images == "parts":
+            return None
+        return [image.base64 if self._images == "base64" else image.address for image in images]
+
+    def _text(self, parts: Sequence[str | Media], images: list[Image]) -> str:
+        """Return the parts of a message as text with places for the images, which are added to ``images``."""
+        texts = []
+        for part in parts:
+            if isinstance(part, str):
+                texts.append(part)
+                continue
+            if not isinstance(part, Image) or not self._images:
+                accepted = "text and images" if self._images else "text"
+                raise UnsupportedRequestError(f"this System One server takes {accepted} only, not {part}")
+            if part.data is None:
+                raise UnsupportedRequestError(
+                    f"System One servers do not fetch images ({part}); use Image.from_path or from_bytes"
+                )
+            images.append(part)
+            texts.append(f"[image {len(images)}]")
+        return "\n".join(texts)
+
+
+def _conversation(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[str | Media]]]:
+    """Yield the role and the parts of each message that is not a system message."""
+    for message in messages:
+        if isinstance(message, UserMessage):
+            parts = message.parts if message.contents else (message.text,)
+            yield "user", parts if message.name is None else (f"{message.name}:", *parts)
+        elif isinstance(message, AiMessage):
+            calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+            yield "assistant", [message.text, *calls] if message.text or not calls else calls
+        elif isinstance(message, ToolMessage):
+            yield "tool", message.parts if message.contents else (message.text,)
+
+
+# --- Gemini
+
+
+class GeminiDecisions(SystemOneDecisions):
+    """Writes requests and parses replies in the format of Gemini's Decisions API.
+
+    The questions are almost those of System One. The input may also have audio, video and documents. It has
+    no roles, so in a conversation the role precedes the text of each message.
+    """
+
+    _criteria_names = ("false_description", "true_description")
+    _no_description = ""
+
+    def __init__(self, limits: DecisionLimits) -> None:
+        super().__init__(limits)
+        self._path = "/decisions"
+
+    def _members(
+        self, questions: Sequence[Question]
+    ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
+        return {}, {"input": _gemini_input, "questions": partial(self._questions, questions)}
+
+    def _read_usage(self, usage: JsonObject) -> Usage:
+        return Usage(
+            usage.get("total_input_tokens") or 0,
+            usage.get("total_output_tokens") or 0,
+            usage.get("total_cached_tokens") or 0,
+        )
+
+    def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
+        return read_google_error(headers, body)
+
+
+def _gemini_input(messages: Sequence[Message]) -> object:
+    turns = list(_conversation(messages))
+    if len(turns) == 1 and turns[0][0] == "user":
+        parts = turns[0][1]
+        return parts[0] if len(parts) == 1 and isinstance(parts[0], str) else list(map(_gemini_part, parts))
+    return [_gemini_part(part) for role, parts in turns for part in (f"{role}:", *parts)]
+
+
+def _gemini_part(part: str | Media) -> JsonObject:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    media_type = part.media_type or ""
+    kind = media_type.partition("/")[0]
+    content = {"uri": part.url} if part.data is None else {"data": part.base64}
+    return {
+        "type": kind if kind in ("image", "audio", "video") else "document",
+        **content,
+        **({"mime_type": media_type} if media_type else {}),
+    }
+
+
+# --- servers and keys
+
+
+class _Service(NamedTuple):
+    """Where the requests of a model go, and in which format.
+
+    Attributes:
+        url: The base URL.
+        dialect: Writes requests and reads replies.
+        credentials: Returns the credentials, or raises AuthenticationError.
+        key_advice: How to set a key, for error messages.
+    """
+
+    url: str
+    dialect: DecisionDialect
+    credentials: Callable[[], Credentials]
+    key_advice: str
+
+
+def _openai_service(
+    name: str, base_url: str | None, api_key: ApiKey | None, limits: DecisionLimits | None
+) -> _Service:
+    endpoint = Endpoint.of_provider("openai", base_url)
+    return _Service(
+        endpoint.base_url,
+        OpenAiDecisions("/decisions", limits or DecisionLimits()),
+        partial(read_credentials, name, endpoint, api_key),
+        endpoint.key_advice,
+    )
+
+
+def _google_service(
+    name: str, base_url: str | None, api_key: ApiKey | None, limits: DecisionLimits | None
+) -> _Service:
+    url = base_url or os.environ.get("GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com/v1beta"
+    advice = f"set {' or '.join(_GOOGLE_KEYS)}, or pass api_key"
+    return _Service(
+        url,
+        GeminiDecisions(limits or DecisionLimits(questions=1000, levels=255)),
+        partial(_credentials, name, api_key, _GOOGLE_KEYS, "x-goog-api-key", "", advice),
+        advice,
+    )
+
+
+def _system_one_service(
+    name: str, base_url: str | None, api_key: ApiKey | None, limits: DecisionLimits | None
+) -> _Service:
+    parts = urlsplit(base_url or os.environ.get("TYPESAFE_BASE_URL") or _TYPESAFE_URL)
+    path = parts.path.rstrip("/")
+    server = _SYSTEM_ONE_SERVERS.get(parts.hostname or "")
+    if server is None:
+        # A key of TypeSafe is only for TypeSafe, and for the server at TYPESAFE_BASE_URL.
+        server = _SystemOneServer(
+            path=path.removesuffix("/v1") + "/v1/systemone",
+            key_variable="" if base_url else "TYPESAFE_API_KEY",
+            images="base64" if parts.port == _OLLAMA_PORT else "data URLs",
+        )
+        is_key_required = False
+    else:
+        is_key_required = True
+    if not path.endswith(("/systemone", "/decisions")):
+        path = server.path
+    advice = f"set {server.key_variable} or pass api_key" if server.key_variable else "pass api_key"
+    variables = (server.key_variable,) if server.key_variable else ()
+    return _Service(
+        parts._replace(path=path).geturl(),
+        SystemOneDecisions(limits or server.limits, server.images),
+        partial(
+            _credentials,
+            name,
+            api_key,
+            variables,
+            "authorization",
+            "Bearer ",
+            advice,
+            is_required=is_key_required,
+        ),
+        advice,
+    )
+
+
+_SERVICES: dict[
+    DecisionProvider,
+    Callable[[str, str | None, ApiKey | None, DecisionLimits | None], _Service],
+] = {
+    "openai-decisions": _openai_service,
+    "google-decisions": _google_service,
+    "systemone": _system_one_service,
+}
+
+
+def _credentials(
+    name: str,
+    api_key: ApiKey | None,
+    variables: Sequence[str],
+    header: str,
+    prefix: str,
+    advice: str,
+    *,
+    is_required: bool = True,
+) -> Credentials:
+    if callable(api_key):
+        return key_function_credentials(api_key, _HEADERS, header, prefix, name)
+    key = api_key
+    if key is None:
+        key = next((value for variable in variables if (value := os.environ.get(variable))), "")
+    if key.strip():
+        return Credentials({**_HEADERS, header: f"{prefix}{key}"}, (key,))
+    if is_required:
+        raise AuthenticationError(f"{name}: there is no API key; {advice}")
+    return Credentials(_HEADERS)

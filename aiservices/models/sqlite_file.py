@@ -1,0 +1,117 @@
+"""An SQLite file that threads, processes and forks can share."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+class SqliteFile:
+    """An SQLite file, with one connection for all threads of a process.
+
+    The file is created with permissions for its owner only. After a fork, the child gets a connection of its
+    own. Raises sqlite3.Error if the file cannot be used.
+
+    Args:
+        path: The path of the file.
+        schema: SQL statements that create the tables if they do not exist.
+        timeout: Seconds to wait for another thread or process that is writing.
+    """
+
+    def __init__(self, path: str | Path, schema: str, timeout: float = 30.0) -> None:
+        self._path = str(path)
+        self._timeout = timeout
+        self._connection: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._inherited: list[sqlite3.Connection | None] = []  # connections of the parent process
+        with self._lock:
+            self._connected().executescript(schema)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Context manager that gives one thread at a time the SQLite connection, for reading."""
+        with self._own_lock():
+            yield self._connected()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Context manager for an SQLite transaction that locks the database for writing at its start.
+
+        SQLite may refuse to turn a reading transaction into a writing one.
+        """
+        with self._own_lock():
+            connection = self._connected()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _own_lock(self) -> threading.Lock:
+        """Return the lock that lets only one thread at a time use the SQLite connection.
+
+        After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
+        connection of its parent, so that connection stays referenced and is never finalized.
+        """
+        if self._process != os.getpid():
+            self._inherited.append(self._connection)
+            self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
+        return self._lock
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._path not in ("", ":memory:"):
+                # SQLite gives its other files, which have "-wal" and "-shm" in their names, the same mode
+                with suppress(OSError):  # the file exists, or SQLite reports what is wrong
+                    os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(
+                self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+            self._use_write_ahead_log(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection = connection
+        return self._connection
+
+    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        """Switch an SQLite file to write-ahead logging, waiting while other processes open the new file.
+
+        SQLite refuses this change at once when the file is locked: the timeout of the connection does not
+        apply to it.
+        """
+        end = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not is_locked(error) or time.monotonic() > end:
+                    connection.close()
+                    raise
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        """Close the SQLite file; the next read or write opens it again."""
+        with self._own_lock():
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def __del__(self) -> None:
+        connection = getattr(self, "_connection", None)
+        if connection is not None and self._process == os.getpid():
+            connection.close()
+
+
+def is_locked(error: Exception) -> bool:
+    """Return True if an SQLite error means that another process kept the database locked for too long."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # the other bits are details
