@@ -8,16 +8,18 @@ from typing import Any
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Coercion Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
-        "ParserFactory ParserRegistry Problem Reading Target UnsupportedTypeError"
+        "Coercion Decision Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
+        "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError"
     ),
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price SharedBudget",
+    ".engine.calibration": "Calibration CalibrationEntry Calibrator",
     ".engine.events": (
         "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "
         "ToolFinished ToolStarted"
     ),
     ".engine.pipeline": "Listener",
+    ".engine.response_cache": "ResponseCache",
     ".engine.results": "Result",
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
@@ -28,21 +30,24 @@ _NAMES = {
     ".models.errors": (
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
         "ContentFilterError DefinitionError DefinitionProblem FinishError InvalidReplyError "
-        "ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError "
-        "RateLimitError RefusalError ServiceOutputError StreamConsumedError SuspendedCallError "
-        "ToolError ToolLimitError TruncatedError"
+        "MissingExtraError ModelConnectionError ModelError ModelNotFoundError ModelServerError "
+        "ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError ServiceOutputError "
+        "StreamConsumedError "
+        "SuspendedCallError ToolError ToolLimitError TruncatedError"
     ),
     ".models.fallback": "FallbackChatModel",
+    ".models.limits": "LimitedChatModel Limits",
     ".models.local": "LocalChatModel",
     ".models.media": "Audio File Image Media",
     ".models.messages": (
         "AiMessage ChatReply FinishReason Message ProviderState ReplyDelta ServerToolRun SystemMessage "
-        "ToolCall ToolCallDelta ToolMessage Usage UserMessage"
+        "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage"
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.openai.presets": "Preset register_provider",
     ".models.providers.anthropic": "AnthropicChatModel",
     ".models.providers.bedrock": "BedrockChatModel",
+    ".models.providers.decisions": "DecisionChatModel",
     ".models.providers.gemini": "GeminiChatModel",
     ".models.requests": (
         "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"

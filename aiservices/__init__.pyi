@@ -1,5 +1,6 @@
 from output_parsers import (
     Coercion as Coercion,
+    Decision as Decision,
     Description as Description,
     Int8 as Int8,
     Int16 as Int16,
@@ -12,6 +13,7 @@ from output_parsers import (
     ParserRegistry as ParserRegistry,
     Problem as Problem,
     Reading as Reading,
+    Scale as Scale,
     Target as Target,
     UnsupportedTypeError as UnsupportedTypeError,
 )
@@ -26,6 +28,11 @@ from .engine.budget import (
     Price as Price,
     SharedBudget as SharedBudget,
 )
+from .engine.calibration import (
+    Calibration as Calibration,
+    CalibrationEntry as CalibrationEntry,
+    Calibrator as Calibrator,
+)
 from .engine.events import (
     AnswerRejected as AnswerRejected,
     AttemptStarted as AttemptStarted,
@@ -38,6 +45,7 @@ from .engine.events import (
     ToolStarted as ToolStarted,
 )
 from .engine.pipeline import Listener as Listener
+from .engine.response_cache import ResponseCache as ResponseCache
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry
 from .engine.streams import (
@@ -72,11 +80,13 @@ from .models.errors import (
     DefinitionProblem as DefinitionProblem,
     FinishError as FinishError,
     InvalidReplyError as InvalidReplyError,
+    MissingExtraError as MissingExtraError,
     ModelConnectionError as ModelConnectionError,
     ModelError as ModelError,
     ModelNotFoundError as ModelNotFoundError,
     ModelServerError as ModelServerError,
     ModelTimeoutError as ModelTimeoutError,
+    ProbabilitiesUnavailableError as ProbabilitiesUnavailableError,
     RateLimitError as RateLimitError,
     RefusalError as RefusalError,
     ServiceOutputError as ServiceOutputError,
@@ -87,6 +97,10 @@ from .models.errors import (
     TruncatedError as TruncatedError,
 )
 from .models.fallback import FallbackChatModel as FallbackChatModel
+from .models.limits import (
+    LimitedChatModel as LimitedChatModel,
+    Limits as Limits,
+)
 from .models.local import LocalChatModel as LocalChatModel
 from .models.media import (
     Audio as Audio,
@@ -103,6 +117,7 @@ from .models.messages import (
     ReplyDelta as ReplyDelta,
     ServerToolRun as ServerToolRun,
     SystemMessage as SystemMessage,
+    TokenLogprob as TokenLogprob,
     ToolCall as ToolCall,
     ToolCallDelta as ToolCallDelta,
     ToolMessage as ToolMessage,
@@ -122,6 +137,9 @@ from .models.providers.anthropic import (
 )
 from .models.providers.bedrock import (
     BedrockChatModel as BedrockChatModel,
+)
+from .models.providers.decisions import (
+    DecisionChatModel as DecisionChatModel,
 )
 from .models.providers.gemini import (
     GeminiChatModel as GeminiChatModel,

@@ -1,4 +1,4 @@
-"""Run the command line tool with ``python -m aiservices``."""
+"""Run the command-line program with ``python -m aiservices``."""
 
 from __future__ import annotations
 

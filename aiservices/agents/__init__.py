@@ -1,4 +1,4 @@
-"""AI agents that reason and call tools until they have an answer, modelled on the library AgentScope."""
+"""AI agents that reason and call tools until they have an answer, similar to those of AgentScope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between agents and users, and the record of an agent's model requests and tool calls.
+"""Messages between agents and users, and records of an agent's model requests and tool calls.
 
 When a reply waits for approval, its rounds are stored with the suspended call.
 """
@@ -48,7 +48,7 @@ MsgRole: TypeAlias = Literal["user", "assistant", "system"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent's work: a message of the model, and the results of the tools that it called.
+    """One step of an agent's work: a message from the model, and the results of its tool calls.
 
     ``str(round)`` is readable text. If the reply waited for approval, arguments and results of earlier rounds
     are plain JSON values, because they were stored as JSON.
@@ -75,7 +75,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Msg(Generic[T_co]):
-    """A message from an agent or a user, modelled on the class Msg of AgentScope.
+    """A message from an agent or a user, similar to AgentScope's class Msg.
 
     Raises ValueError for an unknown role, and TypeError for content that is not text.
 
@@ -107,7 +107,7 @@ class Msg(Generic[T_co]):
 
     @staticmethod
     def of_user(content: str, name: str = "user") -> Msg[None]:
-        """Create a message with the role "user" from a text."""
+        """Create a user message from a text."""
         return Msg(name, content, "user")
 
 
@@ -119,7 +119,7 @@ AgentInput: TypeAlias = (
 
 
 def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
-    """Convert the input of an agent (a text, a message or a list) to messages for its language model.
+    """Convert an agent's input (a text, a message or a list of messages) to messages for its language model.
 
     The agent's own messages become AI messages, those with the role "system" system messages, and all others
     user messages. Raises TypeError for other objects, and for dicts of tool calls and their results.
@@ -163,7 +163,7 @@ def _dict_to_chat_message(agent: str, fields: Mapping[str, Any]) -> Message:
 
 
 def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages of a chat request with all system messages merged into one at the start.
+    """Merge all system messages of a chat request into one message at the start.
 
     Many providers accept only one system message, and only as the first message.
     """
@@ -175,7 +175,7 @@ def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge messages of several speakers into one user message, with the speaker's name before each text.
+    """Merge messages into one user message, with the speaker's name before the text of each.
 
     A memory stores one user message per answer.
     """
@@ -194,7 +194,7 @@ _STATE_KEY = "agent"
 
 
 def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that saves an agent's work so far when a tool call must wait for a person's approval.
+    """Middleware that saves an agent's work so far when a tool call has to wait for a person's approval.
 
     It also stores the output type, because the reply can only be resumed with the same one.
     """
@@ -211,7 +211,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
 
 
 def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """Return the call (Invocation) that continues an agent's reply after a person decided about tool calls.
+    """Prepare to continue an agent's reply after a person approved or rejected its tool calls.
 
     Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
     and the errors of ``resumed_invocation``.
@@ -237,7 +237,7 @@ def _output_type_name(plan: CallPlan) -> str:
 
 
 def trace_of(state: CallState) -> tuple[Round, ...]:
-    """Return the full history of an agent's reply: model messages with the results of their tool calls.
+    """Return the history of an agent's reply: the model's messages with the results of their tool calls.
 
     It includes the rounds before the reply waited for approval.
     """
@@ -250,7 +250,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
 
 
 def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """Pair each message of the model with the results of the tools that it called (one Round each)."""
+    """Pair each message of the model with the results of the tool calls in this message."""
     return tuple(
         Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
         for attempt in attempts
@@ -259,7 +259,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Remove and return the results of one model message's tool calls from a queue of all tool results."""
+    """Remove and return the results at the front of a queue that belong to a message's tool calls."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 
@@ -299,7 +299,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
 
 
 def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """Read a suspended agent's output type and earlier rounds of tool calls from the dict saved for it."""
+    """Restore a suspended agent's output type and its earlier model messages from the dict saved for it."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 

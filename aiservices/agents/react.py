@@ -1,4 +1,4 @@
-"""An AI agent that reasons and calls tools until it answers with a text and optionally a typed value.
+"""An AI agent that reasons and calls tools until it can answer with text and, optionally, typed data.
 
 From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response`` by
 which a model returns the text and the value.
@@ -63,7 +63,7 @@ _DEFAULT_RETRY = Retry()
 
 
 class ReActAgent:
-    """An agent that reasons and calls tools until it answers, modelled on AgentScope's ReActAgent.
+    """An agent that reasons and calls tools until it can answer, similar to AgentScope's ReActAgent.
 
     In each round the model reasons and then either calls tools or answers. Raises DefinitionError with all
     problems of the arguments.
@@ -129,7 +129,7 @@ class ReActAgent:
     @overload
     def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Return the agent's reply to a text, a message with images or files, or messages of other agents.
+        """Let the agent reply to a text, a message with images or files, or messages of other agents.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
         the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
@@ -150,7 +150,7 @@ class ReActAgent:
     @overload
     async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Return the agent's reply asynchronously; tools and hooks may be async functions."""
+        """Let the agent reply in async code, where tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type))
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -159,7 +159,7 @@ class ReActAgent:
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: object = None) -> Msg[Any]:
-        """Continue an agent's reply that waited until a person approved tool calls, also in another process.
+        """Continue an agent's reply after a person approved or refused the pending tool calls.
 
         The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
         Hooks also see the calls that are refused.
@@ -189,12 +189,12 @@ class ReActAgent:
     async def aresume(
         self, state: SuspendedCall, approvals: Approvals, output_type: object = None
     ) -> Msg[Any]:
-        """Continue asynchronously an agent's reply that waited until a person approved tool calls."""
+        """Continue an agent's reply in async code after a person approved tool calls."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:
-        """Return the data of a call of ``reply``, from which ``preview`` makes the request."""
+        """Prepare the data of a ``reply`` call, so that its request can be previewed without sending it."""
         return self._invocation(msg, self._plan(output_type))
 
     @overload
@@ -220,7 +220,7 @@ class ReActAgent:
         hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
     ) -> HookHandle: ...
     def on(self, step: Any, hook: Hook) -> HookHandle:
-        """Register a function to call before or after each model request or tool call of the agent.
+        """Register a hook function that runs before or after each model request or tool call of the agent.
 
         Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
         tool call or the tool run. It may return a replacement, or None to change nothing; a "pre_acting" hook
@@ -236,7 +236,7 @@ class ReActAgent:
         limits: ToolLimits,
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        """Check the settings of the agent, and return its language models and its tools.
+        """Check the settings of the agent; return its language models and tools.
 
         Raises DefinitionError with all problems of the settings.
         """
@@ -279,7 +279,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the models and tools for an agent's replies of one output type, from a cache if possible."""
+        """Return the models and tools with which an agent creates replies of a given output type."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -315,7 +315,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """An interceptor that improves the error message when an agent reached its limit ``max_rounds``."""
+        """Middleware that adds advice to the error raised when an agent reaches its ``max_rounds`` limit."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -331,7 +331,7 @@ def _order_interceptors(
     interceptors: Sequence[Interceptor],
     problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """Sort an agent's interceptors (middleware) into the order in which they run, outermost first.
+    """Sort the middleware (interceptors) of an agent into the order in which it must run, outermost first.
 
     Adds a problem for each interceptor that the user put in a wrong order.
 
@@ -352,7 +352,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that turns an answer given by a tool call into a text message for the chat memory."""
+    """Middleware that turns the tool call in which an agent gave its answer into a text message."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -360,7 +360,7 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """An interceptor that accepts a call of the tool ``generate_response`` as an agent's text answer.
+    """Middleware that treats a model's call of the tool ``generate_response`` as a text answer.
 
     AgentScope offers the tool in each reply, so a model may know it from there, or from an earlier reply with
     an output type.
@@ -376,7 +376,7 @@ def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Fl
 
 
 def _with_response_as_text(reply: ChatReply) -> ChatReply:
-    """Convert a model reply that calls the tool ``generate_response`` with only a text to a text reply."""
+    """Convert a model's reply to plain text if it is a ``generate_response`` tool call with just a text."""
     calls = reply.message.tool_calls
     if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
         return reply
@@ -404,25 +404,25 @@ _REPLACEMENT_TYPES: dict[Step, type | None] = {
 
 
 class HookHandle:
-    """A handle for a hook (callback) of an agent, with a method ``remove`` that unregisters the hook."""
+    """A handle that can remove a registered hook function from its agent."""
 
     def __init__(self, hooks: list[Hook], hook: Hook) -> None:
         self._hooks = hooks
         self._hook = hook
 
     def remove(self) -> None:
-        """Unregister the hook function from the agent; a second call does nothing."""
+        """Remove the hook function from the agent; a second call does nothing."""
         self._hooks[:] = [hook for hook in self._hooks if hook is not self._hook]
 
 
 class Hooks:
-    """An interceptor that calls the user's hook functions before and after model requests and tool calls."""
+    """Middleware that calls the user's hook functions around the agent's model requests and tool calls."""
 
     def __init__(self) -> None:
         self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
 
     def add(self, step: str, hook: Hook) -> HookHandle:
-        """Register a hook function for a step such as "pre_acting", which comes before each tool call.
+        """Register a hook function for a step of an agent, such as "pre_acting" (before each tool call).
 
         Raises DefinitionError for an unknown step.
         """
@@ -435,7 +435,7 @@ class Hooks:
 
     @property
     def async_names(self) -> list[str]:
-        """The names of the agent's hook functions that are async, for error messages."""
+        """The names of the agent's async hook functions, for error messages."""
         hooks = (hook for hooks in self._by_step.values() for hook in hooks)
         return [function_name(unwrapped(hook)) for hook in hooks if is_async(hook)]
 
@@ -443,7 +443,7 @@ class Hooks:
         return map_effects(proceed(invocation), self._perform)
 
     def _perform(self, effect: Effect) -> Flow[Any]:
-        """Execute one operation of the agent, with the user's hooks around model requests and tool calls."""
+        """Execute a step of the agent, with the user's hooks around model requests and tool calls."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
             reply = yield effect._replace(request=request)
@@ -460,7 +460,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call an agent's hooks in turn; each may replace the request, reply or tool result for the next."""
+        """Call the hook functions of an agent's step in order, each with the changes of the last."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
@@ -493,7 +493,7 @@ _DESCRIPTION = "Gives the final answer and ends the task. Call it once, when not
 
 
 class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when the output type of an agent has a field ``response``, which is a reserved name.
+    """Raised if the output type of an agent has a field named ``response``, which is reserved.
 
     That is the name of the parameter for the text of the answer.
     """
@@ -512,7 +512,7 @@ class GeneratedResponse(NamedTuple):
 
 
 def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
-    """Return the parser for the arguments of ``generate_response``, the tool that gives an agent's answer.
+    """Return the parser for the arguments of ``generate_response``, the tool that gives the agent's answer.
 
     The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
     has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
@@ -531,7 +531,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
 
 
 def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
-    """Return the ways to request an agent's answer (tool call, JSON Schema, …) in order of preference.
+    """Return the ways to request an agent's answer, such as a tool call or JSON Schema, best first.
 
     For a typed value, a tool call comes first.
     """
@@ -552,7 +552,7 @@ def _make_format(
 
 
 class _GenerateResponseParser(TypeParser[GeneratedResponse]):
-    """A parser for the arguments of ``generate_response``, the tool that gives an agent's final answer."""
+    """Parses the arguments of ``generate_response``, the tool by which the model gives an agent's answer."""
 
     def __init__(self, node: _GenerateResponseNode) -> None:
         super().__init__(Target(Any, alias=GENERATE_RESPONSE), node)
@@ -563,7 +563,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
 
 
 class _GenerateResponseNode(Node[GeneratedResponse]):
-    """Reads an agent's answer from a JSON object with the text ``response`` and the output type's fields."""
+    """Reads an agent's answer from JSON with the text ``response`` and the fields of the output type."""
 
     kind = f"an object with {_RESPONSE!r}"
 
@@ -627,7 +627,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
 
 class _MetadataNode(Node[Any]):
-    """Reads the JSON ``{"metadata": 5}`` as 5, for an agent's output types without fields, such as int."""
+    """A parser that unwraps JSON such as ``{"metadata": 5}``, for output types that are not objects."""
 
     def __init__(self, record: Node[Any]) -> None:
         self._record = record
@@ -651,14 +651,14 @@ class _MetadataNode(Node[Any]):
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:
-    """Return the key "response" of a JSON object, also in another spelling such as "Response", or None."""
+    """Find the key "response" in a dict, also spelled differently, such as "Response"; else return None."""
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)
 
 
 def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
-    """Return the JSON Schema that a ``$ref`` points to, or the schema itself if it has no ``$ref``."""
+    """Return the JSON Schema that a ``$ref`` refers to; return a schema without a ``$ref`` unchanged."""
     if "$ref" not in schema:
         return schema
     return definitions.schemas[schema["$ref"].rpartition("/")[2]]

@@ -1,9 +1,12 @@
-"""Listeners that log the calls of a service: one line for each, or all that is sent and received."""
+"""Listeners that log service calls, as one line per call or with all requests and replies."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
+
+from output_parsers.result.errors import Problem
 
 from ..engine.approval import ApprovalRequiredError
 from ..engine.events import (
@@ -16,12 +19,14 @@ from ..engine.events import (
     ToolFinished,
 )
 from ..engine.plan import Invocation
-from ..models.errors import usage_of
+from ..guardrails import GuardrailRan, Reprompt
+from ..models.errors import ServiceOutputError, usage_of
 from ..models.messages import Message, Usage, message_to_dict
 from ..models.requests import ChatRequest
 
 __all__ = ["log_calls", "log_content"]
 
+_MAX_PROBLEMS = 5  # in a line
 _LOGGER = logging.getLogger("aiservices.calls")
 _CONTENT_LOGGER = logging.getLogger("aiservices.content")
 
@@ -29,24 +34,34 @@ _CONTENT_LOGGER = logging.getLogger("aiservices.content")
 def log_calls(event: object, /) -> None:
     """Log a summary line (models, tokens, duration) when a service call succeeds or fails.
 
-    Use it as a listener: ``create(…, listeners=[log_calls])``. Each call is one line: at INFO if it succeeded
-    or waits for approval, at WARNING if it failed. Each request and each tool is one line at DEBUG. A line
-    contains the method, the models, the number of requests, tokens, seconds and the class of an error. It
-    never contains the text of messages, not even of errors, because an error may quote a prompt or a reply.
+    Use it as a listener: ``create(…, listeners=[log_calls])``. It receives each ``event``. Each call is one
+    line: at INFO if it succeeded or waits for approval, at WARNING if it failed. An answer that was rejected
+    is a line at INFO with the reason. Each request and each tool is one line at DEBUG. A line contains the
+    method, the models, the number of requests, tokens, seconds and the class of an error. It never contains
+    the text of messages, not even of errors, because an error may quote a prompt or a reply. The reason why
+    an answer was rejected is the name of a guard, or where in the answer something else was expected. That
+    place may contain keys of dicts.
     """
     match event:
         # The summary is not free, and INFO is off by default.
         case CallCompleted(invocation) if _LOGGER.isEnabledFor(logging.INFO):
             _LOGGER.info("%s: answered, %s", invocation.plan.qualname, _summary(invocation))
+        case AnswerRejected(error, invocation=Invocation() as invocation):
+            _LOGGER.info(
+                "%s: answer rejected, asking again: %s", invocation.plan.qualname, _reasons(error.problems)
+            )
+        case GuardrailRan(name, "output", Reprompt(), invocation=Invocation() as invocation):
+            _LOGGER.info("%s: answer rejected by the guard %s", invocation.plan.qualname, name)
         case CallFailed(invocation, ApprovalRequiredError() as error):
             tools = ", ".join(call.name for call in error.calls)
             _LOGGER.info(
                 "%s: waits for approval of %s, %s", invocation.plan.qualname, tools, _summary(invocation)
             )
         case CallFailed(invocation, error):
-            _LOGGER.warning(
-                "%s: failed with %s, %s", invocation.plan.qualname, type(error).__name__, _summary(invocation)
-            )
+            reason = type(error).__name__
+            if isinstance(error, ServiceOutputError) and error.problems:
+                reason = f"{reason} ({_reasons(error.problems)})"
+            _LOGGER.warning("%s: failed with %s, %s", invocation.plan.qualname, reason, _summary(invocation))
         case ReplyReceived(model, reply, seconds):
             _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds)
         case ReplyFailed(model, error, seconds):
@@ -59,8 +74,9 @@ def log_calls(event: object, /) -> None:
 def log_content(event: object, /) -> None:
     """Log the messages of each request and the text of each reply, for debugging.
 
-    Use it as a listener, alone or beside ``log_calls``: ``create(…, listeners=[log_content])``. It logs at
-    INFO on the logger ``aiservices.content``, with the id of the call. The texts may contain personal data.
+    Use it as a listener, alone or beside ``log_calls``: ``create(…, listeners=[log_content])``. It logs what
+    an ``event`` contains at INFO on the logger ``aiservices.content``, with the id of the call. The texts may
+    contain personal data.
     """
     invocation = getattr(event, "invocation", None)
     if invocation is None or not _CONTENT_LOGGER.isEnabledFor(logging.INFO):
@@ -79,12 +95,27 @@ def log_content(event: object, /) -> None:
         _CONTENT_LOGGER.info("%s %s %s", invocation.plan.qualname, invocation.id, line)
 
 
+def _reasons(problems: Sequence[Problem]) -> str:
+    """Describe why an answer is invalid by paths and expected values, without quoting the answer."""
+    reasons = [f"{problem.path}: {_without_quotes(problem.message)}" for problem in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        reasons.append(f"and {len(problems) - _MAX_PROBLEMS} more")
+    return "; ".join(reasons)
+
+
+def _without_quotes(message: str) -> str:
+    # these messages describe the type; the text of an exception, which may quote a value, follows a colon
+    if message.startswith(("expected ", "the required field ")):
+        return message.partition(":")[0].partition(";")[0]
+    return "it does not fit"
+
+
 def _json(message: Message) -> str:
     return json.dumps(message_to_dict(message), ensure_ascii=False)
 
 
 def _summary(invocation: Invocation) -> str:
-    """Return a summary of a service call for its log line: requests, models, tokens and duration."""
+    """Summarize a service call for its log line: requests, models, tokens and duration."""
     attempts = invocation.state.attempts
     requests = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
     models = ", ".join(dict.fromkeys(attempt.model for attempt in attempts))

@@ -1,1 +1,1 @@
-"""The engine of a service call: send requests, run tools, retry, and parse the typed answer."""
+"""Run a service call: send model requests, run tools, retry, and parse the typed answer."""

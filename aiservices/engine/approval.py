@@ -1,4 +1,4 @@
-"""Suspend a call until its tool calls are approved, and resume it later, also in another process."""
+"""Suspend a service call until its tool calls are approved, and resume it later in any process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARK = re.compile("\ue000[0-9a-f]+\ue001")
 
 
 class SuspendedCall(NamedTuple):
-    """The state of a service call that waits for the approval of tool calls.
+    """A service call that is suspended until its tool calls are approved, in a form that can be stored.
 
     ``to_json`` and ``from_json`` convert it to and from text.
 
@@ -68,7 +68,7 @@ class SuspendedCall(NamedTuple):
     signed_text: str = ""
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
-        """Return a service call that waits for approval as JSON text, so that another process can resume it.
+        """Convert a service call that waits for approval to JSON text, so that another process can resume it.
 
         Args:
             key: A secret of the program with which the text is signed (HMAC with SHA-256). ``from_json`` then
@@ -113,7 +113,7 @@ class SuspendedCall(NamedTuple):
 
     @staticmethod
     def from_json(text: str, *, key: str | bytes | None = None, verify: bool = True) -> SuspendedCall:
-        """Create a suspended service call (one that waits for approval of tool calls) from its JSON text.
+        """Restore a service call that waits for approval from its JSON text.
 
         Text from an older version, with fewer keys, is accepted.
 
@@ -150,7 +150,7 @@ class SuspendedCall(NamedTuple):
 
 
 class AlreadyResumedError(AiServiceError):
-    """Raised when a suspended call is resumed a second time. Its tools do not run again.
+    """Raised when a suspended service call is resumed a second time; its tools do not run again.
 
     ``ChatMemory`` records in its store which states were resumed, and so do the routes that serve a method
     over HTTP. Without them nothing records it.
@@ -167,7 +167,7 @@ class AlreadyResumedError(AiServiceError):
 
 
 class ApprovalRequiredError(AiServiceError):
-    """Raised when the model calls a tool that needs approval. No tool that this reply calls has run.
+    """Raised when a model's reply calls a tool that needs approval; no tool of that reply has run yet.
 
     Attributes:
         calls: The calls that must be approved.
@@ -182,7 +182,7 @@ class ApprovalRequiredError(AiServiceError):
 
 
 def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: int) -> SuspendedCall:
-    """Return the SuspendedCall for a service call that stops until a person decides about its tool calls.
+    """Create the saved state from which a service call resumes after its tool calls were approved.
 
     ``messages_sent`` is how many of its tool messages the request already contains.
     """
@@ -206,7 +206,7 @@ def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: 
 def resumed_invocation(
     plan: CallPlan, suspended: SuspendedCall, approvals: Approvals, budget: Budget
 ) -> Invocation:
-    """Return the data for continuing a suspended service call, after its tool calls were approved or denied.
+    """Prepare a suspended service call to continue after its tool calls were approved or denied.
 
     Raises TypeError if an argument has another type, SuspendedCallError if the state cannot be resumed, and
     ValueError if the decisions are not those of the pending calls.
@@ -229,7 +229,9 @@ def resumed_invocation(
         interceptor_data=dict(suspended.interceptor_data),
         suspended_id=suspended.id,
     )
-    request = ChatRequest(suspended.messages, suspended.options.with_defaults(plan.options))
+    request = ChatRequest(
+        suspended.messages, suspended.options.with_defaults(plan.options), qualname=plan.qualname
+    )
     return replace(
         plan.invocation(request, state),
         memory_id=suspended.memory_id,
@@ -241,7 +243,7 @@ def resumed_invocation(
 def decisions_for(
     suspended: SuspendedCall, approvals: Approvals, qualname: str
 ) -> Mapping[str, bool | Denied]:
-    """Check the approvals for a suspended service call, and return a dict from tool call id to decision.
+    """Check the approvals for a suspended service call; return the decisions by tool call id.
 
     Raises TypeError if an argument has another type, SuspendedCallError if the state is not one of the method
     that waits, and ValueError unless ``approvals`` has a decision for each pending call and for no others.
@@ -287,7 +289,7 @@ def decisions_for(
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the model that requested the tool calls of a suspended service call; None if unknown.
+    """Return the model that made a suspended service call's tool calls, or None if it is unknown.
 
     The arguments must be read in the format of that model.
     """
@@ -338,7 +340,7 @@ def _secret(key: str | bytes) -> bytes:
 
 
 def _signature(data: Mapping[str, object], secret: bytes) -> str:
-    """Return the HMAC-SHA256 signature of the JSON data of a suspended call.
+    """Return an HMAC-SHA256 signature for the JSON data of a suspended service call.
 
     It does not depend on the order of keys and on blanks, which a database may change.
     """
@@ -349,7 +351,7 @@ def _signature(data: Mapping[str, object], secret: bytes) -> str:
 
 
 def _check_signature(data: dict[str, object], secret: bytes | None) -> None:
-    """Check the HMAC signature in the JSON data of a suspended service call, and remove it from the data.
+    """Verify and remove the HMAC signature in the JSON data of a suspended service call.
 
     Raises SuspendedCallError if it is wrong.
     """
@@ -370,7 +372,7 @@ def _check_signature(data: dict[str, object], secret: bytes | None) -> None:
 
 
 def _check_expiry(state: SuspendedCall) -> None:
-    """Raise SuspendedCallError if a suspended call (a call that waits for approval) has expired."""
+    """Raise SuspendedCallError if a service call has waited for approval longer than allowed."""
     if state.expires_at is not None and not time.time() < state.expires_at:
         raise SuspendedCallError(f"the suspended call of {state.qualname} has expired; make the call again")
 

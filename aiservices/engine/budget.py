@@ -1,23 +1,41 @@
-"""The limits of one service call: number of requests, seconds, tokens and money."""
+"""Limits for one service call: requests, seconds, tokens and money."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
-from ..models.errors import Attempt, BudgetExceededError, DefinitionError, DefinitionProblem
+from ..models.errors import (
+    Attempt,
+    BudgetExceededError,
+    DefinitionError,
+    DefinitionProblem,
+    is_at_least,
+    is_positive,
+)
 from ..models.messages import Usage
 
 _shared_budgets: ContextVar[tuple[SharedBudget, ...]] = ContextVar("shared_budgets", default=())
 
 
+@contextmanager
+def without_shared_budgets() -> Iterator[None]:
+    """Context manager in which calls do not count for the SharedBudgets around it."""
+    token = _shared_budgets.set(())
+    try:
+        yield
+    finally:
+        _shared_budgets.reset(token)
+
+
 def active_shared_budgets() -> tuple[SharedBudget, ...]:
-    """Return the shared budgets of all ``with`` blocks around this point of the program."""
+    """Return the SharedBudget of each enclosing ``with`` block."""
     return _shared_budgets.get()
 
 
@@ -38,7 +56,7 @@ class Price(NamedTuple):
     cache_write: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """Return the cost of one model reply, calculated from its token counts."""
+        """Calculate the cost of one model reply from its token counts."""
         cached = self.input if self.cached is None else self.cached
         cache_write = self.input if self.cache_write is None else self.cache_write
         other_tokens = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
@@ -49,7 +67,7 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of requests, time, tokens and money for one service call, including all retries.
+    """Limits for one service call, including all retries: requests, seconds, tokens and money.
 
     None sets no limit. Tokens and money are only known when a reply has arrived: a reply that exceeds them is
     still used, and no further request is made. Negative counts of a server count as 0. If a server reports no
@@ -72,6 +90,7 @@ class Budget:
             ("openai:gpt-4.1").
         first_wait: Seconds before a failed request is repeated. Each further wait is twice as long, with
             jitter, unless the provider says how long to wait.
+        requests: Requests of all kinds, those that are not attempts included.
     """
 
     max_attempts: int = 3
@@ -80,19 +99,20 @@ class Budget:
     money: float | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     first_wait: float = 0.5
+    requests: int | None = None
 
     def __post_init__(self) -> None:
         messages = []
-        if self.max_attempts < 1:
-            messages.append(f"max_attempts is {self.max_attempts}; it must be at least 1")
-        for name in ("seconds", "tokens", "money"):
+        if not is_at_least(self.max_attempts, 1):
+            messages.append(f"max_attempts is {self.max_attempts!r}; it must be at least 1")
+        for name in ("seconds", "tokens", "money", "requests"):
             value = getattr(self, name)
-            if value is not None and not value > 0:  # "not >" also refuses NaN
-                messages.append(f"{name} is {value}; it must be greater than 0")
+            if value is not None and not is_positive(value):
+                messages.append(f"{name} is {value!r}; it must be greater than 0")
         if self.money is not None and not self.prices:
             messages.append("money is limited, but prices is empty; give the price of each model")
-        if not self.first_wait >= 0:
-            messages.append(f"first_wait is {self.first_wait}; it must not be negative")
+        if not is_at_least(self.first_wait, 0):
+            messages.append(f"first_wait is {self.first_wait!r}; it must not be negative")
         if messages:
             raise DefinitionError([DefinitionProblem("Budget", message) for message in messages])
 
@@ -102,7 +122,7 @@ class Budget:
         return self.tokens is not None or self.money is not None
 
     def problems(self, location: str, models: Iterable[str]) -> list[DefinitionProblem]:
-        """Return an error for each model without a price, if the cost of a service call is limited."""
+        """Return an error for each model without a known price if the budget limits the cost."""
         if self.money is None:
             return []
         return [
@@ -128,7 +148,7 @@ class Budget:
         return cost
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the token price for the first of several model names in the price list, or None."""
+        """Return the price of the first of several model names that is in the price list, or None."""
         for name in names:
             for key in (name, name.partition(":")[2]):
                 if key in self.prices:
@@ -137,7 +157,7 @@ class Budget:
 
 
 class SharedBudget:
-    """The limits of all service calls in a ``with`` block together, and what they spent.
+    """Shared limits on time, tokens, cost and requests for all service calls in a ``with`` block.
 
     Each call also has a Budget of its own. A call that finds a limit reached raises BudgetExceededError
     before its next request; a reply that exceeds the limit is still used::
@@ -153,6 +173,7 @@ class SharedBudget:
         seconds: Seconds from the beginning of the block.
         tokens: Input and output tokens of all replies.
         money: Cost of all replies, by ``prices``.
+        requests: Requests of all kinds.
         prices: The price of each model, as in Budget; for other models the prices of the call's budget.
 
     Attributes:
@@ -167,9 +188,10 @@ class SharedBudget:
         seconds: float | None = None,
         tokens: int | None = None,
         money: float | None = None,
+        requests: int | None = None,
         prices: Mapping[str, Price] = MappingProxyType({}),
     ) -> None:
-        self._limits = Budget(seconds=seconds, tokens=tokens, money=money, prices=prices)
+        self._limits = Budget(seconds=seconds, tokens=tokens, money=money, requests=requests, prices=prices)
         self._lock = Lock()
         self._started_at: float | None = None
         self._token: Token[tuple[SharedBudget, ...]] | None = None
@@ -190,6 +212,11 @@ class SharedBudget:
             self._token = None
 
     @property
+    def limits(self) -> Budget:
+        """The limits of the ``with`` block as a Budget object."""
+        return self._limits
+
+    @property
     def deadline(self) -> float | None:
         """The value of ``time.monotonic()`` at the time limit of the block; None if it has no limit."""
         seconds = self._limits.seconds
@@ -197,31 +224,34 @@ class SharedBudget:
 
     @property
     def limits_usage(self) -> bool:
-        """True if the tokens or the money of the block are limited."""
+        """True if the calls in a ``with`` block may use only a limited amount of tokens or money."""
         return self._limits.limits_usage
 
-    def add(self, usage: Usage, budget: Budget, *models: str) -> None:
-        """Add the tokens of a reply to what the block spent.
+    def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
+        """Add the tokens of a reply, and their cost, to the totals of a ``with`` block.
 
         ``budget`` is that of the call, and ``models`` are the names of the model, the most exact one first.
+        ``share`` is what the reply costs, relative to the normal price.
         """
         price = self._limits.price_of(*models) or budget.price_of(*models)
         with self._lock:
             self.usage += usage
-            self.cost += 0.0 if price is None else price.of(usage)
+            self.cost += 0.0 if price is None else price.of(usage) * share
 
-    def add_request(self) -> None:
-        """Count a request that is about to be sent."""
+    def add_request(self, count: int = 1) -> None:
+        """Count requests that are about to be sent."""
         with self._lock:
-            self.requests += 1
+            self.requests += count
 
     def exceeded(self) -> BudgetExceededError | None:
-        """Return an error if the calls of the block have reached a limit, else None."""
+        """Return an error if the service calls in the ``with`` block have reached a limit, else None."""
         limits, deadline = self._limits, self.deadline
         if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
             return _exceeded("tokens", f"{self.usage.total_tokens} of {limits.tokens} tokens used")
         if limits.money is not None and self.cost >= limits.money:
             return _exceeded("money", f"{self.cost:.6g} of {limits.money:g} spent")
+        if limits.requests is not None and self.requests >= limits.requests:
+            return _exceeded("requests", f"{self.requests} of {limits.requests} requests sent")
         if deadline is not None and time.monotonic() >= deadline:
             return _exceeded("seconds", f"{limits.seconds:g} seconds passed")
         return None

@@ -1,4 +1,4 @@
-"""Effects: instructions such as "call the model" that a generator yields, and the functions that run them.
+"""The steps of a service call, such as a model request, and the functions that execute these steps.
 
 A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``. The
 driver performs the effect, and sends the outcome or throws the error into the generator. So everything above
@@ -29,9 +29,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
-from ..models.errors import InvalidReplyError, ModelError, ModelTimeoutError, ServiceOutputError
+from ..models.errors import (
+    AiServiceError,
+    InvalidReplyError,
+    ModelError,
+    ModelTimeoutError,
+    ServiceOutputError,
+)
 from ..models.messages import ChatReply, ReplyDelta
 from ..models.requests import ChatRequest
+from .tracebacks import hide_library_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,7 +54,7 @@ _MIN_PER_PIECE = 4
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An instruction, yielded by the generator of a call, to run a function and send back its result.
+    """A step of a service call that runs a function.
 
     Attributes:
         function: Takes no arguments. In async calls it may be async.
@@ -64,7 +71,7 @@ class Run:
 
 
 class CallModel(NamedTuple):
-    """An instruction, yielded by the generator of a call, to send a request to a language model.
+    """A step of a service call that sends a request to a language model.
 
     Attributes:
         model: The model.
@@ -83,7 +90,7 @@ class CallModel(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """An instruction, yielded by the generator of a call, to run several other instructions concurrently.
+    """A step of a service call that runs several other steps at the same time.
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
@@ -96,7 +103,7 @@ class Gather(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An instruction, yielded by the generator of a call, to pass an event to listeners and streams.
+    """A step of a service call that reports an event to listeners and streams.
 
     Attributes:
         event: The event.
@@ -109,7 +116,7 @@ class Emit:
 
 
 class Sleep(NamedTuple):
-    """An instruction, yielded by the generator of a call, to wait for some seconds before it continues.
+    """A step of a service call that waits for some seconds.
 
     Attributes:
         seconds: The seconds to wait.
@@ -125,7 +132,7 @@ Flow: TypeAlias = Generator[Effect, Outcome, T]
 
 
 class ReplyBlocked(Exception):
-    """Raised when a check, such as a guardrail, blocks the reply of a model before any of it is shown.
+    """Raised when a check, such as a guardrail, rejects a model's reply before any of it is shown.
 
     Attributes:
         reply: The whole reply; None if the request was cancelled before it was complete.
@@ -137,7 +144,7 @@ class ReplyBlocked(Exception):
 
 
 def run(flow: Flow[T]) -> T:
-    """Run a generator that yields actions such as model calls, execute each action, and return the result."""
+    """Run a service call, executing each step that its generator yields, and return the result."""
     # The next step either sends an outcome into the generator, or throws an error into it.
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -151,10 +158,13 @@ def run(flow: Flow[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except AiServiceError as error:
+        hide_library_frames(error)
+        raise
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Run a generator in an event loop, execute each action that it yields, such as a model call."""
+    """Run a service call asynchronously, and execute each step that the generator of the call yields."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -167,10 +177,13 @@ async def arun(flow: Flow[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except AiServiceError as error:
+        hide_library_frames(error)
+        raise
 
 
 def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
-    """Run a generator that yields actions such as model calls, and yield its events and streamed text."""
+    """Run a service call, and yield its events and the streamed text of the reply."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     # When the user closes the stream, the cleanup code of the flow must run at once.
@@ -197,7 +210,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
 
 
 async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
-    """Run a generator of model calls in an event loop, and yield its events and streamed text."""
+    """Run a service call in an event loop, and yield its events and the streamed text of the reply."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     with closing(flow):
@@ -232,7 +245,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a generator, and call ``perform`` to execute each action that it yields, such as a model call.
+    """Run a generator of steps, such as model requests, and call ``perform`` to execute each step.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
     inner flow.
@@ -255,7 +268,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exception]) -> Flow[T]:
-    """Run a generator, and raise an error at the deadline, also if one of its functions is still running.
+    """Run a service call with a deadline; raise an error after it, even if a function is still running.
 
     An async call does not wait for such a function any more. A blocking call cannot interrupt it, and raises
     the error when it returns. A function that starts after the deadline, such as one that cleans up, has
@@ -291,7 +304,7 @@ def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exceptio
 
 
 def without_streaming(effect: Effect) -> Flow[Outcome]:
-    """Execute an action such as a model call, but do not stream the reply of the model to the user."""
+    """Execute a step of a service call, but do not stream the model's reply to the user."""
     if isinstance(effect, CallModel):
         (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
         return reply
@@ -299,7 +312,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a call without streaming its reply, so that the user sees nothing before the call succeeds."""
+    """Run a service call without streaming, so that the user sees nothing before the call succeeds."""
     return map_effects(flow, without_streaming)
 
 
@@ -394,7 +407,7 @@ async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcom
 
 
 def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield the pieces of a streamed reply and return the whole reply.
+    """Yield the parts of a model's streamed reply as they arrive, and return the complete reply.
 
     Raises ModelTimeoutError after the deadline of the request.
     """
@@ -423,7 +436,7 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
 def _read_usage(
     error: ServiceOutputError, effect: CallModel, reply: ChatReply | None, rest: Iterator[ReplyDelta]
 ) -> None:
-    """Add the token usage of a streamed reply to the error that an invalid list item raises."""
+    """Add the token usage of a streamed reply to the error about an invalid list item in the reply."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = next(rest)
@@ -440,7 +453,7 @@ async def _aread_usage(
     reply: ChatReply | None,
     rest: AsyncGenerator[ReplyDelta, None],
 ) -> None:
-    """Add the token usage of a streamed reply to the error that an invalid list item raises."""
+    """Add the token usage of an async streamed reply to an error about an invalid list item."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = await anext(rest)
@@ -471,7 +484,7 @@ def _add_usage(error: ServiceOutputError, reply: ChatReply | None) -> None:
 
 
 async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the pieces of a streamed reply. The last piece contains the whole reply.
+    """Yield the parts of a model's streamed reply in async code; the last part has the complete reply.
 
     Raises ModelTimeoutError at the deadline of the request.
     """
@@ -486,7 +499,7 @@ async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
 
 
 async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
-    """Await the reply of a model, or raise ModelTimeoutError at the deadline of the request."""
+    """Await a model's reply, or raise ModelTimeoutError at the deadline of the request."""
     if effect.request.deadline is None:
         return await awaitable
     import asyncio
@@ -513,7 +526,7 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Stream the reply of a model, but hold it back until all checks, such as guardrails, have passed.
+    """Stream a model's reply only after all checks, such as guardrails, have passed.
 
     Until then a thread reads and buffers the deltas. Raises ReplyBlocked when a check fails. If the thread is
     still reading then, it closes the stream after the next delta.
@@ -554,7 +567,7 @@ def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]
 
 
 async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Stream the reply of a model in an event loop, but hold it back until checks such as guardrails pass."""
+    """Stream a model's reply in async code, but only after all checks, such as guardrails, have passed."""
     import asyncio
 
     deltas = _adeltas(effect)
@@ -581,7 +594,7 @@ async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None
 async def _checked_reply(
     reply: Coroutine[Any, Any, ChatReply], passes: Callable[[], Awaitable[bool]]
 ) -> ChatReply:
-    """Return the reply of a model, or cancel the request and raise ReplyBlocked if a check fails."""
+    """Return a model's reply, or cancel the request and raise ReplyBlocked if a check fails."""
     async with _task(reply) as reading:
         if not await passes():
             raise ReplyBlocked(_reply_so_far(reading))
@@ -593,7 +606,7 @@ async def _apass(checks: tuple[Run, ...]) -> bool:
 
 
 def _start_thread(work: Callable[[], T]) -> Future[T]:
-    """Start a function in a daemon thread, which does not keep the program alive, and return a Future."""
+    """Start a function in a daemon thread, and return a Future for its result."""
     from concurrent.futures import Future
 
     future: Future[T] = Future()
@@ -610,7 +623,7 @@ def _start_thread(work: Callable[[], T]) -> Future[T]:
 
 @asynccontextmanager
 async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Run a coroutine in a task that is cancelled at the end of the ``async with`` block."""
+    """Context manager that runs a coroutine as a task, and cancels the task at the end of the block."""
     import asyncio
 
     task = asyncio.ensure_future(work)
@@ -623,6 +636,6 @@ async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
 
 
 def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
-    """Return the reply of a model if it was already received completely, else None."""
+    """Return a model's reply if it has already arrived completely, else None."""
     failed = not reading.done() or reading.cancelled() or reading.exception() is not None
     return None if failed else reading.result()

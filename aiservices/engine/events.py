@@ -1,4 +1,4 @@
-"""The events of a service call, which listeners receive.
+"""The events of a service call that listeners receive.
 
 Streams yield AttemptStarted, ToolStarted and ToolFinished, too. Each event that a listener receives has the
 call in ``invocation``, whose ``id`` tells concurrent calls apart. The classes are not frozen, because each
@@ -53,13 +53,13 @@ class AttemptStarted:
 
     @property
     def strategy(self) -> Strategy:
-        """How structured output is requested from the model, such as by JSON Schema or JSON mode."""
+        """The method of requesting structured output from the model, such as JSON Schema or JSON mode."""
         return self.output_format.strategy
 
 
 @dataclass(slots=True)
 class ReplyReceived:
-    """An event for listeners: a language model replied to a request.
+    """An event for listeners: a language model has replied to a request.
 
     Attributes:
         model: The name of the model.
@@ -79,7 +79,7 @@ class ReplyReceived:
 
 @dataclass(slots=True)
 class ReplyFailed:
-    """An event for listeners: a request to a model failed, or its streamed reply was not read to the end.
+    """An event for listeners: a model request failed, or its streamed reply was not read to the end.
 
     Attributes:
         model: The name of the model.
@@ -127,7 +127,7 @@ class ToolFinished:
 
 @dataclass(slots=True)
 class AnswerRejected:
-    """An event for listeners: an answer does not fit the return type, and the model will be asked again.
+    """An event for listeners: the model will be asked again because its answer does not fit the type.
 
     Attributes:
         error: The problems of the answer.

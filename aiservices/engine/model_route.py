@@ -1,4 +1,4 @@
-"""Choose which model a service call asks next, how it requests structured output, and when it retries.
+"""Choose the model for the next request, the method for structured output, and when to retry.
 
 A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
 refused. A ModelFailover goes through the routes of one call. If the provider refuses a strategy, it tries the
@@ -23,6 +23,7 @@ from .budget import Budget
 from .output_format import OutputFormat
 
 _MEMORY_SECONDS = 3600.0  # a server may be upgraded, so refusals are tried again after an hour
+_LOGPROBS = "logprobs"  # the name of log probabilities among the refused features
 _LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the provider asks for more
 _LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not asked again
 _SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
@@ -62,7 +63,7 @@ _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
 
 
 class StrategyOption(NamedTuple):
-    """One possible way to request structured output from a model, such as JSON Schema in strict mode.
+    """One method of requesting structured output from a model, such as JSON Schema in strict mode.
 
     Attributes:
         strategy: The strategy.
@@ -80,9 +81,13 @@ class StrategyOption(NamedTuple):
 
 
 class StrategyFallbacks:
-    """The ways to ask a model for structured output, such as JSON Schema and JSON mode, best first.
+    """The ways to request structured output from a model, such as JSON Schema, in order of preference.
 
     The output format of a strategy is made when it is first used.
+
+    Attributes:
+        options: The ways, the best one first.
+        notes: What else is to be told as a reason, such as that another model is not asked.
     """
 
     def __init__(
@@ -91,38 +96,42 @@ class StrategyFallbacks:
         make: Callable[[StrategyOption, tuple[str, ...]], OutputFormat],
     ) -> None:
         self.options = options
+        self.notes: tuple[str, ...] = ()
         self._make = make
         self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
     def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return the schema, tool or prompt text for requesting structured output by one strategy.
+        """Return the schema, tool or prompt text that requests structured output by the given method.
 
         ``refusal`` is the reason why a better option is not used; "" if this is the best one.
         """
         output_format = self._formats.get((option, refusal))
         if output_format is None:
             reasons = (refusal, option.reason) if refusal else (option.reason,)
-            output_format = self._formats[option, refusal] = self._make(option, reasons)
+            output_format = self._make(option, reasons)
+            if self.notes:
+                output_format = output_format._replace(reasons=(*self.notes, *output_format.reasons))
+            self._formats[option, refusal] = output_format
         return output_format
 
     def output_tool_names(self) -> set[str]:
-        """Return the names of the tools that a model calls to give its answer instead of writing text."""
+        """Return the names of the tools that the model may call to give its final answer."""
         formats = [self.output_format(option) for option in self.options]
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Prepare the schema, tool or prompt for structured output early, to make the first call faster."""
+        """Prepare the first method of requesting structured output early, to make the first call faster."""
         self.output_format(self.options[0])
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return the settings to always request structured output in one format, without fallback formats."""
+    """Return settings to request structured output always in one format, without fallback formats."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 class UnsupportedFeature(NamedTuple):
-    """The information that a provider rejected a feature for structured output, such as JSON Schema.
+    """Records that a provider rejected a method for structured output, such as JSON Schema.
 
     Attributes:
         options: The names of the options that are skipped from now on.
@@ -136,7 +145,7 @@ class UnsupportedFeature(NamedTuple):
 
 
 class ModelRoute:
-    """A model and the ways to ask it for structured output, such as JSON Schema and then JSON mode.
+    """A model, and the ways to request structured output from it, such as JSON Schema or JSON mode.
 
     The route remembers which strategies the provider refused. It does so once a simpler strategy was
     accepted, because only then it is known that the strategy was the reason. All services that use the model
@@ -152,12 +161,12 @@ class ModelRoute:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that a model supports, without strict tool schemas if the provider rejected them."""
+        """The features that a model supports, without strict tool schemas if its provider rejected them."""
         capabilities = self.model.capabilities
         return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
     def give_up_strict_tools(self, error: ModelError) -> bool:
-        """Stop using strict tool schemas if an error says that the provider rejects them.
+        """Stop using strict tool schemas if the given error shows that the provider rejects them.
 
         Returns True if the error says so.
         """
@@ -168,8 +177,24 @@ class ModelRoute:
         self._strict_tools_refused = True
         return True
 
+    def logprobs(self, model_name: str | None) -> int:
+        """Return how many alternatives of each token to request, 0 if the model cannot list them."""
+        refused = _LOGPROBS in self._refused_options(model_name)
+        return 0 if refused else self.model.capabilities.logprobs
+
+    def refuse_logprobs(self, model_name: str | None, reason: str) -> str:
+        """Remember that the model gives no log probabilities; return the reason in one line."""
+        reason = " ".join(reason.split())
+        self._unsupported.setdefault(model_name or "", {})[_LOGPROBS] = reason, time.monotonic()
+        return reason
+
+    def why_no_logprobs(self, model_name: str | None) -> str:
+        """Return the reason why the model's replies do not include log probabilities."""
+        reason = self._refused_options(model_name).get(_LOGPROBS)
+        return reason or f"{self.model.name} gives no log probabilities"
+
     def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
-        """Return the best way to request structured output that the provider has not rejected before.
+        """Return the best method for structured output that the provider has not rejected, with a reason.
 
         The second item is the reason why a better option is refused; "" if there is none.
         """
@@ -183,13 +208,13 @@ class ModelRoute:
         return chosen, reasons[-1] if reasons else ""
 
     def output_format(self, model_name: str | None = None) -> OutputFormat:
-        """Return the schema, tool or prompt text by which the next request asks for a typed value."""
+        """Return the schema, tool or prompt text with which the next request asks for a typed value."""
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
         self, refused: StrategyOption, error: ModelError
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """Return a simpler way to request JSON, to try after the provider rejected, for example, JSON Schema.
+        """Return the next way to request structured output after the provider rejected one, or None.
 
         Returns None if the error has another reason, or if there is no simpler option.
         """
@@ -212,21 +237,21 @@ class ModelRoute:
         return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
-        """Remember rejected features such as JSON Schema, so that later calls to the provider avoid them."""
+        """Remember the methods for structured output that the provider rejected, for later calls."""
         for refusal in refusals:
             unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
             options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
 
     def _refused_options(self, model_name: str | None) -> dict[str, str]:
-        """Return the ways to request JSON that the provider rejected, as a dict from name to reason."""
+        """Return the ways to request structured output that the provider rejected, each with the reason."""
         name, oldest = model_name or "", time.monotonic() - _MEMORY_SECONDS
         refused = {**self._unsupported.get(name, {}), **self._unsupported_schema.get(name, {})}
         return {option: reason for option, (reason, when) in refused.items() if when > oldest}
 
 
 class ModelState:
-    """The state of one model during a service call: its failed requests, and when to retry it.
+    """The state of one model during a service call: its failed requests and the time of the next retry.
 
     Attributes:
         route: The model with its strategies.
@@ -250,7 +275,7 @@ class ModelState:
         self._refusals: list[UnsupportedFeature] = []
 
     def choose_format(self) -> OutputFormat:
-        """Choose the schema, tool or prompt by which the next request to a model asks for a typed value."""
+        """Choose how the next model request asks for a typed value: by a schema, a tool or prompt text."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
             reason = self._refusals[-1].reason
@@ -259,7 +284,7 @@ class ModelState:
         return self.route.strategies.output_format(self.option, reason)
 
     def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
-        """Switch to a simpler way to request JSON, and return True, if the provider rejected the last one."""
+        """Switch to a simpler method for structured output if the provider rejected the last one."""
         if offers_tools and self.route.give_up_strict_tools(error):
             return True
         fallback = self.route.fallback_after(self.option, error)
@@ -270,20 +295,20 @@ class ModelState:
         return True
 
     def remember_refusals(self) -> None:
-        """Remember which features, such as JSON Schema, the provider rejected before a request succeeded."""
+        """After a successful request, remember which methods for structured output the provider rejected."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
 
 
 class ModelFailover:
-    """Chooses the model for each request of a service call, and a fallback model after a failure.
+    """Chooses the model for each request of a service call, and another model after a failure.
 
     ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
     those that may recover are asked again in their order, each after its wait.
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Select the first model of a service, and optionally replace its name by ``model_name``."""
+        """Prepare to try several models in order; ``model_name`` replaces the name of the first one."""
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []
@@ -292,7 +317,7 @@ class ModelFailover:
         self.current = self._models[0]
 
     def address(self, request: ChatRequest) -> ChatRequest:
-        """Return a copy of the chat request with the name of the selected model in its options."""
+        """Return a copy of the chat request that names the selected model in its options."""
         name = self.current.model_name
         if request.options.model == name:
             return request
@@ -301,7 +326,7 @@ class ModelFailover:
     def after_failure(
         self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False
     ) -> float | None:
-        """Choose the model to ask after a failed request, and return how many seconds to wait before that.
+        """Choose the model to ask after a failed request; return the seconds to wait, or None to give up.
 
         Returns None if no model can be asked again.
         """
@@ -327,7 +352,7 @@ class ModelFailover:
         return wait
 
     def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
-        """Return how many seconds to wait before asking the same model again; None if a retry cannot help."""
+        """Return the seconds to wait before retrying with the same model; None if a retry cannot help."""
         if not error.retryable:
             return None
         if error.retry_after is not None:
@@ -342,7 +367,7 @@ class ModelFailover:
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:
-    """Return the features that a model rejected in earlier requests, such as JSON Schema.
+    """Return the features, such as JSON Schema, that a model's provider is known to reject.
 
     A model without an address does not share them.
     """
@@ -356,7 +381,7 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
 
 
 def _provider_text(error: ModelError) -> str:
-    """Return the error text of the provider's HTTP response, in lower case.
+    """Return the error text in the provider's HTTP response, in lower case.
 
     The message of the exception also contains the model name and the address, which could contain the words
     that are searched.
@@ -365,7 +390,7 @@ def _provider_text(error: ModelError) -> str:
 
 
 def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
-    """Return True if the error message says that the provider does not support, for example, JSON Schema."""
+    """Return True if an error shows that the provider rejects a method such as JSON Schema or JSON mode."""
     if error.status not in _UNSUPPORTED_STATUS:
         return False
     text = _provider_text(error)
@@ -374,8 +399,13 @@ def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
     return any(word in text for word in _STRATEGY_WORDS.get(strategy, ()))
 
 
+def refuses_logprobs(error: ModelError) -> bool:
+    """Return True if an error means that log probabilities are not available from the model."""
+    return error.status in _UNSUPPORTED_STATUS and "logprob" in _provider_text(error)
+
+
 def _refuses_schema(error: ModelError) -> bool:
-    """Return True if the provider rejected one JSON Schema as invalid, but may accept other schemas."""
+    """Return True if the provider rejected only one JSON Schema as invalid, and may accept others."""
     text = _provider_text(error)
     return any(words in text for words in _SCHEMA_WORDS)
 

@@ -1,4 +1,4 @@
-"""Output formats: request a typed value by a JSON Schema, a tool or a prompt, and parse the reply.
+"""Request a typed value from a model, by a JSON Schema, a tool or the prompt, and parse the reply.
 
 An OutputFormat is for one type and one strategy. It contains what is added to a request (a schema, a tool,
 JSON mode, or instructions in the prompt) and the function that reads the reply. Both are made together, so
@@ -29,6 +29,7 @@ from ..models.messages import (
     ToolMessage,
     UserMessage,
 )
+from ..models.questions import DecisionFormat
 from ..models.requests import (
     ChatRequest,
     JsonObjectFormat,
@@ -47,7 +48,7 @@ INSTRUCTIONS_MARK = f"\ue000{os.urandom(8).hex()}\ue001"
 
 
 class FewShotExample(NamedTuple):
-    """A few-shot example: a user message and the answer to it.
+    """A few-shot example: a user message and the answer that the model should give.
 
     Attributes:
         text: The text of the user message.
@@ -59,7 +60,7 @@ class FewShotExample(NamedTuple):
 
 
 class ObjectSchema(NamedTuple):
-    """A JSON Schema for an object, and the parser that converts JSON from the model to this object.
+    """A JSON Schema for an object, with a parser for the objects that the model returns.
 
     Attributes:
         parser: Reads the object.
@@ -73,7 +74,7 @@ class ObjectSchema(NamedTuple):
 
 
 class OutputFormat(NamedTuple):
-    """A format for requesting a typed value from a model, such as JSON Schema, with a parser for the reply.
+    """How to request a typed value from a model, for example by a JSON Schema, and how to parse the reply.
 
     Attributes:
         strategy: The strategy that this format implements.
@@ -101,13 +102,17 @@ class OutputFormat(NamedTuple):
     def prepare(
         self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
     ) -> ChatRequest:
-        """Return a copy of the chat request with the schema, tools and examples for a structured answer.
+        """Return a copy of a chat request with the schema, tool or instructions that ask for a typed value.
 
         Instructions replace their mark in the prompt; without one they follow the last user message. Examples
         follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
         that gives the answer.
         """
         messages = request.messages
+        if isinstance(self.response_format, DecisionFormat):
+            from .decision_questions import without_task  # few models are decision endpoints
+
+            messages, examples = without_task(messages, self.response_format.task), ()
         if examples:
             messages = self._with_examples(messages, examples)
         return ChatRequest(
@@ -116,11 +121,12 @@ class OutputFormat(NamedTuple):
             self.response_format if request.response_format is None else request.response_format,
             request.tooling or _combine(tools, self.tooling, self.text_answers),
             request.deadline,
-            self.parser,
+            parser=self.parser,
+            qualname=request.qualname,
         )
 
     def text_extractor(self) -> Callable[[ReplyDelta], str]:
-        """Return a function that extracts the text of the answer from each piece of a streamed reply."""
+        """Return a function that extracts the answer text from each part of a streamed reply."""
         if self.tooling is None:
             return lambda delta: delta.text
         name, indexes = self.tooling.choice, list[int]()
@@ -176,27 +182,27 @@ class OutputFormat(NamedTuple):
 
 
 def text_format(parser: OutputParser[object], reason: str) -> OutputFormat:
-    """Return an OutputFormat that asks for plain text and reads the answer from the text of the reply."""
+    """Return an output format that asks for plain text and takes the answer from the reply's text."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.TEXT, (reason,), typed, _text_reader(parser), instructions=instructions)
 
 
 def reply_format(read: Callable[[ChatReply], object]) -> OutputFormat:
-    """Return an OutputFormat for methods that return the reply itself or a part of it, such as its text."""
+    """Return an output format for methods that return the model's reply itself instead of a typed value."""
     reason = "the method returns the reply itself"
     return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
 
 
 def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat that sends a JSON Schema to the provider and reads JSON from the reply."""
+    """Return an output format that sends a JSON Schema to the provider, and parses the reply as JSON."""
     response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=schema.strict)
     read = _text_reader(schema.parser)
     return OutputFormat(Strategy.JSON_SCHEMA, reasons, schema.parser, read, response_format)
 
 
 def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat that makes the model call a tool, whose arguments are the typed answer."""
+    """Return an output format in which the model calls a tool, whose arguments are the typed value."""
     description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
         _schema_name(name), shorten(description, _LONGEST_DESCRIPTION), schema.schema, strict=schema.strict
@@ -207,7 +213,7 @@ def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> Ou
 
 
 def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat for servers that let a model write only tokens that match a JSON Schema.
+    """Return an output format for servers that force the model to follow a JSON Schema.
 
     It also describes the schema in the prompt, because the model does not see it.
     """
@@ -219,19 +225,26 @@ def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) ->
 
 
 def json_mode_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat that uses the JSON mode of the provider and describes the type in the prompt."""
+    """Return an output format that uses the provider's JSON mode, and describes the type in the prompt."""
     mode = JsonObjectFormat()
     return OutputFormat(Strategy.JSON_MODE, reasons, parser, _text_reader(parser), mode, None, _hint(parser))
 
 
 def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an OutputFormat that asks for JSON only by a description of the type in the prompt."""
+    """Return an output format that requests JSON by means of instructions in the prompt alone."""
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
 
+def question_format(
+    parser: TypeParser[Any], questions: DecisionFormat, reasons: tuple[str, ...]
+) -> OutputFormat:
+    """Return an output format that asks a decision endpoint questions, and reads its answers as JSON."""
+    return OutputFormat(Strategy.DECISION, reasons, parser, _text_reader(parser), questions)
+
+
 def _text_reader(parser: OutputParser[object]) -> Callable[[ChatReply], Reading[object]]:
-    """Return a function that parses the typed answer from the text of a model reply.
+    """Return a function that parses the typed answer in the text of a model's reply.
 
     If a reply calls tools that were not offered, text beside the calls is read only if it cannot be a mere
     announcement ("Let me look that up."). That is recorded as a coercion.
@@ -261,7 +274,7 @@ def _names_of(calls: Sequence[ToolCall]) -> str:
 
 
 def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[object]]:
-    """Return a function that parses the answer from the arguments of a tool call in a model reply.
+    """Return a function that parses the typed answer in the tool call of a model's reply.
 
     Several calls with the same value are accepted, and so is text instead of a call. Both are recorded as
     coercions.
@@ -282,7 +295,7 @@ def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply
 def tool_or_text_reader(
     record: TypeParser[Any], name: str, parser: TypeParser[Any]
 ) -> Callable[[ChatReply], Reading[object]]:
-    """Return a function that reads a call of a tool as a record, and a reply without a call as text.
+    """Return a function that parses a reply as a record if it contains a tool call, and as text otherwise.
 
     ``parser`` is that of the union of the record and ``str``, and reads the text.
     """
@@ -312,7 +325,7 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
 def _with_coercion(
     parser: OutputParser[object], reading: Reading[object], text: str, rule: str
 ) -> Reading[object]:
-    """Return a copy of a parsed answer with one more entry in its list of tolerated mistakes of the model.
+    """Add one conversion, such as "2 equal calls", to the record of conversions of a parsed answer.
 
     Raises OutputParsingError if the leniency of the parser does not allow it.
     """
@@ -326,7 +339,7 @@ def _with_coercion(
 def _combine(
     tools: Tooling | None, output_tool: Tooling | None, text_answers: Literal["no", "also", "only"]
 ) -> Tooling | None:
-    """Combine the tools of a service method with the tool whose arguments are the model's answer."""
+    """Combine a service method's tools with the tool by which the model gives its answer."""
     if output_tool is None:
         return tools
     if tools is None:

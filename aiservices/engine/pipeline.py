@@ -1,23 +1,28 @@
-"""The pipeline of a service: the interceptors (middleware) and listeners that run around each call."""
+"""Run a service call with the interceptors (middleware) and listeners around it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import strict_equal
+from output_parsers.types.decisions import Decision
 from output_parsers.types.target import type_name
 
 from ..models.errors import (
     AiServiceError,
+    BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
+    ModelError,
     ServiceOutputError,
     ToolError,
 )
+from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .events import CallCompleted, CallFailed, CallStarted
@@ -31,7 +36,7 @@ Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class Interceptor(Protocol):
-    """A function that wraps each call, like a middleware: ``answer = yield from proceed(invocation)``.
+    """A generator function that wraps each service call, as middleware wraps HTTP requests.
 
     Because it is a generator, it works in blocking, async and streaming calls. It may change the invocation
     before it proceeds, change or refuse the answer, proceed again, or not proceed at all. It does no input or
@@ -47,7 +52,10 @@ class Interceptor(Protocol):
     - ``shared_by_callers``: True if a memory may be served over HTTP for methods without a MemoryId.
     - ``add_service(name, owner, *, has_default_conversation)``: A method that is called for each service and
       agent with the interceptor; it may refuse them with a DefinitionError.
+    - ``unchecked_media``: The classes of media, such as Image, that it would have to check and cannot;
+      ``create`` refuses methods with parameters of these classes.
     - ``async_parts``: The names of parts that must be awaited; ``create`` refuses them in blocking services.
+    - ``trace_rows(name)``: A method that starts the trace of a run of ``map_rows``, as OpenTelemetry has it.
     """
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]: ...
@@ -58,16 +66,21 @@ class Interceptor(Protocol):
 GLOBAL_INTERCEPTORS: list[Interceptor] = []
 
 
+_NO_PROBABILITIES: Mapping[str, Mapping[Any, float]] = MappingProxyType({})
 MEMORY_POSITIONS = ("memory", "memory as sent")
 
 
 class Pipeline:
-    """The interceptors (middleware) and event listeners that run around each call of a service.
+    """The interceptors (middleware) and event listeners of a service, in the order in which they run.
 
     It holds no state of a call.
+
+    Attributes:
+        interceptors: The interceptors, the first one outermost.
     """
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
+        self.interceptors = tuple(interceptors)
         self._listeners = tuple(listeners)
         # True if a method without a memory id continues a conversation that another caller began
         self.remembers_callers = any(
@@ -82,7 +95,7 @@ class Pipeline:
         self._proceed = proceed
 
     def flow(self, invocation: Invocation) -> Flow[Answer]:
-        """Return a generator that runs one service call with all its interceptors (middleware) and listeners.
+        """Return a generator that runs one service call with all interceptors (middleware) and listeners.
 
         The interceptors of the service are nested in their order, the first one outermost. The global ones
         are outside of them, the last one added outermost. An AiServiceError that the flow raises has all
@@ -129,17 +142,26 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
         return answer
     except AiServiceError as error:
         error.attempts = tuple(invocation.state.attempts)
-        error.add_note(f"in {invocation.plan.qualname}")
+        error.qualname = error.qualname or invocation.plan.qualname
         raise
 
 
 def _read_answer(invocation: Invocation) -> Flow[Answer]:
-    """Call the model, run the tools that it requests, and parse its final answer.
+    """Send requests to the model, run the tools that it calls, and parse its final answer.
 
     Raises ServiceOutputError if the reply cannot be read.
     """
-    state = invocation.state
-    reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
+    state, plan = invocation.state, invocation.plan
+    wants_probabilities = plan.wants_probabilities or invocation.request.options.probabilities
+    sent: list[ChatRequest] = []
+
+    def keep(request: ChatRequest) -> ChatRequest:
+        sent.append(request)
+        return request
+
+    asked = invocation.with_request_hook(keep) if wants_probabilities else invocation
+    reply, output_format, immediate_runs = yield from run_tool_loop(asked)
+    number = len(state.attempts) - 1
     strategy, messages = output_format.strategy, tuple(state.tool_messages)
     reasons = (*output_format.reasons, *reply.notes)
     if immediate_runs:
@@ -147,21 +169,68 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
         tool_runs = tuple(state.tool_runs)
         value = _value_of(tool_run)
         return Answer(value, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
+    probabilities: Mapping[str, Mapping[Any, float]] = _NO_PROBABILITIES
+    certainty: tuple[float, str] | None = None
+    doubt: tuple[float, str, float] | None = None
+    source = ""
+    decisions: tuple[Decision[Any], ...] = ()
     try:
-        reading = output_format.read(reply)
+        if wants_probabilities:
+            from .continuations import continue_shared_tokens  # few calls want probabilities
+            from .probable_reading import read_with_probabilities
+
+            continued = yield from continue_shared_tokens(output_format, reply, sent[-1], state)
+            probable = read_with_probabilities(
+                output_format, continued, required=plan.requires_probabilities, adjustments=plan.adjustments
+            )
+            reading, probabilities, certainty = probable.reading, probable.probabilities, probable.certainty
+            reasons, source, doubt = (*reasons, *probable.notes), probable.source, probable.doubt
+            decisions = probable.decisions
+        else:
+            reading = output_format.read(reply)
     except OutputParsingError as error:
-        state.attempts[-1] = state.attempts[-1]._replace(error=error)
+        state.attempts[number] = state.attempts[number]._replace(error=error)
         failure = ServiceOutputError(invocation.plan.qualname, error.text, error.problems, state.attempts)
         failure.reply = reply
-        raise failure from error
+        raise failure from error.__cause__  # the error itself says the same
     messages = (*messages, reply.message)
-    return Answer(
-        reading.value, reply, reading.coercions, strategy, reasons, messages, tuple(state.tool_runs)
+    answer = Answer(
+        reading.value,
+        reply,
+        reading.coercions,
+        strategy,
+        reasons,
+        messages,
+        tuple(state.tool_runs),
+        probabilities=probabilities,
+        source_of_probabilities=source,
+        decisions=decisions,
     )
+    if plan.unsure != "threshold":
+        is_unsure = plan.unsure is not None and certainty is not None and certainty[0] < plan.unsure
+        doubt = (*certainty, plan.unsure) if is_unsure and certainty and plan.unsure else None
+    return answer if doubt is None else (yield from _ask_next_model(answer, invocation, *doubt))
+
+
+def _ask_next_model(
+    answer: Answer, invocation: Invocation, probability: float, path: str, limit: float
+) -> Flow[Answer]:
+    """Ask the next model, if there is one, because the previous model's answer was too improbable."""
+    state = invocation.state
+    following = invocation.routes[invocation.routes.index(state.route) + 1 :] if state.route else ()
+    if not following or not state.may_retry():
+        return answer
+    name = state.route.model.name if state.route else ""
+    reason = f"{name} was unsure: {path} had the probability {probability:.2f}, below {limit:g}"
+    try:
+        better = yield from _read_answer(replace(invocation, routes=following))
+    except (ModelError, ServiceOutputError, BudgetExceededError) as error:
+        return replace(answer, reasons=(*answer.reasons, reason, f"the next model failed: {error}"))
+    return replace(better, reasons=(reason, *better.reasons))
 
 
 def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:
-    """Choose the tool call whose result the service method returns instead of an answer of the model.
+    """Choose the tool call whose result the service method returns in place of the model's answer.
 
     It is the one that has the return type of the method; None is the answer only if all results are None.
     Raises ToolError if no result has the type, or if several different results have it.
@@ -189,12 +258,12 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
 
 
 def _value_of(run: ToolRun) -> Any:
-    """Return the result of an executed tool call, or its ``value`` if it is a Result of another service."""
+    """Return the result of a tool call, replacing a Result object of another service by its value."""
     return run.result.value if isinstance(run.result, Result) else run.result
 
 
 def _has_return_type(result: object, invocation: Invocation) -> bool:
-    """Return True if the value that a tool returned fits the return type of the service method."""
+    """Return True if a tool's result fits the return type of the service method."""
     plan = invocation.plan
     parser = plan.output_format.parser
     if parser is None:  # the method returns the reply of the model itself
@@ -207,7 +276,7 @@ def _has_return_type(result: object, invocation: Invocation) -> bool:
 
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:
-    """Run a service call, and pass each of its events to all listeners in order."""
+    """Run a service call, and report each of its events to all listeners in order."""
     yield from _notify_all(CallStarted(invocation), listeners)
 
     def perform(effect: Effect) -> Flow[Any]:

@@ -1,4 +1,4 @@
-"""The data of a service call: settings of the method, chat request, arguments and progress.
+"""Data classes for service calls: method settings, the request, its arguments and its progress.
 
 The plan is made once, when the service is created. Each call makes an Invocation, which is frozen:
 interceptors change it by making copies. Everything that changes during the call is in its CallState, which
@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
 from ..models.base import ChatModel
@@ -24,12 +24,15 @@ from .budget import Budget, SharedBudget, active_shared_budgets
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
+if TYPE_CHECKING:  # imported late, because few methods have adjustments
+    from .probable_reading import Adjustment
+
 T = TypeVar("T")
 RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
 class CallPlan(NamedTuple):
-    """The models, options and tools of one service method, prepared once for all calls.
+    """The models, options and tools of one service method, prepared once and used by all its calls.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -41,6 +44,12 @@ class CallPlan(NamedTuple):
         tool_errors: Functions that choose the text for the model when a tool call fails.
         transform: A function that changes each request just before it is sent.
         has_memory_id: True if a parameter of the method is the memory id.
+        requires_probabilities: True if the output type contains a Decision.
+        wants_probabilities: True if the probabilities of answers are always requested.
+        votes: How many samples replace missing probabilities; 0 for none.
+        adjustments: Calibrations and thresholds, by the JSON path of the answer, with ``[]`` for an index.
+        unsure: Below this probability of an answer, the next model is asked; "threshold" for the threshold
+            of the answer, None for only after errors.
     """
 
     qualname: str
@@ -52,26 +61,31 @@ class CallPlan(NamedTuple):
     tool_errors: ToolErrors = ToolErrors()
     transform: RequestHook | None = None
     has_memory_id: bool = False
+    requires_probabilities: bool = False
+    wants_probabilities: bool = False
+    votes: int = 0
+    adjustments: Mapping[str, Adjustment] = {}
+    unsure: float | Literal["threshold"] | None = None
 
     @property
     def model(self) -> ChatModel:
-        """The primary language model of a service method, which is tried before the fallback models."""
+        """The first language model of a service method, tried before the fallback models."""
         return self.routes[0].model
 
     @property
     def output_format(self) -> OutputFormat:
-        """The schema, tool or prompt text by which a service method requests a typed value from its model."""
+        """The schema, tool or prompt text with which a service method asks its model for a typed value."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
-        """Create the data of a service call for a chat request that was not made from method arguments."""
+        """Create the data of a service call directly from a chat request, without method arguments."""
         hooks = () if self.transform is None else (self.transform,)
         return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
 
 @dataclass(slots=True)
 class CallState:
-    """The progress of one service call: the requests that were sent, and the tools that were run.
+    """The progress of one service call: the requests sent and the tools run so far.
 
     All copies of an Invocation share it.
 
@@ -134,12 +148,12 @@ class CallState:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the service call began."""
+        """The seconds since the start of the service call."""
         return time.monotonic() - self.started_at
 
     @property
     def deadline(self) -> float | None:
-        """The value of ``time.monotonic()`` at the time limit of the call; None if there is no limit."""
+        """The time of ``time.monotonic()`` at which the call must end; None if there is no time limit."""
         own = None if self.budget.seconds is None else self.started_at + self.budget.seconds
         if not self.shared_budgets:
             return own
@@ -154,7 +168,7 @@ class CallState:
 
     @property
     def tokens(self) -> int:
-        """The number of input and output tokens that a service call has used so far."""
+        """The number of input and output tokens that the service call has used so far."""
         total = 0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
@@ -165,7 +179,7 @@ class CallState:
 
     @property
     def money(self) -> float:
-        """The cost of a service call so far, calculated from its tokens and the configured prices."""
+        """The cost of the service call so far, calculated from token counts and configured prices."""
         total = 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
@@ -178,7 +192,7 @@ class CallState:
         return total
 
     def add_attempt(self, attempt: Attempt, request: ChatRequest, discarded_characters: int = 0) -> None:
-        """Record a request and its reply. Impossible token counts of the reply are replaced.
+        """Record a model request with its reply, and correct impossible token counts.
 
         If the reply has no usage and the budget limits tokens or money, they are estimated.
         ``discarded_characters`` is the length of a part that is not in the reply.
@@ -204,7 +218,7 @@ class CallState:
         return any(shared.limits_usage for shared in self.shared_budgets)
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
-        """Return a copy of the chat request with a deadline at the time limit of the service call."""
+        """Return a copy of the chat request with the time limit of the service call as the deadline."""
         deadline = self.deadline
         return request if deadline is None else replace(request, deadline=deadline)
 
@@ -219,22 +233,27 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Record why the requests from index ``since`` on were sent, such as to continue after tool calls."""
+        """Record the purpose of all requests from index ``since`` on, such as continuing after tool calls."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
-    def exceeded(self) -> BudgetExceededError | None:
-        """Return an error if a limit (requests, time, tokens or money) forbids another request, else None."""
+    def exceeded(self, *, is_side_question: bool = False) -> BudgetExceededError | None:
+        """Return an error if a limit (requests, time, tokens or money) is used up, else None.
+
+        Side questions are not limited by ``max_attempts``.
+        """
         budget = self.budget
         if self.is_abandoned:
             return BudgetExceededError("the caller does not wait for the answer any more", limit="seconds")
+        if budget.seconds is not None and self.seconds >= budget.seconds:
+            return self.time_exceeded()
         made = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
             made += attempt.purpose is AttemptPurpose.ANSWER
-        if made >= budget.max_attempts:
+        if made >= budget.max_attempts and not is_side_question:
             return _exceeded("max_attempts", f"{made} of {budget.max_attempts} attempts used")
-        if budget.seconds is not None and self.seconds >= budget.seconds:
-            return self.time_exceeded()
+        if budget.requests is not None and len(self.attempts) >= budget.requests:
+            return _exceeded("requests", f"{len(self.attempts)} of {budget.requests} requests sent")
         if budget.tokens is not None and self.tokens >= budget.tokens:
             return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
         if budget.money is not None and self.money >= budget.money:
@@ -255,7 +274,7 @@ class CallState:
         return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds or 0:g} seconds passed")
 
     def may_retry(self) -> bool:
-        """Return True if a service call may send another request after an error or an invalid answer.
+        """Return True if the service call may send another request after an error or an invalid answer.
 
         After a stream has yielded text it may not, because the user already has a part of the first answer.
         """
@@ -280,7 +299,7 @@ def _is_possible(usage: Usage) -> bool:
 
 
 def _valid_usage(usage: Usage, model: str) -> Usage | None:
-    """Return token counts with 0 instead of negative ones, and input tokens that include the cached ones.
+    """Fix impossible token counts, such as negative ones or fewer input tokens than cached tokens.
 
     Returns None if they are not numbers. The first such reply of each model is logged.
     """
@@ -315,7 +334,7 @@ def _exceeded(limit: str, message: str) -> BudgetExceededError:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a service method, with its request and arguments. Interceptors can change a copy of it.
+    """The data of one call of a service method, such as the chat request and the arguments.
 
     Attributes:
         plan: The models, options and tools of the method.
@@ -358,20 +377,20 @@ class Invocation:
 
     @property
     def is_resumed(self) -> bool:
-        """True if a service call was resumed after approval, and its approved tool calls have not run yet."""
+        """True if the service call was resumed after approval and its approved tool calls must still run."""
         messages = self.state.tool_messages
         return bool(messages) and isinstance(messages[-1], AiMessage) and bool(messages[-1].tool_calls)
 
     @property
     def messages_sent(self) -> int:
-        """The number of tool calls and tool results that are already messages of the chat request."""
+        """The number of messages with tool calls or tool results that are already in the chat request."""
         messages = self.state.tool_messages
         if not messages:
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
 
     def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
-        """Return data that an interceptor (middleware) saved when the service call was suspended, or None.
+        """Return the data that middleware saved when the service call was suspended, or None.
 
         ``read`` converts it from JSON. If that fails, the state is damaged, and SuspendedCallError
         is raised.
@@ -388,5 +407,5 @@ class Invocation:
             ) from error
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
-        """Return a copy of the service call with a further function that can change each model request."""
+        """Return a copy of the service call with another function that can change each model request."""
         return replace(self, request_hooks=(*self.request_hooks, hook))

@@ -1,16 +1,17 @@
-"""The results of a service call: Result for the caller, and Answer for interceptors (middleware)."""
+"""The results of a service call: one class for the caller and one for interceptors (middleware)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic, TypeVar
 
 from pydantic_core import to_jsonable_python
 
 from output_parsers.result.reading import Coercion
+from output_parsers.types.decisions import Decision
 
 from ..models.errors import Attempt, usage_of
 from ..models.messages import ChatReply, FinishReason, Message, ServerToolRun, Usage
@@ -22,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(Generic[T_co]):
-    """The typed value that a service call returns, with details such as the reply and the token usage.
+    """The typed value of a service call, with details such as the model's reply and the token usage.
 
     Attributes:
         value: The typed value.
@@ -35,6 +36,8 @@ class Result(Generic[T_co]):
         tool_runs: The tool calls that were executed, in order.
         sources: The texts that retrieval added to the prompt.
         cost: What the requests cost, by the prices of the budget; None if it has no price for a model.
+        probabilities: For each bool, Enum, Literal and Decision in the value, by JSON path, the probability
+            of each possible answer. Empty unless they were requested; ``reasons`` says if the model has none.
     """
 
     value: T_co
@@ -47,6 +50,12 @@ class Result(Generic[T_co]):
     tool_runs: tuple[ToolRun, ...] = ()
     sources: tuple[Any, ...] = ()
     cost: float | None = None
+    probabilities: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
+
+    @property
+    def cached(self) -> bool:
+        """True if the reply comes from a ResponseCache, so that no request was sent for it."""
+        return self.reply.cached
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={value!r}" for name, value in self._summary())
@@ -63,7 +72,7 @@ class Result(Generic[T_co]):
         return f"<table>{rows}</table>"
 
     def _summary(self) -> Iterator[tuple[str, object]]:
-        """Yield the parts of the result that people look at; the others are attributes."""
+        """Yield the names and values of the result's most important details, for display."""
         yield "value", self.value
         yield "model", self.model
         yield "strategy", str(self.strategy)
@@ -110,8 +119,12 @@ class Result(Generic[T_co]):
                 for run in self.tool_runs
             ],
             "sources": self.sources,
+            "probabilities": {
+                path: [{"value": value, "probability": share} for value, share in shares.items()]
+                for path, shares in self.probabilities.items()
+            },
         }
-        made: dict[str, Any] = to_jsonable_python(data, fallback=str)
+        made: dict[str, Any] = to_jsonable_python(data, fallback=_to_jsonable)
         return made
 
     def to_json(self) -> str:
@@ -130,24 +143,28 @@ class Result(Generic[T_co]):
 
     @property
     def server_tool_runs(self) -> tuple[ServerToolRun, ...]:
-        """The tools that the provider ran in all requests of a service call, such as a web search."""
+        """The tools, such as a web search, that the provider ran for the requests of a service call."""
         replies = [attempt.reply for attempt in self.attempts if attempt.reply is not None]
         return tuple([run for reply in replies for run in reply.server_tool_runs])
 
     @property
     def model(self) -> str:
-        """The name of the model that gave the answer, as the provider reports it."""
+        """The name of the model that gave the answer, as reported by the provider."""
         return self.reply.model
 
     @property
     def usage(self) -> Usage:
-        """The total token usage of all requests of a service call; zeros if the provider reported none."""
+        """The token usage of all requests of a service call; zeros if the provider did not report any."""
         return usage_of(self.attempts) or Usage()
+
+
+def _to_jsonable(value: object) -> object:
+    return value.to_dict() if isinstance(value, Decision) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a service call, as interceptors (middleware) receive it: value, reply and messages.
+    """The answer that a service call passes to interceptors, with its value, reply and messages.
 
     Attributes:
         value: The typed value.
@@ -159,6 +176,9 @@ class Answer:
         tool_runs: The tool calls that were executed.
         sources: The texts that an interceptor added to the prompt.
         tool_run: The tool call whose result is the value; None if the value was read from the reply.
+        probabilities: The probabilities of the possible answers, by JSON path.
+        source_of_probabilities: Where they come from, such as "logprobs"; "" if there are none.
+        decisions: The decisions in the value that have probabilities.
     """
 
     value: Any
@@ -170,6 +190,9 @@ class Answer:
     tool_runs: tuple[ToolRun, ...] = ()
     sources: tuple[Any, ...] = ()
     tool_run: ToolRun | None = None
+    probabilities: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
+    source_of_probabilities: str = ""
+    decisions: tuple[Decision[Any], ...] = ()
 
     def result(self, attempts: list[Attempt], seconds: float, cost: float | None = None) -> Result[Any]:
         """Convert an answer to a Result for the caller, with the requests and the duration of the call."""
@@ -184,4 +207,5 @@ class Answer:
             self.tool_runs,
             self.sources,
             cost,
+            self.probabilities,
         )

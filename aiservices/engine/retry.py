@@ -1,4 +1,4 @@
-"""Ask the model again for an answer that cannot be parsed, or only for its invalid fields."""
+"""If an answer cannot be parsed, ask the model again for all of it or for the invalid fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion
 
-from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError
+from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError, is_at_least
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .budget import Budget
 from .effects import Emit, Flow
@@ -31,7 +31,7 @@ Mode = Literal["whole", "fields"]
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An interceptor that asks the model again when its answer does not fit the return type.
+    """Middleware that asks the model again if its answer does not fit the return type.
 
     The model sees its answer and what is wrong with it. ``create(retry=…)`` adds it as the innermost
     interceptor. With ``mode="fields"`` the ``reply`` of the Result is the last reply, which may contain only
@@ -50,8 +50,8 @@ class Retry:
 
     def __post_init__(self) -> None:
         messages = []
-        if self.max_attempts is not None and self.max_attempts < 1:
-            messages.append(f"max_attempts is {self.max_attempts}; it must be at least 1")
+        if self.max_attempts is not None and not is_at_least(self.max_attempts, 1):
+            messages.append(f"max_attempts is {self.max_attempts!r}; it must be at least 1")
         if self.mode not in get_args(Mode):
             messages.append(f'mode is {self.mode!r}; it must be "whole" or "fields"')
         if messages:
@@ -67,11 +67,12 @@ class Retry:
             except ServiceOutputError as error:
                 answers += 1
                 if answers == self.max_attempts or not invocation.state.may_retry():
-                    _note_exceeded_budget(error, invocation)
+                    _add_exceeded_budget(error, invocation)
                     raise
                 yield Emit(AnswerRejected(error), streamed=False)
                 tool_messages = original.state.tool_messages[messages_sent:]
-                if self.mode == "fields":
+                # A decision gets its probabilities from the whole reply.
+                if self.mode == "fields" and not original.plan.requires_probabilities:
                     repair = plan_field_repair(original, tool_messages, error, proceed, failed=repair)
                 if repair is not None:
                     step, invocation = repair.request_fields, repair.invocation
@@ -80,17 +81,19 @@ class Retry:
 
 
 def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:
-    """Return an error for each Retry setting with more attempts than a service call may make."""
-    limits = [one.max_attempts for one in interceptors if isinstance(one, Retry)]
-    return [
-        DefinitionProblem(
-            location,
-            f"Retry(max_attempts={limit}) exceeds the budget of {budget.max_attempts} requests; "
-            f"pass budget=Budget(max_attempts={limit}), or a smaller number to Retry",
-        )
-        for limit in limits
-        if limit is not None and limit > budget.max_attempts
-    ]
+    """Return an error for each setting of retries or guards with more attempts than a call may make."""
+    problems = []
+    for interceptor in interceptors:
+        if getattr(interceptor, "position_name", None) not in ("retry", "output guard"):
+            continue
+        name, limit = type(interceptor).__name__, getattr(interceptor, "max_attempts", None)
+        if isinstance(limit, int) and limit > budget.max_attempts:
+            message = (
+                f"{name}(max_attempts={limit}) exceeds the budget of {budget.max_attempts} requests; "
+                f"pass budget=Budget(max_attempts={limit}), or a smaller number to {name}"
+            )
+            problems.append(DefinitionProblem(location, message))
+    return problems
 
 
 def _ask_again(
@@ -102,7 +105,7 @@ def _ask_again(
 
 
 def format_problems(problems: Sequence[Problem], instruction: str) -> str:
-    """Return the message that tells a model what is wrong with its answer and what to do."""
+    """Return a message that tells the model what is wrong with its answer and what to do."""
     lines = [f"- {problem}" for problem in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         lines.append(f"- and {len(problems) - _MAX_PROBLEMS} more")
@@ -110,7 +113,7 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
-    """Return the chat messages for a retry: the invalid answer of the model and an error description."""
+    """Return the chat messages for a retry: the model's invalid answer and a description of the error."""
     reply, output_format = invocation.state.attempts[-1].reply, invocation.state.output_format
     if reply is None:
         return (UserMessage(text),)
@@ -122,15 +125,15 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
     return (AiMessage(reply.text), UserMessage(text)) if reply.text else (UserMessage(text),)
 
 
-def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add a note to an error if a limit, such as the number of tokens, prevents a retry."""
+def _add_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
+    """Add to the message of an error the limit, such as the number of tokens, that prevents a retry."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
-        error.add_note(f"not asked again: {exceeded}")
+        error.args = (f"{error}; not asked again: {exceeded}",)
 
 
 class FieldRepair:
-    """Asks the model for new values of the invalid fields only, and puts them into the earlier answer.
+    """Corrects an invalid answer by asking the model for new values of the invalid fields.
 
     ``invocation`` is the call that requests them. ``parser`` reads the whole answer.
     """
@@ -155,12 +158,14 @@ class FieldRepair:
         try:
             answer = yield from self._proceed(invocation)
         except ServiceOutputError as error:
-            raise ServiceOutputError(qualname, rejected.text, rejected.problems, attempts) from error
+            raise ServiceOutputError(
+                qualname, rejected.text, rejected.problems, attempts
+            ) from error.__cause__
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
-            raise ServiceOutputError(qualname, error.text, error.problems, attempts) from error
+            raise ServiceOutputError(qualname, error.text, error.problems, attempts) from error.__cause__
         repaired = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         coercions = (*repaired, *answer.coercions, *reading.coercions)
         # The conversation gets the whole answer, not the fields alone.
@@ -176,7 +181,7 @@ def plan_field_repair(
     *,
     failed: FieldRepair | None,
 ) -> FieldRepair | None:
-    """Prepare a request that asks the model to correct only the invalid fields of an answer.
+    """Prepare a request that asks the model to rewrite only the invalid fields of its answer.
 
     Returns None if the whole answer must be written again. ``tool_messages`` are the tool messages since the
     request of ``original``; ``failed`` is the repair that raised the error, or None for another request.

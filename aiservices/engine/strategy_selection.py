@@ -1,4 +1,4 @@
-"""Select how to request structured output, such as JSON Schema or JSON mode, for a type and a model."""
+"""Select the method of requesting structured output, such as JSON Schema, for a type and a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from output_parsers.types.scalars import TextNode
 from output_parsers.types.target import Target
 from output_parsers.types.unions import UnionNode
 
-from ..models.base import Capabilities
+from ..models.base import Capabilities, DecisionLimits
 from ..models.strategy import Strategy
 from .model_route import StrategyFallbacks, StrategyOption, only_format
 from .output_format import (
@@ -22,6 +22,7 @@ from .output_format import (
     grammar_format,
     json_mode_format,
     prompt_format,
+    question_format,
     schema_format,
     text_format,
     tool_format,
@@ -30,7 +31,7 @@ from .output_format import (
 
 
 class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when a strategy such as ``JSON_SCHEMA`` is impossible for the return type or the model."""
+    """Raised when the return type or model does not support the requested strategy (see ``Strategy``)."""
 
 
 def select_strategies(
@@ -42,15 +43,23 @@ def select_strategies(
     partial_values: bool = False,
     is_streamed: bool = True,
     offers_tools: bool = False,
+    requires_probabilities: bool = False,
+    task: str = "",
 ) -> StrategyFallbacks:
-    """Return the possible ways to request a typed value, such as JSON Schema, most reliable first.
+    """Return the possible methods of requesting a typed value, such as JSON Schema, most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats. With
-    ``offers_tools`` the model may also call tools of the user.
+    ``offers_tools`` the model may also call tools of the user. With ``requires_probabilities`` only
+    strategies remain whose replies have probabilities. ``task`` is the question of the prompt without the
+    data, which decision endpoints get.
 
     Raises StrategyError if the requested strategy is impossible.
     """
+    if capabilities.decisions is not None:
+        return _questions(parser, capabilities.decisions, requested, model_name, task, offers_tools)
+    if requested is Strategy.DECISION:
+        raise StrategyError(f"the strategy {requested} needs a decision endpoint, and {model_name} is none")
     if parser.schema is None:
         if requested not in (None, Strategy.TEXT, Strategy.PROMPT):
             raise StrategyError(
@@ -62,11 +71,56 @@ def select_strategies(
         options = _all_options(typed, capabilities, model_name)
     else:
         options = _requested_options(typed, capabilities, requested, model_name)
+    if requires_probabilities:
+        options = _options_with_probabilities(options, capabilities, typed.name, model_name)
     factory = _FormatFactory(typed, capabilities, partial_values=partial_values, is_streamed=is_streamed)
     factory.offers_tools = offers_tools
     if capabilities.requires_strict and requested is None and not factory.is_strict:
         options = [option for option in options if option.strategy is not Strategy.JSON_SCHEMA]
     return StrategyFallbacks(tuple(options), factory.make)
+
+
+def _questions(
+    parser: OutputParser[object],
+    limits: DecisionLimits,
+    requested: Strategy | None,
+    model_name: str,
+    task: str,
+    offers_tools: bool,
+) -> StrategyFallbacks:
+    """Return the output format for models that can only answer questions with fixed answers."""
+    from .decision_questions import QuestionError, decision_format  # few models are decision endpoints
+
+    if requested not in (None, Strategy.DECISION):
+        raise StrategyError(f"{model_name} is a decision endpoint, which does not support {requested}")
+    if offers_tools:
+        raise StrategyError(f"{model_name} is a decision endpoint, which calls no tools")
+    if not isinstance(parser, TypeParser) or parser.schema is None:
+        raise StrategyError(f"{model_name} is a decision endpoint, which writes no text")
+    try:
+        questions = decision_format(parser, task, limits)
+    except QuestionError as error:
+        raise StrategyError(f"{model_name} cannot answer for {parser.name}: {error}") from error
+    reason = f"{model_name} is a decision endpoint"
+    return only_format(question_format(parser, questions, (reason,)))
+
+
+def _options_with_probabilities(
+    options: list[StrategyOption], capabilities: Capabilities, type_name: str, model_name: str
+) -> list[StrategyOption]:
+    """Return the strategies that give log probabilities, or raise StrategyError if there are none."""
+    if not capabilities.logprobs:
+        raise StrategyError(
+            f"{type_name} needs probabilities, and {model_name} gives none; use a model with log "
+            "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model) or a "
+            "decision endpoint"
+        )
+    kept = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
+    if not kept:
+        raise StrategyError(
+            f"{type_name} needs probabilities, which the strategy {Strategy.OUTPUT_TOOL} cannot give"
+        )
+    return kept
 
 
 def _requested_options(
@@ -80,6 +134,7 @@ def _requested_options(
         Strategy.GRAMMAR: capabilities.constrained,
         Strategy.JSON_MODE: capabilities.json_mode,
         Strategy.PROMPT: True,
+        Strategy.DECISION: False,
     }
     if not possible[requested]:
         flags = ("json_schema", "strict_schema", "json_mode", "constrained", "tools")
@@ -125,7 +180,7 @@ def _all_options(
 
 
 class _FormatFactory:
-    """Creates the JSON Schemas, tools or prompt texts for requesting values of one type from one model."""
+    """Creates the JSON Schema, tool or prompt text with which one model is asked for values of one type."""
 
     def __init__(
         self, parser: TypeParser[Any], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
@@ -138,7 +193,7 @@ class _FormatFactory:
 
     @property
     def is_strict(self) -> bool:
-        """True if the strict mode of the provider can express the schema of the type."""
+        """True if the provider's strict mode supports the JSON Schema of the type."""
         return self._strict_schema[0].strict
 
     def make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
@@ -170,7 +225,7 @@ class _FormatFactory:
     def _make_record_tool(
         self, record: TypeParser[Any], option: StrategyOption, reasons: tuple[str, ...]
     ) -> OutputFormat:
-        """Return an OutputFormat for a union such as ``Answer | str``: a call of a tool is an Answer."""
+        """Return an output format for a type like ``Answer | str``: a tool call or a plain-text reply."""
         factory = _FormatFactory(record, self._capabilities, partial_values=False, is_streamed=True)
         made = factory.make(option, reasons)
         read = tool_or_text_reader(record, made.tooling.choice if made.tooling else "", self._parser)
@@ -178,7 +233,7 @@ class _FormatFactory:
 
     @cached_property
     def _record_parser(self) -> TypeParser[Any] | None:
-        """A parser for the record class in a union with ``str``, such as ``Answer | str``; else None.
+        """The parser for the record class in a union with str, such as ``Answer | str``, or None.
 
         It is used only beside tools of the user, where the model may answer with text. Otherwise the model is
         made to call the tool, whose arguments must then be able to express a text.
@@ -199,20 +254,20 @@ class _FormatFactory:
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:
-        """A parser for JSON objects; for other types, such as int, the object is ``{"value": 5}``."""
+        """The parser for JSON objects; an int or similar value is expected in a wrapper: ``{"value": 5}``."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The JSON Schema for servers that let a model write only matching text, with notes on changes."""
+        """The JSON Schema for servers that force replies to match it, with notes on how it was changed."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema
 
     @cached_property
     def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The JSON Schema in the form that the provider's strict mode accepts, and notes on changes to it."""
+        """The JSON Schema adapted to the provider's strict mode, with notes on changes."""
         from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 

@@ -1,4 +1,4 @@
-"""Stream an answer while the model writes it: as snapshots, events, chunks of text, or list items."""
+"""Stream an answer while the model writes it, as snapshots, events, chunks of text or list items."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import strict_equal
 
-from ..models.errors import ServiceOutputError, StreamConsumedError
+from ..models.errors import AiServiceError, ServiceOutputError, StreamConsumedError
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from .effects import Flow, astream, stream
 from .events import AttemptStarted, ToolFinished, ToolStarted
 from .output_format import OutputFormat
 from .plan import Invocation
 from .results import Answer, Result
+from .tracebacks import hide_library_frames
 
 if TYPE_CHECKING:  # imported late, because most calls are not streamed
     from output_parsers.streaming import ItemReader, PartialReader, Snapshot
@@ -28,7 +29,7 @@ _NOTHING = object()
 
 
 class FieldCompleted(NamedTuple):
-    """An event of a stream: a field of the object, or an item of the list, is complete.
+    """An event of a stream: a field of the object, or an item of the list, is now complete.
 
     Attributes:
         name: The name of the field, or the index of the item.
@@ -50,7 +51,7 @@ class Completed(NamedTuple, Generic[T]):
 
 
 class Accepted(NamedTuple):
-    """An internal event of a stream: the answer is final, as all interceptors have accepted it.
+    """An internal event of a stream: all interceptors (middleware) have accepted the answer.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.
@@ -65,7 +66,7 @@ StreamEvent: TypeAlias = (
 
 
 class StreamState(Generic[T]):
-    """The state of a streamed answer: its partial value, and at the end its result or error."""
+    """The state of a streamed answer: the partial value, and finally the result or error."""
 
     def __init__(self, make_result: Callable[[Any], Result[T]]) -> None:
         self._make_result = make_result
@@ -79,7 +80,7 @@ class StreamState(Generic[T]):
         self.result: Result[T] | None = None
 
     def update(self, event: object) -> bool:
-        """Process an event of a streamed answer, and return True if a new partial value is available."""
+        """Process an event of a streamed answer; return True if there is a new partial value."""
         if type(event) is ReplyDelta:
             text = self._text_of(event)
             if not text or self._reader is None:
@@ -104,7 +105,7 @@ class StreamState(Generic[T]):
         self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
-        """Return the partial value that has been parsed from the streamed text so far."""
+        """Return the partial value parsed from the text of the answer received so far."""
         from output_parsers.streaming import Snapshot
 
         if self.result is not None:
@@ -117,7 +118,7 @@ class StreamState(Generic[T]):
         return snapshot
 
     def user_events(self, event: Any) -> Iterator[StreamEvent[T]]:
-        """Convert an internal event of a streamed call to the events that the user of the stream receives."""
+        """Convert an internal event of a streamed call to the events that users of the stream receive."""
         has_grown = self.update(event)
         if self.result is None or type(event) is not Accepted:
             yield event
@@ -127,7 +128,7 @@ class StreamState(Generic[T]):
             yield Completed(self.result)
 
     def _completed_fields(self) -> Iterator[FieldCompleted]:
-        """Yield an event for each field or list item of a streamed answer that has just become complete."""
+        """Yield an event for each field or list item of a streamed answer that is now complete."""
         value: Any = self.snapshot().value
         if _is_list(value):
             while self._reported_items < len(value) and _is_complete(value, self._reported_items):
@@ -140,12 +141,12 @@ class StreamState(Generic[T]):
                     yield FieldCompleted(name, _field_value(value, name))
 
     def check(self) -> None:
-        """Raise the error with which a stream ended, if there was one."""
+        """Raise the error that ended the stream, if there was one."""
         if self.error is not None:
             raise self.error
 
     def check_not_over(self) -> None:
-        """Raise an error if a stream is read again after it was closed or read to the end."""
+        """Raise an error if a stream is read again although it was closed or read to the end."""
         self.check()
         if self.is_over:
             reason = "closed" if self.result is None else "read to its end"
@@ -219,24 +220,36 @@ class Stream(Generic[T_co]):
 
     def __iter__(self) -> Iterator[Snapshot[T_co]]:
         self._state.check_not_over()
-        for event in self._remaining_events():
-            if self._state.update(event):
-                yield self._state.snapshot()
+        try:
+            for event in self._remaining_events():
+                if self._state.update(event):
+                    yield self._state.snapshot()
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     def events(self) -> Iterator[StreamEvent[T_co]]:
-        """Yield the events of a streamed call, such as pieces of the reply, tool calls and completed fields.
+        """Yield the events of a streamed call, such as parts of the reply, tool calls and completed fields.
 
         Events that interceptors emit are passed on. The last event is Completed, with the result.
         """
         self._state.check_not_over()
-        for event in self._remaining_events():
-            yield from self._state.user_events(event)
+        try:
+            for event in self._remaining_events():
+                yield from self._state.user_events(event)
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     def result(self) -> Result[T_co]:
         """Wait for the end of the stream, and return the complete value with details such as token usage."""
-        for event in self._remaining_events():
-            self._state.update(event)
-        return self._state.final_result()
+        try:
+            for event in self._remaining_events():
+                self._state.update(event)
+            return self._state.final_result()
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
@@ -255,7 +268,7 @@ class Stream(Generic[T_co]):
         self.close()
 
     def _remaining_events(self) -> Iterator[object]:
-        """Yield the unread events of a stream, so that a second loop continues where the first stopped."""
+        """Yield the unread events of a stream; a second loop continues where the first one stopped."""
         self._state.check()
         try:
             for event in self._events:  # noqa: UP028  # "yield from" would close the events with this generator
@@ -280,22 +293,34 @@ class AsyncStream(Generic[T_co]):
 
     async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
         self._state.check_not_over()
-        async for event in self._remaining_events():
-            if self._state.update(event):
-                yield self._state.snapshot()
+        try:
+            async for event in self._remaining_events():
+                if self._state.update(event):
+                    yield self._state.snapshot()
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
-        """Yield the events of a streamed call: pieces of the reply, tool calls and completed fields."""
+        """Yield the events of a streamed call: parts of the reply, tool calls and completed fields."""
         self._state.check_not_over()
-        async for event in self._remaining_events():
-            for user_event in self._state.user_events(event):
-                yield user_event
+        try:
+            async for event in self._remaining_events():
+                for user_event in self._state.user_events(event):
+                    yield user_event
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     async def result(self) -> Result[T_co]:
         """Wait for the end of the stream, and return the complete value with details such as token usage."""
-        async for event in self._remaining_events():
-            self._state.update(event)
-        return self._state.final_result()
+        try:
+            async for event in self._remaining_events():
+                self._state.update(event)
+            return self._state.final_result()
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
@@ -328,10 +353,10 @@ _END = object()
 
 
 class ChunkSource(Protocol):
-    """Converts events of a streamed call to the text chunks or list items that the user receives."""
+    """The interface of objects that convert stream events to text chunks or list items for the user."""
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the text chunks or list items that an event of a streamed call completes."""
+        """Yield the text chunks or list items that an event of a streamed call has completed."""
         ...
 
 
@@ -350,12 +375,12 @@ class TextChunks:
             yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
-        """Return True if the text of the answer was already streamed to the user in chunks."""
+        """Return True if the answer's text has already been streamed to the user in chunks."""
         return self._state.text_streamed and answer.tool_run is None
 
 
 class ItemStream:
-    """Yields each item of a streamed list when it is complete, for methods that return ``Iterator[Item]``."""
+    """Yields each item of a streamed list when complete, for methods that return ``Iterator[Item]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -365,7 +390,7 @@ class ItemStream:
         self._item_count = 0
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the items of a streamed list that an event, such as a new piece of text, completes.
+        """Yield the list items that are complete after an event, such as a new piece of streamed text.
 
         An invalid item raises _ItemError after the items before it were yielded.
         """
@@ -389,7 +414,7 @@ class ItemStream:
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
     def _stop_reading(self, reader: ItemReader[object], tool_name: str) -> None:
-        """Stop reading list items from a reply that calls a tool. Raise _ItemError if some were yielded."""
+        """Stop parsing list items after a tool call by the model; raise an error if any were yielded."""
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
@@ -411,7 +436,7 @@ class ItemStream:
 
 
 class _ItemError(Exception):
-    """Raised when an item of a list that a model streams cannot be parsed.
+    """Raised when an item of a streamed list cannot be parsed.
 
     The iterators throw ``error`` into the flow where it waits for the reply, so that the pipeline can request
     the answer again.
@@ -424,30 +449,38 @@ class _ItemError(Exception):
 
 def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, None]:
     """Run a streamed service call, and yield the text chunks or list items of its answer."""
-    with closing(stream(flow)) as events:
-        event = next(events, _END)
-        while event is not _END:
-            try:
-                yield from source.chunks(event)
-                event = next(events, _END)
-            except _ItemError as item_error:
-                event = events.throw(item_error.error)
+    try:
+        with closing(stream(flow)) as events:
+            event = next(events, _END)
+            while event is not _END:
+                try:
+                    yield from source.chunks(event)
+                    event = next(events, _END)
+                except _ItemError as item_error:
+                    event = events.throw(item_error.error)
+    except AiServiceError as error:
+        hide_library_frames(error)
+        raise
 
 
 async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[object, None]:
     """Run a streamed service call in an event loop, and yield the text chunks or list items of its answer."""
-    async with aclosing(astream(flow)) as events:
-        event = await anext(events, _END)
-        while event is not _END:
-            try:
-                for chunk in source.chunks(event):
-                    yield chunk
-                event = await anext(events, _END)
-            except _ItemError as item_error:
-                event = await events.athrow(item_error.error)
+    try:
+        async with aclosing(astream(flow)) as events:
+            event = await anext(events, _END)
+            while event is not _END:
+                try:
+                    for chunk in source.chunks(event):
+                        yield chunk
+                    event = await anext(events, _END)
+                except _ItemError as item_error:
+                    event = await events.athrow(item_error.error)
+    except AiServiceError as error:
+        hide_library_frames(error)
+        raise
 
 
 def _called_tool(delta: ReplyDelta) -> str:
-    """Return the name of the first tool call in a piece of a streamed reply, or "" if there is none."""
+    """Return the name of the first tool call in a part of a streamed reply, or ""."""
     calls = delta.tool_calls or (delta.reply.message.tool_calls if delta.reply is not None else ())
     return next((call.name for call in calls), "")

@@ -40,7 +40,7 @@ def tool_effect(
     timeout: float | None,
     answer_tool: str | None = None,
 ) -> Run:
-    """Parse the arguments of a tool call, and return an action that runs the tool when it is executed.
+    """Parse the arguments of a model's tool call, and return the step that runs the tool.
 
     Args:
         call: The call as the model wrote it.
@@ -75,7 +75,7 @@ def tool_effect(
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
-    """Shorten the result of a tool to ``max_characters``, with a note to the model that text is missing."""
+    """Shorten a tool's result to ``max_characters``, with a note that tells the model about the cut."""
     length = len(run.text)
     if max_characters is None or length <= max_characters:
         return run
@@ -98,7 +98,7 @@ def _failed(
 
 
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
-    """Set the error text that the model receives for a failed tool call, as the developer configured it.
+    """Set the error text that the model receives for a failed tool call, as configured by the developer.
 
     Raises AiServiceError if the function raises.
     """
@@ -175,7 +175,7 @@ def _run(
 
 
 def _collect(result: object, tool: Tool) -> object:
-    """Convert the result of a tool to a plain value: an iterator to a list, a Stream to its Result."""
+    """Convert a tool's result to a plain value, reading iterators and streams to the end."""
     if isinstance(result, Stream):
         return result.result()
     if not isinstance(result, Iterator):
@@ -184,7 +184,7 @@ def _collect(result: object, tool: Tool) -> object:
 
 
 async def _acollect(returned: object, tool: Tool) -> object:
-    """Await the result of a tool, and convert an async iterator to a list or a stream to its Result."""
+    """Await a tool's result and convert it to a plain value, reading iterators and streams to the end."""
     result = await returned if inspect.isawaitable(returned) else returned
     if isinstance(result, AsyncStream):
         return await result.result()
@@ -195,7 +195,7 @@ async def _acollect(returned: object, tool: Tool) -> object:
 
 
 def _from_cancellation(error: BaseException) -> Exception:
-    """Convert a CancelledError raised inside a tool to a RuntimeError, so that only the tool call fails.
+    """Convert a CancelledError raised inside a tool to a RuntimeError, so that only this tool call fails.
 
     Other errors are raised again.
     """
@@ -233,7 +233,7 @@ def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
 
 
 def _error_text(tool: Tool, error: Exception) -> str:
-    """Return the error text that a model receives after a tool failed, without details of unexpected errors.
+    """Return the text that tells the model why a tool failed, without details of unexpected errors.
 
     The text of other exceptions than ToolException may contain secrets.
     """
@@ -264,7 +264,7 @@ def _result_text(result: object, tool: Tool) -> str:
 
 
 def _without_media(result: Any, found: list[Media]) -> Any:
-    """Replace the images and other media in a tool's result by texts such as ``[image 1]``, and collect them.
+    """Move images and other media out of a tool's result, leaving texts such as ``[image 1]``.
 
     A part without media is returned unchanged.
     """

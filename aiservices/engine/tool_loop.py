@@ -1,4 +1,4 @@
-"""The tool loop of a service call: send a request, run the tools that the model calls, and repeat."""
+"""The tool loop of a service call: send a request, run the tools that the model calls, repeat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
+
+from output_parsers.result.errors import OutputParsingError
 
 from ..interface.parameters import ToolDefinitionError, function_name
 from ..models.errors import (
@@ -19,6 +21,7 @@ from ..models.errors import (
     DefinitionProblem,
     FinishError,
     ModelError,
+    ProbabilitiesUnavailableError,
     RefusalError,
     ServiceOutputError,
     ToolError,
@@ -32,7 +35,7 @@ from ..tools.toolbox import Toolbox, ToolLimits, tool_problems
 from .approval import ApprovalRequiredError, suspend
 from .effects import CallModel, Emit, Flow, Gather, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
-from .model_route import ModelFailover
+from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .tool_execution import limit_text, tool_effect
@@ -41,14 +44,14 @@ _MAX_CONTINUATIONS = 10  # of a reply that a provider paused
 
 
 class ModelResponse(NamedTuple):
-    """The reply of a model, and the format (such as JSON Schema) in which it was requested."""
+    """A model's reply, and the format (such as JSON Schema) in which it was requested."""
 
     reply: ChatReply
     output_format: OutputFormat
 
 
 class ToolLoopResult(NamedTuple):
-    """The result of all tool rounds of a service call: the last reply, or tool results to return directly.
+    """The result of the tool loop: the last reply, or tool results to return directly to the caller.
 
     Attributes:
         reply: The last reply.
@@ -62,7 +65,7 @@ class ToolLoopResult(NamedTuple):
 
 
 def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
-    """Send requests and run the tools that the model calls, until a reply contains no tool calls.
+    """Send requests and run the tools that the model calls, until a reply contains no more tool calls.
 
     Each round is recorded in the state of the call; the messages of a round that fails are removed again.
     Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and the errors of ``request_model``.
@@ -113,12 +116,12 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
 ) -> Flow[ModelResponse]:
-    """Send a chat request; on errors, retry it, simplify its output format, or use a fallback model.
+    """Send a chat request; if it fails, retry, use a simpler output format, or try a fallback model.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
     if no model can be asked any more, and BudgetExceededError if the budget does not allow another request.
     """
-    state = invocation.state
+    state, plan, options = invocation.state, invocation.plan, invocation.request.options
     failover = state.failovers.get(invocation.routes) or _start_failover(invocation)
     paused: list[ChatReply] = []
     is_repeated = False
@@ -141,6 +144,13 @@ def request_model(
                 kind = type(prepared).__name__
                 message = f"{function_name(hook)} returned {kind}; it must return a ChatRequest"
                 raise DefinitionError([DefinitionProblem(invocation.plan.qualname, message)])
+        if (plan.wants_probabilities or options.probabilities) and not route.capabilities.decisions:
+            # The arguments of tools have no log probabilities.
+            logprobs = 0 if output_format.tooling is not None else route.logprobs(current.model_name)
+            prepared = replace(prepared, logprobs=logprobs)
+            if not logprobs and plan.requires_probabilities:
+                yield from _use_next_model(failover, _no_probabilities(invocation, current), state)
+                continue
         if state.messages_without_state:
             prepared = _without_state(prepared, state.messages_without_state)
         number = state.next_attempt_number()
@@ -161,6 +171,12 @@ def request_model(
                 if any(_has_state(message) for message in prepared.messages):
                     state.messages_without_state = count
                     continue
+            if prepared.logprobs and refuses_logprobs(error):
+                route.refuse_logprobs(current.model_name, f"the provider refused logprobs: {error}")
+                if not invocation.plan.requires_probabilities and state.may_retry():
+                    continue
+                yield from _use_next_model(failover, _no_probabilities(invocation, current), state)
+                continue
             wait = failover.after_failure(
                 error,
                 may_retry=state.may_retry(),
@@ -168,12 +184,17 @@ def request_model(
                 offers_tools=tooling is not None,
             )
             if wait is None:
-                raise _time_is_over(state) or error from error
+                time_is_over = _time_is_over(state)
+                if time_is_over is None:
+                    raise
+                raise time_is_over from error
             if wait:
                 yield Sleep(wait)
         except ServiceOutputError as error:  # thrown in by the iterator of a stream: an item does not fit
             seconds = time.monotonic() - started_at
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            if isinstance(cause, OutputParsingError):
+                error.__cause__ = cause.__cause__  # the error itself says the same
             attempt = Attempt(name, error.reply, cause, seconds, output_format.strategy)
             state.add_attempt(attempt, prepared, error.discarded_characters)
             yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
@@ -189,6 +210,17 @@ def request_model(
                 time_is_over = _time_is_over(state)
                 if time_is_over is not None:  # the model did not observe the deadline
                     raise time_is_over
+            if (
+                prepared.logprobs
+                and reply.text
+                and not (reply.logprobs or reply.probabilities or reply.message.tool_calls)
+            ):
+                route.refuse_logprobs(current.model_name, f"{name} sent no log probabilities")
+                if invocation.plan.requires_probabilities:
+                    unavailable = _no_probabilities(invocation, current)
+                    state.attempts[-1] = state.attempts[-1]._replace(error=unavailable)
+                    yield from _use_next_model(failover, unavailable, state)
+                    continue
             if reply.finish_reason is FinishReason.PAUSED and len(paused) < _MAX_CONTINUATIONS:
                 state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
                 paused.append(reply)
@@ -200,12 +232,30 @@ def request_model(
             return ModelResponse(_joined(paused, reply) if paused else reply, output_format)
 
 
+def _no_probabilities(invocation: Invocation, model: ModelState) -> ProbabilitiesUnavailableError:
+    """Return the error for a method that returns a Decision, if the model gives no probabilities."""
+    reason = model.route.why_no_logprobs(model.model_name)
+    return ProbabilitiesUnavailableError(
+        f"{invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use a model "
+        "with log probabilities or a decision endpoint"
+    )
+
+
+def _use_next_model(failover: ModelFailover, error: ModelError, state: CallState) -> Flow[None]:
+    """Continue with another model after an error, or raise the error if no model can be asked again."""
+    wait = failover.after_failure(error, may_retry=state.may_retry(), seconds_left=state.seconds_left)
+    if wait is None:
+        raise error
+    if wait:
+        yield Sleep(wait)
+
+
 def _has_state(message: Message) -> bool:
     return isinstance(message, AiMessage) and message.state is not None
 
 
 def _without_state(request: ChatRequest, count: int) -> ChatRequest:
-    """Return a copy of a chat request without the state of the provider in its first ``count`` messages."""
+    """Return a chat request whose first ``count`` messages have no provider-specific data."""
     messages = [
         replace(message, state=None) if isinstance(message, AiMessage) and index < count else message
         for index, message in enumerate(request.messages)
@@ -214,7 +264,7 @@ def _without_state(request: ChatRequest, count: int) -> ChatRequest:
 
 
 def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
-    """Return the last reply with the messages of the replies before it, after which the provider paused."""
+    """Join the last reply with earlier replies, at whose end the provider had paused."""
     for earlier in reversed(paused):
         reply = replace(
             reply,
@@ -236,13 +286,13 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:
-    """Return a BudgetExceededError if the time limit of the service call has been reached, else None."""
+    """Return a BudgetExceededError if the time limit of the service call is over, else None."""
     left = state.seconds_left
     return None if left is None or left > 0 else state.exceeded()
 
 
 def check_finish(reply: ChatReply, qualname: str) -> None:
-    """Raise FinishError if the model refused, was cut off, or was stopped by a content filter."""
+    """Raise FinishError if the model refused, was cut off or was stopped by a content filter."""
     error: FinishError
     if reply.refusal is not None:
         message = f"{qualname}: the model refused: {reply.refusal}"
@@ -262,7 +312,7 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
 
 
 def _final_reply(response: ModelResponse) -> ChatReply | None:
-    """Return the reply of the model if it contains the answer; None if it only requests tool calls.
+    """Return the model's reply if it contains the answer; None if it only requests tool calls.
 
     Tool calls beside the answer are removed from the reply. They are not run, but the attempt still contains
     them.
@@ -282,7 +332,7 @@ def _final_reply(response: ModelResponse) -> ChatReply | None:
 
 
 def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
-    """Return a copy of a model's message in which each tool call has a unique id.
+    """Give each tool call in a model's message a unique id.
 
     Some servers send no ids, or the same ids in every reply.
     """
@@ -304,7 +354,7 @@ def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessag
 def _run_round(
     message: AiMessage, toolbox: Toolbox, invocation: Invocation, messages_sent: int
 ) -> Flow[list[ToolRun]]:
-    """Run the tool calls of one model reply concurrently, and record their results."""
+    """Run all tool calls of one model reply concurrently, and record their results."""
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
     state.tool_calls += len(calls)
@@ -379,7 +429,7 @@ def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> flo
 
 
 def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Return the tools for one service call, including those of tool providers such as MCP servers.
+    """Collect the tools for one service call, including those of tool providers such as MCP servers.
 
     Raises DefinitionError for invalid tools.
     """
@@ -416,7 +466,7 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:
-    """Return the tool calls whose results go directly to the caller of the service, not to the model."""
+    """Return the tool calls whose results go directly to the caller of the service instead of the model."""
     behaviors = []
     for run in runs:
         if run.error is not None or run.name not in toolbox.tools:

@@ -1,4 +1,4 @@
-"""Guardrails: functions that accept, rewrite or refuse user messages and answers of the model."""
+"""Guardrails: functions that accept, rewrite or reject user messages and answers of the model."""
 
 from __future__ import annotations
 

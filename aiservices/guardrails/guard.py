@@ -1,4 +1,4 @@
-"""Guard functions, which check user messages and model answers, with their verdicts, errors and events."""
+"""Guard functions, which check user messages and model answers, and their verdicts, errors and events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
-from ..interface.parameters import is_async
+from ..interface.parameters import call_problem, is_async
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
 
 Stage: TypeAlias = Literal["input", "output"]
@@ -22,12 +22,12 @@ Stage: TypeAlias = Literal["input", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The verdict of a guard function that accepts the checked text or value unchanged."""
+    """A guard function's verdict that the checked text or value is accepted unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The verdict of a guard function that replaces the checked text or value with another one.
+    """A guard function's verdict that replaces the checked text or value with a new one.
 
     Attributes:
         new: The replacement, which the next guards check.
@@ -38,7 +38,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Reprompt:
-    """The verdict of a guard function that rejects an answer, so that the model must answer again.
+    """A guard function's verdict that the model must answer again because the answer is rejected.
 
     Attributes:
         reason: Why the answer was rejected, for errors and logs.
@@ -52,7 +52,7 @@ class Reprompt:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The verdict of a guard function that ends the call of the service method with a GuardrailError.
+    """A guard function's verdict that the service call must end with a GuardrailError.
 
     Attributes:
         message: Why the text or value was refused.
@@ -66,30 +66,36 @@ _PASSED = Passed()
 
 
 def passed() -> Verdict:
-    """Return the verdict with which a guard function accepts the checked text or value unchanged."""
+    """Create a guard function's verdict that accepts the checked text or value unchanged."""
     return _PASSED
 
 
 def rewritten(new: Any) -> Verdict:
-    """Return the verdict with which a guard function replaces the checked text or value with ``new``."""
+    """Create a guard function's verdict that replaces the checked text or value by ``new``."""
     return Rewritten(new)
 
 
 def retry(reason: str) -> Verdict:
-    """Return the verdict with which a guard function rejects an answer and repeats the model request."""
+    """Create a guard function's verdict that rejects an answer and repeats the model request.
+
+    ``reason`` is for events and errors; the model does not receive it.
+    """
     return Reprompt(reason)
 
 
 def reprompt(message: str) -> Verdict:
-    """Return the verdict with which a guard function rejects an answer and tells the model what is wrong.
+    """Create a guard function's verdict that rejects an answer and tells the model why.
 
-    The model then answers again.
+    The model gets its answer and ``message``, and answers again.
     """
     return Reprompt(message, message)
 
 
 def refused(message: str) -> Verdict:
-    """Return the verdict with which a guard function ends the call with a GuardrailError."""
+    """Create a guard function's verdict that ends the service call with a GuardrailError.
+
+    ``message`` is the reason in the error.
+    """
     return Refused(message)
 
 
@@ -114,7 +120,7 @@ class GuardrailRan:
 
 
 class GuardrailError(AiServiceError):
-    """Raised when a guard function refuses a user message or an answer, or fails itself.
+    """Raised when a guard function rejects a user message or an answer, or raises an exception itself.
 
     The guard refused a user message or an answer, rejected every answer, or raised an exception, which is
     the ``__cause__``.
@@ -123,13 +129,16 @@ class GuardrailError(AiServiceError):
         guard: The name of the guard.
         stage: "input" or "output".
         reason: The message of the guard's verdict, or the text of its exception.
+        text: The text that the guard checked; "" if it checked the value. It is not in the message, which may
+            be logged.
     """
 
-    def __init__(self, message: str, *, guard: str, stage: Stage, reason: str) -> None:
+    def __init__(self, message: str, *, guard: str, stage: Stage, reason: str, text: str = "") -> None:
         super().__init__(message)
         self.guard = guard
         self.stage = stage
         self.reason = reason
+        self.text = text
 
 
 Subject: TypeAlias = Literal["text", "value"]
@@ -141,7 +150,7 @@ GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdi
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard function with its name, and the choice to check an answer's text or its typed value.
+    """A guard function with its name; it checks either the text or the typed value of an answer.
 
     Attributes:
         function: Gets the text or the value, and the invocation; returns a verdict.
@@ -165,7 +174,7 @@ def guard_name(guard: GuardFunction) -> str:
 
 
 def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:
-    """List what is wrong with the guard functions passed to InputGuardrails or OutputGuardrails."""
+    """Return an error for each mistake in a list of guards, such as an object that is not callable."""
     if not guards:
         message = "no guard was passed; pass functions of (subject, invocation) that return a verdict"
         return [DefinitionProblem(owner, message)]
@@ -174,14 +183,18 @@ def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[Definiti
         if not callable(guard):
             message = f"guards must be functions of (subject, invocation), but number {number} is {guard!r}"
             problems.append(DefinitionProblem(owner, message))
-        elif isinstance(guard, Guard) and guard.on not in get_args(Subject):
+            continue
+        if isinstance(guard, Guard) and guard.on not in get_args(Subject):
             message = f"on is {guard.on!r} for {guard_name(guard)}; it must be one of text, value"
             problems.append(DefinitionProblem(owner, message))
+        problem = call_problem(_function_of(guard), "subject", "invocation")
+        if problem is not None:
+            problems.append(DefinitionProblem(owner, f"guard number {number} {problem}"))
     return problems
 
 
 def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
-    """Name the async guard functions for an error message, because blocking methods cannot await them."""
+    """List async guard functions for an error message, because blocking methods cannot await them."""
     return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
@@ -200,20 +213,24 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
     except BudgetExceededError:
         raise
     except Exception as error:
-        raise guard_failure(name, stage, invocation, error) from error
+        raise guard_failure(name, stage, invocation, error, subject) from error
     seconds = time.monotonic() - started_at
     yield Emit(GuardrailRan(name, stage, verdict, seconds=seconds), streamed=False)
     if isinstance(verdict, Refused):
         message = f"{invocation.plan.qualname}: the {stage} guard {name} refused: {verdict.message}"
-        raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message)
+        text = subject if isinstance(subject, str) else ""
+        raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message, text=text)
     return verdict
 
 
-def guard_failure(name: str, stage: Stage, invocation: Invocation, error: Exception) -> GuardrailError:
-    """Return the GuardrailError for an exception that a guard function raised."""
+def guard_failure(
+    name: str, stage: Stage, invocation: Invocation, error: Exception, subject: object = ""
+) -> GuardrailError:
+    """Convert an exception that a guard function raised to a GuardrailError."""
     reason = f"{type(error).__name__}: {error}"
     message = f"{invocation.plan.qualname}: the {stage} guard {name} failed: {reason}"
-    return GuardrailError(message, guard=name, stage=stage, reason=reason)
+    text = subject if isinstance(subject, str) else ""
+    return GuardrailError(message, guard=name, stage=stage, reason=reason, text=text)
 
 
 def _call_effect(guard: GuardFunction, name: str, subject: Any, invocation: Invocation) -> Run:
@@ -233,7 +250,7 @@ VerdictFactory = Callable[[str], Verdict]
 
 
 def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: VerdictFactory = reprompt) -> Guard:
-    """Return a guard function that rejects an answer if a predicate is false for the typed value.
+    """Return a guard function that rejects an answer if ``predicate`` is false for the typed value.
 
     Args:
         predicate: A function of the typed value. It must not be async.
@@ -253,7 +270,8 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
 def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
     """Return a guard function that rejects texts with more than ``max_characters`` characters.
 
-    With ``on="value"`` it checks each text in the value.
+    With ``on="value"`` it checks each text in the value. ``otherwise`` makes the verdict for a text that is
+    too long: ``refused``, ``retry`` or ``reprompt``.
     """
     if max_characters < 1:
         problem = f"max_characters is {max_characters}; it must be at least 1"
@@ -271,10 +289,11 @@ def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictF
 def forbidden(
     *words: str | re.Pattern[str], on: Subject = "text", otherwise: VerdictFactory = refused
 ) -> Guard:
-    """Return a guard function that rejects texts with a forbidden word or a match of a forbidden pattern.
+    """Return a guard function that rejects texts containing forbidden words or patterns.
 
     Words match as whole words in upper or lower case. JSON may escape the characters of a word, so use
     ``on="value"`` if the method does not return str: then the guard checks the texts in the value.
+    ``otherwise`` makes the verdict for a forbidden text: ``refused``, ``retry`` or ``reprompt``.
     """
     patterns = _compile_patterns("forbidden", words)
 
@@ -291,7 +310,7 @@ def forbidden(
 
 
 def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
-    """Return a guard function that masks words and matches of patterns in a text, for example with ``***``.
+    """Return a guard function that masks words and patterns in a text, for example with ``***``.
 
     Words match as whole words in upper or lower case. ``by`` is the replacement.
     """
@@ -307,11 +326,12 @@ def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
 
 
 def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
-    """Return a guard function that rejects texts with phrases that are typical of prompt injection.
+    """Return a guard function that rejects texts with typical phrases of prompt injection.
 
     The guard is a heuristic. It knows some English phrases, such as "ignore all previous instructions", and
     the given ones, and ignores case, extra spaces and invisible characters. It misses other wordings and also
-    rejects texts that only quote such a phrase. Use it as one defense among others.
+    rejects texts that only quote such a phrase. Use it as one defense among others. ``otherwise`` makes the
+    verdict, ``refused`` by default.
     """
     own_patterns = [re.compile(re.escape(_normalize(phrase))) for phrase in phrases]
 
@@ -344,15 +364,18 @@ _INJECTIONS = [
 
 
 def _normalize(text: str) -> str:
-    """Return a text in lower case, without extra spaces and invisible characters, to search for phrases."""
+    """Return a text in lower case without extra spaces and invisible characters, for finding phrases."""
     # NFKC replaces look-alike letters, such as full-width ones, which would otherwise hide a phrase
     folded = unicodedata.normalize("NFKC", text).casefold()
     visible = (char for char in folded if unicodedata.category(char) != "Cf")
     return " ".join("".join(visible).split())
 
 
+_NO_WORD_BEFORE, _NO_WORD_AFTER = r"(?<!\w)", r"(?!\w)"
+
+
 def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Compile words and patterns to a dict that maps each regex to a description for error messages.
+    """Compile words and patterns to regular expressions, each with a description for error messages.
 
     The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
     such as a card number, so messages name the pattern instead.
@@ -360,15 +383,24 @@ def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> di
     if not words or not all(words):
         problem = "one of the words and patterns is empty" if words else "pass at least one word or pattern"
         raise DefinitionError([DefinitionProblem(name, problem)])
-    plain_words = [re.escape(word) for word in words if isinstance(word, str)]
+    # a word that begins or ends with white space or punctuation has no word boundary there
+    plain_words = [
+        f"{_NO_WORD_BEFORE * _is_word(word[0])}{re.escape(word)}{_NO_WORD_AFTER * _is_word(word[-1])}"
+        for word in words
+        if isinstance(word, str)
+    ]
     patterns = {word: f"a match of {word.pattern!r}" for word in words if isinstance(word, re.Pattern)}
     if plain_words:
-        patterns[re.compile(rf"(?<!\w)(?:{'|'.join(plain_words)})(?!\w)", re.IGNORECASE)] = ""
+        patterns[re.compile("|".join(plain_words), re.IGNORECASE)] = ""
     return patterns
 
 
+def _is_word(character: str) -> bool:
+    return re.match(r"\w", character) is not None
+
+
 def _texts_in(subject: Any) -> Iterator[str]:
-    """Yield every string in a value to check: the value itself, or the strings inside lists and dicts."""
+    """Yield every string in a checked value: the value itself, or strings inside lists and dicts."""
     if isinstance(subject, str):
         yield str(subject)
         return

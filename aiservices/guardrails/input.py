@@ -1,4 +1,4 @@
-"""InputGuardrails: guard functions that check the user message before the model gets it."""
+"""Check user messages with guard functions before the model receives them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .guard import (
 
 
 class InputGuardrails:
-    """An interceptor that checks the user message with guard functions, one after the other.
+    """Middleware that checks the user message with guard functions, one after the other.
 
     A guard is a function of the text and the invocation. It returns ``passed()``, ``rewritten(text)`` or
     ``refused(message)``; a refusal raises a GuardrailError. Each guard gets the text that the guard before it
@@ -58,10 +58,10 @@ class InputGuardrails:
                 invocation = user_text.replace_text(verdict.new, invocation)
             elif isinstance(verdict, Rewritten):
                 error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-                raise guard_failure(guard_name(guard), "input", invocation, error)
+                raise guard_failure(guard_name(guard), "input", invocation, error, user_text.text)
             elif isinstance(verdict, Reprompt):
                 error = TypeError("the model has not answered yet; use refused(…) or rewritten(…)")
-                raise guard_failure(guard_name(guard), "input", invocation, error)
+                raise guard_failure(guard_name(guard), "input", invocation, error, user_text.text)
         return (yield from proceed(invocation))
 
 
@@ -69,7 +69,7 @@ _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of 
 
 
 class GuardMessage(str):
-    """The text of a user message by which an output guard asks the model for a new answer.
+    """The text of a user message that requests a new answer because a guard function rejected one.
 
     Input guards do not check it.
     """
@@ -78,7 +78,7 @@ class GuardMessage(str):
 
 
 class UserText(NamedTuple):
-    """The text of the user message in a chat request, in the form that guard functions get.
+    """The text of the user message in a chat request, as guard functions receive it.
 
     Attributes:
         text: The text, in which one private-use character stands for the mark of the format instructions, so
@@ -92,7 +92,7 @@ class UserText(NamedTuple):
     placeholder: str
 
     def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return a copy of the call with a new text in the user message, but the same images and files."""
+        """Return a copy of the call with another text in the user message, keeping its images and files."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)

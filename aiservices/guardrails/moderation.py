@@ -1,4 +1,4 @@
-"""Moderation: an interceptor that has a moderation service check user messages and, if set, answers."""
+"""Let a moderation service check user messages and, if configured, answers of the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
 from ..engine.events import ReplyFailed, ReplyReceived
@@ -24,6 +24,7 @@ from ..models.errors import (
     ServiceOutputError,
 )
 from ..models.http.errors import ErrorMapper
+from ..models.media import Audio, File, Image, Media
 from ..models.messages import UserMessage
 from ..models.openai.client import Endpoint, SdkClients, sdk_failures
 from .guard import Stage
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModerationResult:
-    """The verdict of a moderation service on one text.
+    """The verdict of a moderation service about one text.
 
     Attributes:
         flagged: True if the text must not pass.
@@ -47,9 +48,10 @@ class ModerationResult:
 
 
 class Moderator(Protocol):
-    """The interface of a moderation service, which returns one result per text, in the same order.
+    """The interface of moderation services, which return one result for each text, in order.
 
-    ``moderate`` may be async if all methods of the service are async.
+    ``moderate`` may be async if all methods of the service are async. It also gets images and other media of
+    the messages if the moderator has the attribute ``media_types``, a tuple such as ``(Image,)``.
     """
 
     def moderate(
@@ -76,23 +78,35 @@ class ModerationRan:
 
 
 class ModerationError(AiServiceError):
-    """Raised when moderation flags a user message or an answer, or when the moderation service fails.
+    """Raised when a moderation service flags a user message or an answer, or fails.
 
     The exception of a failed moderator is the ``__cause__``.
 
     Attributes:
         stage: "input" for user messages, "output" for an answer.
         categories: The categories in which a text is flagged. Empty if the moderator names none or failed.
+        flagged: The texts and media that are flagged. They are not in the message, which may be logged.
+        results: The results of the moderator, one for each text and media that it checked.
     """
 
-    def __init__(self, message: str, *, stage: Stage, categories: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        stage: Stage,
+        categories: tuple[str, ...] = (),
+        flagged: tuple[str | Media, ...] = (),
+        results: tuple[ModerationResult, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.stage = stage
         self.categories = categories
+        self.flagged = flagged
+        self.results = results
 
 
 class Moderation:
-    """An interceptor that lets a moderation service check the user messages while the model answers.
+    """Middleware that lets a moderation service check the user messages while the model answers.
 
     A flagged text raises a ModerationError before any part of the answer is handed out and before a tool
     runs. If the moderator fails, nothing passes either: its ModelErrors are raised as they are, other
@@ -102,69 +116,103 @@ class Moderation:
     All user messages in the request that this interceptor gets are checked. So before ChatMemory only the
     messages of this call are checked, after it the whole conversation.
 
+    Images and other media are checked if the moderator can check them. Otherwise ``create`` refuses methods
+    with media, and a call with media raises a ModerationError.
+
     Args:
         moderator: Checks the texts, for example an ``OpenAiModerator``.
         answers: Also check the answer. Streams then show nothing before the whole answer has passed.
+        media: "check" to let only media pass that the moderator checked, "skip" to let media pass unchecked
+            if the moderator cannot check them.
     """
 
-    def __init__(self, moderator: Moderator, *, answers: bool = False) -> None:
+    def __init__(
+        self, moderator: Moderator, *, answers: bool = False, media: Literal["check", "skip"] = "check"
+    ) -> None:
+        messages = []
         if not callable(getattr(moderator, "moderate", None)):
-            raise DefinitionError(
-                [DefinitionProblem("Moderation", f"{moderator!r} has no method moderate(texts)")]
-            )
+            messages.append(f"{moderator!r} has no method moderate(texts)")
+        if media not in ("check", "skip"):
+            messages.append(f"media is {media!r}; it must be one of check, skip")
+        if messages:
+            raise DefinitionError([DefinitionProblem("Moderation", message) for message in messages])
         self._moderator = moderator
+        self._media_types: tuple[type, ...] = tuple(getattr(moderator, "media_types", ()))
+        # ``create`` refuses methods with these media
+        self.unchecked_media: tuple[type, ...] = ()
+        if media == "check":
+            self.unchecked_media = tuple(one for one in _MEDIA if one not in self._media_types)
         self._answers = answers
         self.blocks_streaming = answers
         self.position_name = "answer check" if answers else None
         self.async_parts = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        texts = () if invocation.is_resumed else _user_texts(invocation)
-        check = ModerationCheck(self._moderator, texts, "input", invocation)
+        contents = () if invocation.is_resumed else self._user_contents(invocation)
+        check = ModerationCheck(self._moderator, contents, "input", invocation)
         answer = yield from check_concurrently(proceed(invocation), check, invocation)
         if self._answers and (text := answer_text(answer, invocation)).strip():
             yield from ModerationCheck(self._moderator, (text,), "output", invocation).run()
         return answer
 
+    def _user_contents(self, invocation: Invocation) -> tuple[str | Media, ...]:
+        """Return the texts and media of the user messages, or raise ModerationError for unchecked media."""
+        contents: list[str | Media] = []
+        for message in invocation.request.messages:
+            if not isinstance(message, UserMessage):
+                continue
+            text = message.text.replace(INSTRUCTIONS_MARK, "")
+            if text.strip():
+                contents.append(text)
+            for part in message.contents:
+                if isinstance(part, str):
+                    continue
+                if isinstance(part, self.unchecked_media):
+                    problem = f"the user message has {part.kind}, which is not checked; {_MEDIA_ADVICE}"
+                    raise ModerationError(f"{invocation.plan.qualname}: {problem}", stage="input")
+                if isinstance(part, self._media_types):
+                    contents.append(part)
+        return tuple(contents)
 
-def _user_texts(invocation: Invocation) -> tuple[str, ...]:
-    messages = (message for message in invocation.request.messages if isinstance(message, UserMessage))
-    texts = (message.text.replace(INSTRUCTIONS_MARK, "") for message in messages)
-    return tuple(text for text in texts if text.strip())
+
+_MEDIA: tuple[type[Media], ...] = (Image, Audio, File)
+_MEDIA_ADVICE = 'use a moderator with such media_types, or pass Moderation(moderator, media="skip")'
 
 
 _PENDING: Any = object()
 
 
 class ModerationCheck:
-    """One check of user messages or of an answer by a moderation service.
+    """One check by a moderation service, of user messages or of an answer.
 
     ``is_open`` is True until the verdict was read.
     """
 
     def __init__(
-        self, moderator: Moderator, texts: tuple[str, ...], stage: Stage, invocation: Invocation
+        self, moderator: Moderator, contents: Sequence[str | Media], stage: Stage, invocation: Invocation
     ) -> None:
         self._moderator = moderator
-        self._texts = texts
+        self._contents = tuple(contents)
         self._stage: Stage = stage
         self._qualname = invocation.plan.qualname
         self._outcome: Any = _PENDING  # then the results of the moderator, or its exception
         self._seconds = 0.0
-        self.is_open = bool(texts)
+        self.is_open = bool(contents)
 
     def effect(self) -> Run:
-        """Return the operation that calls the moderation service and results in True if no text is flagged.
+        """Return a step that calls the moderation service; its result is True if nothing is flagged.
 
         It never raises, because it runs beside a request to the model: ``verdict`` reports why texts may not
         pass.
         """
-        moderate, texts = self._moderator.moderate, self._texts
+        # the contents have media only if the moderator takes them
+        moderate: Any = self._moderator.moderate
+        contents = self._contents
 
         async def acall_moderator() -> bool:
             started_at = time.monotonic()
             try:
-                results: Any = moderate(texts)
+                results: Any = moderate(contents)
                 self._outcome = await results
             except Exception as error:
                 self._outcome = error
@@ -174,7 +222,7 @@ class ModerationCheck:
         def call_moderator() -> bool:
             started_at = time.monotonic()
             try:
-                self._outcome = moderate(texts)
+                self._outcome = moderate(contents)
             except Exception as error:
                 self._outcome = error
             self._seconds = time.monotonic() - started_at
@@ -186,14 +234,14 @@ class ModerationCheck:
         return Run(function, in_thread=not asynchronous)
 
     def run(self) -> Flow[None]:
-        """Call the moderation service, and raise an error if it flags a text or fails."""
+        """Call the moderation service, and raise an error if it flags a text or fails itself."""
         yield self.effect()
         error = yield from self.verdict()
         if error is not None:
             raise error
 
     def verdict(self) -> Flow[AiServiceError | None]:
-        """Return the error if the moderation service flagged a text or failed, and None otherwise.
+        """Return an error if the moderation service flagged a text or failed, else None.
 
         None is also returned while the moderator has not answered yet.
 
@@ -224,8 +272,8 @@ class ModerationCheck:
         if isinstance(self._outcome, Exception):
             raise self._outcome
         self._outcome = results = tuple(self._outcome)
-        if len(results) != len(self._texts):
-            raise ValueError(f"it returned {len(results)} results for {len(self._texts)} texts")
+        if len(results) != len(self._contents):
+            raise ValueError(f"it returned {len(results)} results for {len(self._contents)} texts")
         return results
 
     def _failure(self, error: Exception) -> ModerationError:
@@ -243,18 +291,22 @@ class ModerationCheck:
         subject = "the user message" if self._stage == "input" else "the answer"
         detail = ", ".join(categories) or "the moderator named no category"
         message = f"{self._qualname}: {subject} is flagged by moderation: {detail}"
-        return ModerationError(message, stage=self._stage, categories=categories)
+        pairs = zip(self._contents, results, strict=True)
+        flagged = tuple(content for content, result in pairs if result.flagged)
+        return ModerationError(
+            message, stage=self._stage, categories=categories, flagged=flagged, results=results
+        )
 
 
 class _FlowClosed(GeneratorExit):
-    """Raised in the generator of a service call to end it after moderation blocked a model request.
+    """Raised to end a service call after moderation blocked a model request.
 
     It is a GeneratorExit so that no interceptor in the flow catches it or asks the model again.
     """
 
 
 def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: Invocation) -> Flow[Answer]:
-    """Run a moderation check in parallel with a call's first model request, and raise the check's error.
+    """Run a moderation check during the first model request, and raise an error if the check blocks.
 
     If the check blocks the reply, the flow still emits the event that records the request in the call state.
     Then it is closed before it goes on.
@@ -298,7 +350,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Return a model request with a parallel moderation check, or None for other operations of a call."""
+    """Return a copy of a model request step with a moderation check; return None for other steps."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
@@ -309,7 +361,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Report to event listeners that moderation blocked a model request, and end the call."""
+    """Report to event listeners that moderation blocked a model request, then end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = replace(event, error=blocked_by)
@@ -320,15 +372,16 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
 
 
 def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
-    """Return the error for a model request that moderation blocked before the reply was complete."""
+    """Return the error for a model request that was blocked by moderation before the reply was complete."""
     return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 
 class OpenAiModerator:
-    """A moderation service that uses the moderations API of OpenAI or of a compatible server.
+    """A moderation service that calls the moderations API of OpenAI or a compatible server.
 
-    It uses the openai SDK. Nothing is imported and no connection is opened before the first text.
-    ``moderate`` blocks; async calls run it in a thread. It raises ModelErrors and does not retry.
+    It checks texts and images. It uses the openai SDK. Nothing is imported and no connection is opened before
+    the first text. ``moderate`` blocks; async calls run it in a thread. It raises ModelErrors and does not
+    retry.
 
     Args:
         model: The name of the moderation model.
@@ -348,6 +401,8 @@ class OpenAiModerator:
         timeout: float = 30.0,
     ) -> None:
         self.name = f"openai:{model}"
+        # the older models check texts only
+        self.media_types: tuple[type[Media], ...] = () if model.startswith("text-") else (Image,)
         self._model = model
         has_client = client is not None
         self._endpoint = (
@@ -356,28 +411,47 @@ class OpenAiModerator:
         self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
         self._timeout = timeout
 
-    def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+    def moderate(self, contents: Sequence[str | Media], /) -> list[ModerationResult]:
+        """Return a result for each text and each image.
+
+        The API gives one result for an image with all texts beside it, so each image is sent in a request of
+        its own.
+        """
+        texts = [content for content in contents if isinstance(content, str)]
+        results = iter(self._send(texts) if texts else [])
+        return [
+            next(results) if isinstance(content, str) else self._send_image(content) for content in contents
+        ]
+
+    def _send_image(self, image: Media) -> ModerationResult:
+        [result] = self._send([{"type": "image_url", "image_url": {"url": image.address}}])
+        return result
+
+    def _send(self, contents: list[Any]) -> list[ModerationResult]:
         client = self._clients.sync_client().sdk.with_options(timeout=self._timeout, max_retries=0)
         source = f"{self.name} at {self._endpoint.address}"
         try:
-            response = client.moderations.create(model=self._model, input=list(texts))
+            response = client.moderations.create(model=self._model, input=contents)
         except Exception as error:
             if not isinstance(error, sdk_failures()):
                 raise
             mapper = ErrorMapper(source, (client.api_key,), self._endpoint.key_advice, self._timeout)
             raise mapper.from_exception(error) from error
         try:
-            return [_moderation_result(result) for result in response.results]
+            results = [_moderation_result(result) for result in response.results]
+            if len(results) != len(contents):
+                raise ValueError(f"it has {len(results)} results for {len(contents)} texts or images")
+            return results
         except (AttributeError, TypeError, ValueError) as error:
             raise InvalidReplyError(f"{source}: the response is not a moderation: {error}") from error
 
     def close(self) -> None:
-        """Close the HTTP connections of the openai client, unless the user passed that client."""
+        """Close the HTTP connections of the openai client, unless the user created the client."""
         self._clients.close()
 
 
 def _moderation_result(result: Any) -> ModerationResult:
-    """Convert a moderation object of the openai SDK to a ModerationResult, or raise ValueError if invalid."""
+    """Convert a moderation result of the openai SDK to a ModerationResult, or raise ValueError."""
     # the SDK does not validate the responses of compatible servers
     flags = result.categories.model_dump(by_alias=True)
     flagged = result.flagged

@@ -1,4 +1,4 @@
-"""OutputGuardrails: guard functions that check the answer of the model before the caller gets it."""
+"""Check answers of the model with guard functions before the caller receives them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
 from ..models.messages import AiMessage, ChatReply, Message, ToolMessage, UserMessage
 from .guard import (
     Guard,
@@ -31,16 +31,19 @@ from .guard import (
 )
 from .input import GuardMessage
 
+_MAX_ATTEMPTS = 3
+
 
 class _Rejection(NamedTuple):
-    """The rejection of a model's answer by a guard function, with the name of that function."""
+    """The name of a guard function that rejected the model's answer, its verdict, and the text it checked."""
 
     guard: str
     verdict: Reprompt
+    text: str
 
 
 class OutputGuardrails:
-    """An interceptor that checks each answer of the model with guard functions, one after the other.
+    """Middleware that checks each answer of the model with guard functions, one after the other.
 
     A guard is a function of the text or the value, and of the invocation. It returns one of these verdicts:
 
@@ -59,27 +62,28 @@ class OutputGuardrails:
     Args:
         guards: The guard functions. A ``Guard`` overrides ``on``.
         on: "text" to check what the model wrote, "value" to check the typed value.
-        max_attempts: How many answers the guards check, the first one included. If all of them are rejected,
-            the call raises a GuardrailError. The budget of the call limits them as well.
+        max_attempts: How many answers the guards check, the first one included; at most
+            ``Budget.max_attempts``, which also counts failed requests. By default 3, or the budget if it is
+            smaller. If all answers are rejected, the call raises a GuardrailError.
     """
 
     blocks_streaming = True
     position_name = "output guard"
 
-    def __init__(self, *guards: GuardFunction, on: Subject = "text", max_attempts: int = 3) -> None:
+    def __init__(self, *guards: GuardFunction, on: Subject = "text", max_attempts: int | None = None) -> None:
         problems = guard_problems("OutputGuardrails", guards)
         if on not in get_args(Subject):
             message = f"on is {on!r}; it must be one of text, value"
             problems.append(DefinitionProblem("OutputGuardrails", message))
-        if max_attempts < 1:
-            message = f"max_attempts is {max_attempts}; it must be at least 1"
+        if max_attempts is not None and not is_at_least(max_attempts, 1):
+            message = f"max_attempts is {max_attempts!r}; it must be at least 1"
             problems.append(DefinitionProblem("OutputGuardrails", message))
         if problems:
             raise DefinitionError(problems)
         self._guards = guards
         self.async_parts = describe_async_guards(guards)
         self._on: Subject = on
-        self._max_attempts = max_attempts
+        self.max_attempts = max_attempts
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         tool_messages, already_sent, rejected = invocation.state.tool_messages, invocation.messages_sent, 0
@@ -97,7 +101,7 @@ class OutputGuardrails:
             already_sent = len(tool_messages)
 
     def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
-        """Run all guard functions on an answer; return the (perhaps rewritten) answer or a rejection."""
+        """Run all guard functions on an answer; return the answer, possibly rewritten, or a rejection."""
         text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
             on = guard.on if isinstance(guard, Guard) else self._on
@@ -108,29 +112,29 @@ class OutputGuardrails:
             if isinstance(verdict, Rewritten):
                 answer, text = _rewritten_answer(answer, verdict, on, guard, invocation), None
             elif isinstance(verdict, Reprompt):
-                return _Rejection(guard_name(guard), verdict)
+                return _Rejection(guard_name(guard), verdict, subject if isinstance(subject, str) else "")
         return answer
 
     def _check_limits(self, rejection: _Rejection, rejected: int, invocation: Invocation) -> None:
-        """After a rejected answer, raise GuardrailError if a limit forbids another request to the model."""
+        """Raise GuardrailError if, after a rejected answer, a limit forbids another model request."""
         state = invocation.state
         may_ask_again = state.may_retry()
-        if rejected < self._max_attempts and may_ask_again:
+        max_attempts = _MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
+        if rejected < max_attempts and may_ask_again:
             return
         name, reason = rejection.guard, rejection.verdict.reason
         answers = "its only answer" if rejected == 1 else f"all {rejected} answers"
         message = f"{invocation.plan.qualname}: the output guard {name} rejected {answers}: {reason}"
-        error = GuardrailError(message, guard=name, stage="output", reason=reason)
-        if rejected < self._max_attempts:
+        if rejected < max_attempts:
             cause = state.exceeded() or "a stream has already handed out text"
-            error.add_note(f"not asked again: {cause}")
-        raise error
+            message = f"{message}; not asked again: {cause}"
+        raise GuardrailError(message, guard=name, stage="output", reason=reason, text=rejection.text)
 
 
 def _request_again(
     invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
 ) -> Invocation:
-    """Return a copy of the call that asks the model for a new answer after a guard rejected the last one.
+    """Return a copy of the service call that requests a new answer in place of a rejected one.
 
     Its request contains the tool rounds so far, so the tools do not run again. With a message it also
     contains the rejected answer, whose text is ``text``, and the message. ``already_sent`` is the number of
@@ -142,7 +146,7 @@ def _request_again(
 
 
 def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages of a call before its final answer: tool calls and their results.
+    """Return the messages of a call before the final answer: tool calls and their results.
 
     A round whose tool result is the answer itself is part of the answer, and is left out.
     """
@@ -153,7 +157,7 @@ def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
-    """Return the messages that show the model its rejected answer and tell it what is wrong."""
+    """Return messages that show the model its rejected answer and explain what is wrong."""
     messages = answer.messages
     if answer.tool_run is not None:
         return (*messages[len(_tool_rounds(messages)) :], UserMessage(feedback))
@@ -166,7 +170,7 @@ def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
 
 
 def answer_text(answer: Answer, invocation: Invocation) -> str:
-    """Return a model's answer as text: the text of the reply, or the JSON arguments of a tool call.
+    """Return a model's answer as text: the reply's text, or the JSON arguments of a tool call.
 
     The value may differ from the reply: a tool returned it, fields were repaired, or another interceptor
     replaced it. In that case the text is the value, a str as it is and other values as a model would write
@@ -182,7 +186,7 @@ def answer_text(answer: Answer, invocation: Invocation) -> str:
 def _rewritten_answer(
     answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
 ) -> Answer:
-    """Replace the text or value of an answer as a guard function requested, or raise GuardrailError."""
+    """Replace an answer's text or value with the one from a guard function, or raise GuardrailError."""
     try:
         if on == "value":
             return _with_value(answer, verdict.new, invocation)
@@ -194,7 +198,7 @@ def _rewritten_answer(
 
 
 def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
-    """Return a copy of an answer with a new text and with the value that is parsed from the new text."""
+    """Return a copy of an answer with a new text, and with the value parsed from that text."""
     output_format = _format_of(answer, invocation)
     reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
     parser = invocation.plan.output_format.parser
@@ -208,7 +212,7 @@ def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
 
 
 def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
-    """Return a copy of an answer with another value, or raise ValueError if the value has a wrong type."""
+    """Return a copy of an answer with another value, or raise ValueError for a value of a wrong type."""
     if not _has_type_of_method(value, answer.value, invocation):
         raise ValueError(f"{value!r} is not a value of the method's type")
     text = _write(value, invocation)
@@ -217,7 +221,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the output format in which the model's reply contains the answer, or None if it does not."""
+    """Return the output format of the reply if the reply itself contains the answer, otherwise None."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None
@@ -233,7 +237,7 @@ def _is_tool_call(reply: ChatReply, output_format: OutputFormat | None) -> bool:
 
 
 def _write(value: Any, invocation: Invocation) -> str:
-    """Convert a return value to text as the model would write it, for example as JSON."""
+    """Convert a return value to text as a model would write it, for example as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, (AiMessage, ChatReply)):
@@ -246,7 +250,7 @@ def _write(value: Any, invocation: Invocation) -> str:
 
 
 def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bool:
-    """Return True if the replacement value of a guard function fits the service method's return type.
+    """Return True if a guard function's replacement value fits the return type of the service method.
 
     A parser that cannot even write the original value cannot tell; then both values must have the same class.
     """
@@ -265,14 +269,14 @@ def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bo
 
 
 def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
-    """Return a copy of a model's reply with another text, or with other arguments in its tool call."""
+    """Return a copy of a model's reply with another text or other arguments in its tool call."""
     calls = reply.message.tool_calls if keep_call else ()
     message = AiMessage("", (replace(calls[0], arguments=text),)) if calls else AiMessage(text)
     return replace(reply, message=message, raw=None)
 
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
-    """Return a copy of an answer with a new value, and with a model reply or tool result to match."""
+    """Return a copy of an answer with a new value, and update the reply or tool result to match."""
     messages = answer.messages
     if answer.tool_run is not None:
         call_id = answer.tool_run.call.id

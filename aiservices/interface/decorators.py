@@ -1,4 +1,4 @@
-"""Decorators for service interfaces and their methods, and markers for parameters, such as MemoryId.
+"""Decorators for service interfaces and methods, and markers for parameters, such as MemoryId.
 
 The decorators only store their arguments. ``service.compile`` reads them when a service is created.
 """
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.requests import ChatOptions
+from ..models.requests import ChatOptions, ReasoningEffort
 from ..models.strategy import Strategy
 from .stubs import enclosing_names
 
@@ -36,23 +36,23 @@ _INTERFACES: WeakKeyDictionary[type, Declaration] = WeakKeyDictionary()
 
 
 class MemoryId:
-    """Marks the parameter that contains the id of the conversation: ``Annotated[str, MemoryId]``."""
+    """Marks the parameter that contains the conversation id: ``Annotated[str, MemoryId]``."""
 
 
 class UserName:
-    """Marks the parameter that contains the name of the user: ``Annotated[str, UserName]``."""
+    """Marks the parameter of a method that contains the user's name: ``Annotated[str, UserName]``."""
 
 
 class History:
-    """Marks the parameter that contains the earlier messages: ``Annotated[list[Message], History]``."""
+    """Marks a method parameter for the earlier messages: ``Annotated[list[Message], History]``."""
 
 
 class ToolContext:
-    """Marks a method parameter for tools, retrievers and listeners; the model never sees its value."""
+    """Marks a method parameter that tools, retrievers and listeners can read, but the model cannot."""
 
 
 class TemplateSource(NamedTuple):
-    """The text of a prompt template, or the name of its file, before it is compiled.
+    """A prompt template before compilation: its text, or the name of its file.
 
     Attributes:
         text: The template itself; None if it is in a file.
@@ -66,7 +66,7 @@ class TemplateSource(NamedTuple):
 
 
 class ExampleSource(NamedTuple):
-    """A few-shot example from the decorator ``@example``: method arguments and the expected result."""
+    """A few-shot example from the decorator ``@example``: method arguments with the expected result."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -78,7 +78,7 @@ SystemSource: TypeAlias = TemplateSource | Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The settings of a service method or interface, as declared by decorators like ``@system_message``.
+    """The settings that decorators like ``@system_message`` declare for a service method or interface.
 
     Attributes:
         user: The template of the user message.
@@ -104,7 +104,7 @@ class Declaration:
 
 
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
-    """Decorator that sets the user message of a service method, as a Jinja2 template.
+    """Decorator that sets the user message of a service method as a Jinja2 template.
 
     ``{{it}}`` stands for the only argument. ``{{format_instructions}}``, ``{{current_date}}``,
     ``{{current_time}}`` and ``{{current_date_time}}`` are always available::
@@ -122,7 +122,7 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
 def system_message(
     template: str | Callable[..., str] | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[Decorated], Decorated]:
-    """Decorator that sets the system message of one service method or of all methods of an interface.
+    """Decorator that sets the system message of a service method, or of all methods of an interface.
 
     Args:
         template: A template as in ``user_message``, or a function that returns the text. The function gets
@@ -150,22 +150,37 @@ def options(
     max_tokens: int | None = None,
     stop: str | tuple[str, ...] | list[str] | None = None,
     seed: int | None = None,
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None,
+    reasoning_effort: ReasoningEffort | None = None,
+    cache: Literal["5m", "1h"] | None = None,
+    server_tools: Sequence[Mapping[str, Any]] | None = None,
+    service_tier: str | None = None,
+    probabilities: bool | None = None,
     timeout: float | None = None,
     extra_body: Mapping[str, object] | None = None,
     extra_headers: Mapping[str, str] | None = None,
 ) -> Callable[[Decorated], Decorated]:
     """Decorator that sets request options, such as the temperature, for a service method or interface.
 
-    See ``ChatOptions`` for the options that are not listed here. Several ``@options`` of one method are
-    merged; where they set the same option, the upper one applies.
+    Several ``@options`` of one method are merged; where they set the same option, the upper one applies.
 
     Args:
         model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
         strategy: How structured output is requested.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
         tools: The tools that the model may call, instead of those of the service.
+        temperature: The randomness of the answer, from 0 to 2.
+        top_p: The probability mass from which tokens are sampled, from 0 to 1.
+        max_tokens: The largest number of tokens that the model may generate.
+        stop: One text or several texts at which the model stops generating.
+        seed: The seed of the sampling, for providers that support it.
+        reasoning_effort: How much a reasoning model reasons before it answers.
+        cache: How long the provider should keep the beginning of the request in its prompt cache.
+        server_tools: Tools that the provider runs, such as a web search, as the provider documents them.
+        service_tier: The tier of the provider that handles the request.
+        probabilities: True to request the probabilities of the answers, for ``Result.probabilities``.
         timeout: Seconds for each request.
+        extra_body: Further fields for the body of the HTTP request, as the provider documents them.
+        extra_headers: Further HTTP headers.
     """
     chat_options = ChatOptions(
         temperature=temperature,
@@ -174,6 +189,10 @@ def options(
         stop=(stop,) if isinstance(stop, str) else None if stop is None else tuple(stop),
         seed=seed,
         reasoning_effort=reasoning_effort,
+        cache=cache,
+        server_tools=None if server_tools is None else tuple(server_tools),
+        service_tier=service_tier,
+        probabilities=probabilities,
         timeout=timeout,
         extra_body=extra_body,
         extra_headers=extra_headers,
@@ -209,7 +228,7 @@ def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F
 def structured_prompt(
     template: str | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[C], C]:
-    """Decorator that sets the template by which objects of a class are converted to prompt text.
+    """Decorator that sets the prompt template for objects of a class.
 
     The class is a dataclass or a pydantic model, and the template uses its fields::
 
@@ -218,7 +237,8 @@ def structured_prompt(
         class CreateRecipe:
             dish: str
 
-    Several structured prompts in a list or in ``*args`` become paragraphs.
+    Several structured prompts in a list or in ``*args`` become paragraphs. ``from_file`` is the path of a
+    file with the template, as in ``user_message``.
     """
     source = _source("structured_prompt", template, from_file)
 
@@ -232,13 +252,13 @@ def structured_prompt(
 
 
 def structured_prompt_of(cls: object) -> TemplateSource | None:
-    """Return the prompt template that ``@structured_prompt`` stored on a class; None if there is none."""
+    """Return the prompt template that ``@structured_prompt`` set for a class, or None."""
     source = getattr(cls, _PROMPT_ATTRIBUTE, None)
     return source if isinstance(source, TemplateSource) else None
 
 
 def declaration_of(decorated: object) -> Declaration:
-    """Return the settings that decorators of this library stored on a function or a class.
+    """Return the settings that this library's decorators stored on a function or class.
 
     A class without decorators has the declaration of its nearest decorated base.
     """
@@ -261,14 +281,14 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
 
 
 def _own_declaration(decorated: object) -> Declaration:
-    """Return the settings that decorators stored on a class itself (not its bases) or on a function."""
+    """Return the settings that decorators stored on a function or class, without those of base classes."""
     if isinstance(decorated, type):
         return _INTERFACES.get(decorated, Declaration())
     return declaration_of(decorated)
 
 
 def _repeated(decorator: str, decorated: object) -> DefinitionError:
-    """Return the DefinitionError for a decorator that is applied twice to the same method or class."""
+    """Create the error for a decorator that was applied twice to the same method or class."""
     name = getattr(decorated, "__qualname__", type(decorated).__name__).rpartition("<locals>.")[2]
     location = ".".join(name.split(".")[-2:])
     return DefinitionError([DefinitionProblem(location, f"it has @{decorator} twice; keep one of them")])

@@ -26,7 +26,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """The special purpose of a method parameter, such as the memory id or the chat history."""
+    """The special purpose of a method parameter, such as the id or the history of a conversation."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -49,32 +49,34 @@ _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
 class RoleError(TypeError):  # callers turn it into DefinitionProblems, which add the location
-    """Raised if a method parameter has two markers such as MemoryId, or two parameters share a marker.
+    """Raised if one parameter has two markers (such as MemoryId), or two parameters have the same marker.
 
     Each of ``args`` is the text of one problem.
     """
 
 
 class Parameter(NamedTuple):
-    """A parameter of a service method, with its type and its special meaning, such as the memory id.
+    """A parameter of a service method, with its type and its special purpose, if any.
 
     Attributes:
         name: The name.
         role: The role; None for data that templates can use.
         types: The classes that the annotation names, the members of unions included.
         parts: The classes in the annotation, those inside lists and other generic types included.
+        hint: The annotation with all names resolved; None if there is none.
     """
 
     name: str
     role: Role | None
     types: tuple[Any, ...]
     parts: tuple[Any, ...]
+    hint: Any = None
 
 
 def method_parameters(
     signature: inspect.Signature, hints: Mapping[str, TypeExpression]
 ) -> tuple[Parameter, ...]:
-    """Return the parameters of a service method without ``self``, each with its special purpose if any."""
+    """Return the parameters of a service method, except ``self``, with their special purposes."""
     problems = []
     parameters = []
     for name in list(signature.parameters)[1:]:
@@ -85,7 +87,7 @@ def method_parameters(
         if Role.MEDIA in roles:
             problems.extend(_media_problems(name, hints[name], signature.parameters[name].kind))
         hint, role = hints.get(name), roles[0] if roles else None
-        parameters.append(Parameter(name, role, _types(hint), tuple(_parts(hint))))
+        parameters.append(Parameter(name, role, _types(hint), tuple(_parts(hint)), hint))
     # Several parameters may be for tools or contain media; all other roles are unique.
     for role in Role:
         holders = [parameter.name for parameter in parameters if parameter.role is role]
@@ -110,7 +112,7 @@ def _roles(hint: object) -> list[Role]:
 
 
 def memory_id_type_problems(parameters: Iterable[Parameter], qualname: str) -> list[DefinitionProblem]:
-    """Return an error for each parameter that is a memory id, but cannot be a str, an int or a UUID."""
+    """Return an error for each memory id parameter whose type is not str, int or UUID."""
     return [
         DefinitionProblem(
             qualname,
@@ -146,7 +148,7 @@ def _media_problems(name: str, hint: object, kind: object) -> Iterator[str]:
 
 
 def _members(hint: object) -> tuple[Target, ...]:
-    """Return a type hint and, if it is a union such as ``int | None``, also the members of the union."""
+    """Yield a type hint and, for a union such as ``int | None``, each member of the union."""
     target = Target.of(hint)
     if target.origin is not Union:
         return (target,)
@@ -154,7 +156,7 @@ def _members(hint: object) -> tuple[Target, ...]:
 
 
 def _metadata(hint: object) -> tuple[Any, ...]:
-    """Return the metadata of ``Annotated[...]`` in a type hint, also from the members of a union."""
+    """Return the ``Annotated`` metadata of a type hint, including the metadata of union members."""
     return tuple(item for target in _members(hint) for item in target.metadata)
 
 
@@ -163,7 +165,7 @@ def _types(hint: object) -> tuple[Any, ...]:
 
 
 def media_problem(parser: OutputParser[Any]) -> str | None:
-    """Return an error message if an output type contains images or other media; None if it does not."""
+    """Return an error message if an output type contains images or other media, else None."""
     if not isinstance(parser, TypeParser):
         return None
     found = _find_media(parser.node, "", set())
@@ -173,7 +175,7 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
 
 
 def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
-    """Return the class name and path of the first image or other media in a type; None if there is none."""
+    """Return the class name and path of the first image or other media in a type, or None."""
     if id(node) in visited:  # the type is recursive
         return None
     visited.add(id(node))
@@ -200,11 +202,11 @@ _PARAMETER = re.compile(
 
 
 class ToolDefinitionError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when a function cannot be a tool for the model, for example because of missing type hints."""
+    """Raised if a function cannot be a tool for the model, for example because type hints are missing."""
 
 
 def unwrapped(function: Any) -> Any:
-    """Return the original function inside ``functools.partial`` objects and decorators."""
+    """Return the original function inside decorators and ``functools.partial`` objects."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
         if inner is function:
@@ -213,24 +215,24 @@ def unwrapped(function: Any) -> Any:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, or the class name of an object with ``__call__``, for messages."""
+    """Return the name of a function for messages, or the class name of a callable object."""
     name: str = getattr(function, "__name__", "__call__")
     return name if name != "__call__" else type(getattr(function, "__self__", function)).__name__
 
 
 def is_async(function: object) -> bool:
-    """Return True if a function or a callable object is defined with ``async def``."""
+    """Return True if a function or callable object is defined with ``async def``."""
     called = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def summary_of(docs: str) -> str:
-    """Return a docstring without its sections about parameters, results and errors."""
+    """Return a docstring without its sections on parameters, results and errors."""
     return _SECTIONS.split(docs, maxsplit=1)[0].strip()
 
 
 class ToolSignature(NamedTuple):
-    """The signature of a tool: arguments from the model, hidden arguments, and the return type.
+    """The signature of a tool: the arguments that the model gives, hidden arguments, and the return type.
 
     Attributes:
         parameters: The types of the parameters that the model writes, by name.
@@ -246,7 +248,7 @@ class ToolSignature(NamedTuple):
 def tool_signature(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
 ) -> ToolSignature:
-    """Read the parameter types, descriptions and return type of a function that a model can call.
+    """Analyze the parameters, descriptions and return type of a function that a model can call.
 
     Raises ToolDefinitionError if a parameter cannot be passed by a model.
     """
@@ -281,7 +283,7 @@ def tool_signature(
 
 
 def call_problem(function: object, *parameters: str) -> str | None:
-    """Return a message if a value is not a function that can be called with the named arguments, else None.
+    """Return an error message if a value cannot be called with the given argument names, else None.
 
     The arguments are passed by position. The message continues a sentence that begins with the value.
     """
@@ -313,7 +315,7 @@ def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict
 
 
 def _marks(hint: object) -> Iterator[type]:
-    """Yield the classes in a type hint, such as ``str`` and ``UserName`` for ``Annotated[str, UserName]``."""
+    """Yield the classes in a type hint, such as ``UserName`` and ``str`` in ``Annotated[str, UserName]``."""
     target = Target.of(hint)
     yield from (mark if isinstance(mark, type) else type(mark) for mark in target.metadata)
     if target.origin is Union:
@@ -324,7 +326,7 @@ def _marks(hint: object) -> Iterator[type]:
 
 
 def _described(hint: object, parameter: inspect.Parameter, documented: str | None) -> Any:
-    """Add the description of a tool argument to its type, and mark it as optional if it has a default."""
+    """Add a tool parameter's description to its type hint, and mark it optional if it has a default."""
     description = Target.of(hint).description or documented
     default = parameter.default
     if default is parameter.empty:

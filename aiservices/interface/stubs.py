@@ -39,14 +39,14 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
 
 
 def has_own_init(interface: type) -> bool:
-    """Return True if a class defines or inherits an ``__init__`` written in Python; False for Protocols."""
+    """Return True if a class has an ``__init__`` written in Python, other than that of Protocol."""
     init = interface.__init__  # type: ignore[misc]  # it is inspected, not called
     own = isinstance(init, FunctionType) and init.__module__ not in ("typing", "typing_extensions")
     return own and not getattr(interface, "_is_protocol", False)
 
 
 def attributes_without_value(interface: type) -> Iterator[str]:
-    """Yield the names of attributes that a service interface declares without a value, such as ``x: int``."""
+    """Yield the names of attributes that a service interface only annotates, such as ``x: int``."""
     for cls in interface.__mro__:
         if cls in (object, Protocol, Generic):
             continue
@@ -57,7 +57,7 @@ def attributes_without_value(interface: type) -> Iterator[str]:
 
 
 def is_stub(function: object) -> bool:
-    """Return True if a function body is ``...``, ``pass``, a docstring or ``raise NotImplementedError``."""
+    """Return True if a function's body is ``...``, ``pass``, a docstring or ``raise NotImplementedError``."""
     if not isinstance(function, FunctionType):
         return False
     code = function.__code__
@@ -72,7 +72,7 @@ def is_stub(function: object) -> bool:
 
 
 def _messages(code: CodeType) -> list[Any]:
-    """Return the string constants, such as error messages, of a function that raises NotImplementedError.
+    """Return the string constants in a function that raises NotImplementedError, such as its message.
 
     They are the message of the error. In other functions a string may be a return value.
     """
@@ -82,7 +82,7 @@ def _messages(code: CodeType) -> list[Any]:
 
 @cache
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
-    """Return the bytecodes of all empty function bodies, such as ``...`` and ``pass``, for comparison.
+    """Return the bytecodes of all forms of empty function bodies, such as ``...`` and ``pass``.
 
     It does not depend on the parameters of a function.
     """
@@ -97,7 +97,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
 
 
 def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
-    """Return the variables that quoted type hints like ``"Item"`` use from the enclosing functions.
+    """Return the local variables of enclosing functions to which quoted type hints may refer.
 
     A frame only counts if its code contains one of the functions, because variables of other callers must
     never be used as types. No reference to a frame is stored.
@@ -121,7 +121,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 
 
 def _scopes(function: FunctionType) -> list[tuple[str, int]]:
-    """Return the qualified names of the functions and classes in which a function is defined.
+    """Return the names of the functions and classes in which a function is nested.
 
     Each is paired with the id of the globals, because other modules may contain the same names.
     """

@@ -96,7 +96,7 @@ def compile_prompt(source: TemplateSource) -> Prompt:
 
 
 def record_prompt(cls: type) -> Prompt | None:
-    """Compile the prompt template of a ``@structured_prompt`` class; return None for other classes."""
+    """Compile the prompt template of a ``@structured_prompt`` class; return None without a template."""
     source = structured_prompt_of(cls)
     if source is None:
         return None
@@ -105,7 +105,7 @@ def record_prompt(cls: type) -> Prompt | None:
 
 
 def field_names(cls: Any) -> list[str]:
-    """Return the names of the fields of a ``@structured_prompt`` class, which its template can use."""
+    """Return the fields of a ``@structured_prompt`` class that its prompt template can use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):
@@ -154,12 +154,12 @@ def _compile(text: str) -> Prompt:
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return the variables in a prompt template that Jinja itself defines, such as ``range``."""
+    """Return the variables in a prompt template that Jinja defines itself, such as ``range``."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
 def _error_position(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
-    """Return the line and column (counted from 1) of a syntax error in a prompt template.
+    """Return the line and column of a syntax error in a prompt template, counted from 1.
 
     Jinja itself only reports the line.
     """
@@ -184,7 +184,7 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 def render_value(value: object) -> str:
-    """Convert an argument value, such as a date, list or object, to text for a prompt.
+    """Convert the value of an argument, such as a date, list or object, to text for a prompt.
 
     - Text unchanged; None as ``none``; booleans as ``true`` and ``false``.
     - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
@@ -216,7 +216,7 @@ def render_value(value: object) -> str:
 
 
 def _prompt_of(value: object) -> Prompt | None:
-    """Return the prompt template for an object of a ``@structured_prompt`` class; None for other values."""
+    """Return the prompt template for an object of a ``@structured_prompt`` class, else None."""
     cls = type(value)
     if structured_prompt_of(cls) is None:
         return None
@@ -228,7 +228,7 @@ def _is_record(value: object) -> bool:
 
 
 def _record_fields(value: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of a dataclass, pydantic or similar object as a mapping; None for other values."""
+    """Return the fields of a dataclass, pydantic or similar object by name; None for other values."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, BaseModel):
@@ -266,7 +266,7 @@ def _to_json(value: object) -> str:
 
 
 def _to_plain(value: object) -> Any:
-    """Convert a value in a prompt to JSON-compatible data, in which dates and enum members become text."""
+    """Convert a value in a prompt to JSON data, in which dates and enum members become text."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value
     if _prompt_of(value) is not None:
@@ -285,7 +285,7 @@ _MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
 
 
 class _Mark(str):
-    """A text placeholder for an image, sound or file while a prompt template is rendered."""
+    """A placeholder string that stands for an image, sound or file while a prompt template is rendered."""
 
     media: Media
 
@@ -294,7 +294,7 @@ class _Mark(str):
 
 
 class _Marks(Sequence[Any]):
-    """Text placeholders for a list of images, sounds or files while a prompt template is rendered."""
+    """Strings that stand for a list of images, sounds or files while a prompt template is rendered."""
 
     def __init__(self, marks: Iterable[Any]) -> None:
         self._marks = tuple(marks)
@@ -310,13 +310,13 @@ class _Marks(Sequence[Any]):
 
 
 class MediaMarks:
-    """Replaces images by placeholder text while a prompt is rendered, and then inserts the images again."""
+    """Replaces images in prompt arguments by placeholders, and restores them in the rendered prompt."""
 
     def __init__(self) -> None:
         self.media: list[Media] = []
 
     def mark(self, value: object, location: str) -> Any:
-        """Return placeholder text for an image, sound or file, to be used while a prompt is rendered.
+        """Return a string that stands for an image, sound or file while a prompt is rendered.
 
         Raises TypeError for other values.
         """
@@ -333,7 +333,7 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Split a rendered prompt into texts and media, which replace their placeholders.
+        """Split a rendered prompt into texts and the media whose placeholders it contains.
 
         Media without a mark are added at the end. Returns None if the text has no mark.
         """

@@ -1,8 +1,9 @@
-"""Conversation memory for chat models: ChatMemory, limits on the messages sent, and message stores."""
+"""Memory for conversations: stores for messages, and limits on how many are sent to the model."""
 
 from __future__ import annotations
 
 from ..models.errors import MemoryBusyError, MemoryConflictError, MemoryIdError, MemoryStoreError
+from ..models.messages import message_from_dict, message_to_dict
 from .chat_memory import ChatMemory
 from .history import Exchange
 from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
@@ -30,4 +31,6 @@ __all__ = [
     "Window",
     "WindowView",
     "estimate_tokens",
+    "message_from_dict",
+    "message_to_dict",
 ]

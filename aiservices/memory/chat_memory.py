@@ -1,4 +1,4 @@
-"""ChatMemory: an interceptor that adds earlier messages to a chat request and stores the new ones."""
+"""ChatMemory, middleware that adds earlier messages to a chat request and stores the new ones."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ..models.errors import (
     MemoryConflictError,
     MemoryIdError,
     MemoryStoreError,
+    is_at_least,
 )
 from ..models.messages import Message, SystemMessage, UserMessage, message_to_dict
 from .conversation_lock import ConversationLocks, Ticket, locks_of
@@ -54,15 +55,36 @@ _MAX_ID_LENGTH = 256
 WhenBusy = Literal["wait", "refuse"]
 
 
+def _window_problems(window: object) -> Iterator[str]:
+    if isinstance(window, type) or not callable(getattr(window, "view", None)):
+        hint = f"MessageWindow({window})" if isinstance(window, int) else "one such as MessageWindow(20)"
+        yield f"{window!r} is not a window; pass {hint}"
+
+
+def _store_problems(store: object) -> Iterator[str]:
+    is_object = not isinstance(store, type)
+    if store is None or (is_object and callable(getattr(store, "load", None))):
+        return
+    hint = "a store such as SqliteChatMemoryStore(path)"
+    if isinstance(store, str) and "://" in store:
+        is_redis = store.startswith(("redis", "unix"))
+        hint = "RedisChatMemoryStore(url)" if is_redis else "SqlAlchemyChatMemoryStore(url)"
+    elif isinstance(store, type):
+        hint = f"an object of it, as in {store.__name__}(…)"
+    # the value is not quoted: a URL may have a password
+    kind = "a class" if isinstance(store, type) else f"of the type {type(store).__name__}"
+    yield f"store is {kind}; pass {hint}"
+
+
 class _Recalled(NamedTuple):
-    """A call with the earlier messages in its chat request, and a function that stores the new messages."""
+    """A service call that includes earlier messages, with a function that stores the new messages."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
 
 
 class ChatMemory:
-    """An interceptor that lets a service remember conversations: ``create(…, interceptors=[ChatMemory()])``.
+    """Middleware that stores conversations and adds the earlier messages to each request.
 
     The parameter ``Annotated[str, MemoryId]`` of a method names the conversation; int and UUID are accepted
     too. Without such a parameter, a service has one conversation, and an agent always has one. Services over
@@ -111,9 +133,13 @@ class ChatMemory:
         namespace: str | None = None,
         shared_by_callers: bool = False,
     ) -> None:
+        messages = [*_window_problems(window), *_store_problems(store)]
         if when_busy not in get_args(WhenBusy):
-            problem = f"when_busy is {when_busy!r}; it must be one of wait, refuse"
-            raise DefinitionError([DefinitionProblem("ChatMemory", problem)])
+            messages.append(f"when_busy is {when_busy!r}; it must be one of wait, refuse")
+        if timeout is not None and not is_at_least(timeout, 0):
+            messages.append(f"timeout is {timeout!r}; it must not be negative")
+        if messages:
+            raise DefinitionError([DefinitionProblem("ChatMemory", message) for message in messages])
         self.window = window
         self.store: ChatMemoryStore = InMemoryChatMemoryStore() if store is None else store
         self._locks: ConversationLocks = locks_of(self.store)
@@ -151,7 +177,7 @@ class ChatMemory:
             self.store.delete(conversation)
 
     def add_service(self, name: str, owner: str, *, has_default_conversation: bool) -> None:
-        """Register a service or agent that uses this memory, and check that its name is not in use already.
+        """Register a service or agent that uses this memory, or raise an error if its name is taken.
 
         Args:
             name: The name of the service or agent.
@@ -173,7 +199,7 @@ class ChatMemory:
         self._owners[name] = owner
 
     def _stored_id(self, memory_id: str | None, service: str | None) -> str:
-        """Return the id under which the store keeps a conversation of a service or agent.
+        """Return the id under which a conversation of a service or agent is stored.
 
         Raises ValueError if several services use this memory and none is named.
         """
@@ -226,7 +252,7 @@ class ChatMemory:
 
     @contextmanager
     def _store_errors(self, action: str, conversation: str) -> Iterator[None]:
-        """Context manager that converts the exceptions of a conversation store to MemoryStoreError.
+        """Context manager that converts a conversation store's exceptions to MemoryStoreError.
 
         Errors of this package are raised unchanged.
         """
@@ -238,7 +264,7 @@ class ChatMemory:
             raise store_error(self.store, action, conversation, error) from error
 
     def _wait(self, ticket: Ticket, invocation: Invocation) -> Flow[None]:
-        """Wait until all earlier calls that use the same conversation have ended.
+        """Wait until all earlier calls with the same conversation have ended.
 
         Raises MemoryBusyError or BudgetExceededError if that takes too long.
         """
@@ -262,7 +288,7 @@ class ChatMemory:
     def _loaded(
         self, conversation: str, last: int | None, invocation: Invocation
     ) -> Flow[StoredConversation]:
-        """Load the ``last`` newest messages of a conversation from the store, or all if ``last`` is None.
+        """Load the newest messages of a conversation: ``last`` many, or all if ``last`` is None.
 
         Raises BudgetExceededError if the store answered after the end of the budget.
         """
@@ -277,7 +303,7 @@ class ChatMemory:
         return stored
 
     def _claim_state(self, invocation: Invocation) -> None:
-        """Record in the store that a call continues after an approval, so that it cannot continue twice.
+        """Record that a call continues after a person's approval, so that it cannot continue twice.
 
         Raises AlreadyResumedError if the call was continued before. The record is written before the tools
         run, so a resumed call that fails cannot run them again either.
@@ -327,7 +353,7 @@ class ChatMemory:
 
 
 def _loader(store: ChatMemoryStore) -> Callable[[str, int | None], StoredConversation]:
-    """Return a function that loads the newest messages of a conversation from a store.
+    """Return a function that loads a conversation's newest messages from its store.
 
     The second argument of the function is the number of messages; None loads all. If ``load`` of the store
     has no parameter ``last``, it loads all of them in any case.
@@ -368,7 +394,7 @@ def _memory_id_of(invocation: Invocation) -> str | None:
 
 
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
-    """Return the user message of a call, and save it in case the call must wait for a person's approval.
+    """Return the user message of a call, and save it in case the call must wait for approval.
 
     A resumed call gets the recorded message: interceptors may have added text to the one in its request.
     """

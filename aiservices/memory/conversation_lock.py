@@ -1,4 +1,4 @@
-"""Locks that let calls use a chat conversation one after the other, across threads and event loops.
+"""Locks that make calls with the same conversation run one after the other, across threads and loops.
 
 ``ChatMemory`` takes a ticket, polls until it is the first in the queue, and releases it when the exchange
 is written. Nothing in this module blocks, so the same code serves blocking and async calls.
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class ConversationLocks:
-    """The locks of all conversations in one store: for each, a queue of the calls that want to use it."""
+    """The locks of all conversations in one store; each lock has a queue of waiting calls."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.queues: dict[str, deque[Ticket]] = {}
 
     def enqueue(self, conversation: str) -> Ticket:
-        """Add a call to the queue of calls that want to use a conversation, and return its place as a Ticket.
+        """Add a call to the queue for a conversation, and return a ticket for the call's place in the queue.
 
         Raises:
             MemoryBusyError: if this call runs inside another call of the same conversation, which would
@@ -44,7 +44,7 @@ class ConversationLocks:
 
 
 class Ticket:
-    """The place of a call in the queue of calls that want to use the same conversation.
+    """A service call's place in the queue of calls that wait to use the same conversation.
 
     The call at the front holds the lock.
     """
@@ -57,21 +57,21 @@ class Ticket:
 
     @property
     def is_first(self) -> bool:
-        """True if it is this call's turn to use the chat conversation."""
+        """True if this call is at the front of the queue, so that it may use the conversation."""
         with self._locks.lock:
             queue = self._locks.queues.get(self.conversation)
             return queue is not None and queue[0] is self
 
     def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
-        """Return True if this queue ticket is for the given conversation in the given store's locks."""
+        """Return True if this place in a queue belongs to the given conversation and store."""
         return self._locks is locks and self.conversation == conversation
 
     def mark_held(self) -> None:
-        """Record in a context variable that this call holds a conversation's lock, to detect deadlocks."""
+        """Remember that this call holds a conversation's lock, to detect deadlocks."""
         _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
     def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
-        """Return a function that does the last work of a call and then releases the conversation's lock.
+        """Wrap a function so that the lock of the conversation is released when the function ends.
 
         The function may run in a thread, and cancelling a call does not stop its thread. So the work does
         not start if the ticket was released before, and once it runs, only its end releases the ticket.
@@ -91,7 +91,7 @@ class Ticket:
         return finish
 
     def release(self) -> None:
-        """Release the conversation's lock, so that the next call in the queue can use the conversation.
+        """Release the conversation's lock, so that the next waiting call can use the conversation.
 
         Does nothing if the ticket is released already, or while the function of ``release_after`` runs.
         """
@@ -117,7 +117,7 @@ _REGISTRY_LOCK = threading.Lock()
 
 
 def locks_of(store: object) -> ConversationLocks:
-    """Return the conversation locks that all ChatMemory objects with the same store share."""
+    """Return the conversation locks that all chat memories with the same store share."""
     try:
         with _REGISTRY_LOCK:
             return _LOCKS_OF_STORES.setdefault(store, ConversationLocks())

@@ -1,4 +1,4 @@
-"""Exchanges, the units of a chat memory: a user message with all messages up to its answer."""
+"""Split a conversation into exchanges, each from a user message to the model's final answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def last_system_message(messages: Iterable[Message]) -> SystemMessage | None:
 
 
 def split_exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
-    """Split a conversation into exchanges: each is a user message with all messages up to its answer.
+    """Split a conversation into exchanges, each from a user message to the model's final answer.
 
     Incomplete exchanges are dropped, because providers reject a conversation that contains a tool call
     without its result or a question without an answer. System messages are dropped as well.
@@ -51,7 +51,7 @@ def split_exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
 
 
 def is_complete(exchange: Sequence[Message]) -> bool:
-    """Return True if the messages start with a user message, end with its answer and have no gaps.
+    """Return True if messages start with a user message, end with the final answer, and have no gaps.
 
     That is a user message, any number of tool rounds with all their results, and an AI message.
     """
@@ -73,12 +73,12 @@ def is_complete(exchange: Sequence[Message]) -> bool:
 
 
 def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
-    """Join exchanges (user messages with their answers) to one tuple of messages."""
+    """Join exchanges (user messages with their answers) into one sequence of messages."""
     return tuple(message for exchange in exchanges for message in exchange)
 
 
 def user_message_from_dict(data: Mapping[str, Any]) -> UserMessage:
-    """Convert a stored dict back to a UserMessage, or raise ValueError if it is another kind of message."""
+    """Convert a stored dict to a UserMessage, or raise ValueError if it is another kind of message."""
     message = message_from_dict(data)
     if not isinstance(message, UserMessage):
         raise ValueError("it is not a user message")
@@ -86,7 +86,7 @@ def user_message_from_dict(data: Mapping[str, Any]) -> UserMessage:
 
 
 def user_message_of(invocation: Invocation) -> UserMessage | None:
-    """Return the last user message of a chat request, without the placeholder for format instructions."""
+    """Return the last user message of a chat request, without the instructions about the answer format."""
     messages = _user_messages(invocation.request)
     if not messages:
         return None
@@ -97,7 +97,7 @@ def user_message_of(invocation: Invocation) -> UserMessage | None:
 
 
 def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
-    """Return the messages of a call that the chat memory stores, from the user message to the answer.
+    """Return the messages of a finished call to save in the memory, from the user message to the answer.
 
     An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
     of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
@@ -121,14 +121,14 @@ _STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
-    """Records the user message as it was sent to the model, with retrieved texts and format instructions."""
+    """Records the user message as it is sent to the model, with retrieved texts and format instructions."""
 
     def __init__(self) -> None:
         self.message: UserMessage | None = None  # of the last request; None before the first request
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:
-        """Return a copy of a call that records the user message of each chat request before it is sent.
+        """Return a copy of a service call that records the user message before each chat request is sent.
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
@@ -143,7 +143,7 @@ class SentMessageRecorder:
         return invocation.with_request_hook(record)
 
     def _record(self, request: ChatRequest, invocation: Invocation) -> None:
-        """Record the user message of a chat request just before it is sent to the model.
+        """Record the user message of a chat request that is about to be sent to the model.
 
         Later requests of the call may have more user messages, which report the problems of a rejected
         answer. The number of user messages in the first request shows which one the user wrote.

@@ -1,4 +1,4 @@
-"""Limits on how much of a conversation is sent to the model: by messages, by tokens, or by a summary."""
+"""Ways to shorten a conversation for the model: by messages, by tokens or with a summary."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..models.errors import (
     DefinitionProblem,
     FinishError,
     ModelError,
+    is_at_least,
 )
 from ..models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest
@@ -25,7 +26,7 @@ from .history import Exchange, join_exchanges
 
 
 class WindowView(NamedTuple):
-    """The part of a stored conversation that was selected to be sent to the model.
+    """The part of a stored conversation that is sent to the model.
 
     Attributes:
         exchanges: Complete exchanges, oldest first.
@@ -38,7 +39,7 @@ class WindowView(NamedTuple):
 
 
 class Window(Protocol):
-    """The interface of rules that select which part of a stored conversation is sent to the model.
+    """The interface of rules that choose which part of a conversation is sent to the model.
 
     ``past`` are the stored exchanges, oldest first. ``current`` are the messages that the call sends in any
     case: the system message and the new user message. ``view`` is a generator like an interceptor, so a
@@ -57,7 +58,7 @@ class Window(Protocol):
 
 @runtime_checkable
 class WindowPolicy(Protocol):
-    """The interface of rules that select a conversation's newest messages up to a limit."""
+    """The interface of classes that select the newest messages of a conversation, up to a limit."""
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]: ...
 
@@ -68,7 +69,7 @@ _TOKENS_PER_SHORT_MESSAGE = 32
 
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
-    """A limit on the number of earlier messages that are sent to the model; the newest ones are kept.
+    """Limits the stored messages that are sent to the model to the newest ones, up to a given number.
 
     The system message and the new user message are counted, and sent in any case. Messages of tool rounds
     during the call are not counted.
@@ -84,11 +85,11 @@ class MessageWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages to load from the store, usually enough to reach the limit."""
+        """The number of newest messages to load from the store first, which is usually enough."""
         return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Select the newest question-answer exchanges that fit ``max_messages`` with the new messages."""
+        """Choose the newest exchanges of messages that fit ``max_messages`` along with the new messages."""
         return _newest(past, self.max_messages - len(current), len)
 
     def view(
@@ -105,7 +106,7 @@ _TOKENS_PER_MEDIUM = 1000
 
 
 def estimate_tokens(message: Message) -> int:
-    """Estimate the number of tokens in a message, rather too high than too low.
+    """Estimate the number of tokens in a message, more often too high than too low.
 
     Four ASCII characters count as one token, every other character as one token, and each message as four
     more. An image, sound or file counts as 1000 tokens, although providers count them very differently: pass
@@ -128,7 +129,7 @@ def estimate_tokens(message: Message) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """A limit on the tokens of the earlier messages that are sent to the model; the newest are kept.
+    """Sends only the newest messages of a conversation to the model, up to a number of tokens.
 
     The system message and the new user message are counted, and sent in any case. Few-shot examples, tools,
     schemas and the answer are not counted: leave room for them.
@@ -146,11 +147,11 @@ class TokenWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages to load from the store, usually enough to reach the limit."""
+        """The number of newest messages to load from the store first, which is usually enough."""
         return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Select the newest question-answer exchanges that fit ``max_tokens`` with the new messages."""
+        """Select the newest stored exchanges that fit in ``max_tokens`` together with the new messages."""
         return _newest(past, self.max_tokens - self._tokens(current), self._tokens)
 
     def view(
@@ -166,7 +167,7 @@ class TokenWindow:
 def _newest(
     past: tuple[Exchange, ...], available_size: int, size: Callable[[Exchange], int]
 ) -> tuple[Exchange, ...]:
-    """Return the newest exchanges (user messages with their answers) that fit into a total size.
+    """Choose the newest exchanges (user messages with their answers) that fit into a total size.
 
     The first exchange that does not fit ends the selection, because a gap would confuse the model.
     """
@@ -177,8 +178,8 @@ def _newest(
 
 
 def _require_positive(window: str, name: str, value: int) -> None:
-    if value < 1:
-        raise DefinitionError([DefinitionProblem(window, f"{name} is {value}; it must be at least 1")])
+    if not is_at_least(value, 1):
+        raise DefinitionError([DefinitionProblem(window, f"{name} is {value!r}; it must be at least 1")])
 
 
 _INSTRUCTIONS = (
@@ -196,7 +197,7 @@ _DEFAULT_KEEP = MessageWindow(12)
 
 
 class SummarizingWindow:
-    """A rule that replaces the oldest messages with a summary when a conversation gets too long.
+    """Replaces the oldest messages of a conversation with a summary when it gets too long.
 
     When the conversation does not fit ``window`` any more, a model summarizes all exchanges except the newest
     ones that fit ``keep``. The summary takes their place in the request, and in the store when the call
@@ -244,7 +245,7 @@ class SummarizingWindow:
         return WindowView((summary_exchange, *newest), replaces_past=True)
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
-        """Return a model's summary of the oldest messages of a conversation, or None if the request fails.
+        """Let a model summarize the oldest messages of a conversation; return None if this fails.
 
         Raises BudgetExceededError if the budget of the call is used up.
         """
@@ -272,7 +273,7 @@ class SummarizingWindow:
 
 
 def _transcript(messages: Iterable[Message]) -> str:
-    """Convert messages to plain text, one line each, for the model that summarizes a conversation."""
+    """Convert messages to plain text, with one line each, for a model that summarizes them."""
     lines = []
     for message in messages:
         if isinstance(message, ToolMessage):

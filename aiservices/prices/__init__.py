@@ -1,4 +1,4 @@
-"""Token prices of language models: a table that you write, or the published prices of a provider.
+"""Token prices of language models: a table of your own, or the published prices of a provider.
 
 No prices are built in, because they change.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from fnmatch import fnmatchcase
-from importlib import import_module
-from typing import Any
 
 from ..engine.budget import Budget, Price
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem
+from ..models.extras import import_extra
 from ..models.messages import Usage
 
 __all__ = ["PriceTable", "Prices", "PublishedPrices"]
@@ -21,7 +20,7 @@ _MILLION = 1_000_000
 
 
 class Prices(Mapping[str, Price]):
-    """A mapping from model names to token prices, used for cost limits and for cost reports.
+    """A mapping from model names to token prices, for cost limits and cost reports.
 
     A model whose price is not known is not a key. It never counts as free.
 
@@ -32,7 +31,7 @@ class Prices(Mapping[str, Price]):
     currency: str
 
     def cost(self, attempts: Iterable[Attempt]) -> float | None:
-        """Return the total cost of the model requests that a service call made, or None if it is unknown.
+        """Return the total cost of a service call's model requests, or None if it is unknown.
 
         Returns None if it is not known: a model has no price, or its provider did not report tokens. An
         attempt without a reply costs nothing.
@@ -42,7 +41,7 @@ class Prices(Mapping[str, Price]):
 
 
 class PriceTable(Prices):
-    """A table of token prices that you enter yourself, by model names or patterns such as ``gpt-x*``.
+    """A table of token prices for model names or patterns such as ``gpt-x*``, written by the user.
 
     In a pattern ``*`` matches any text and ``?`` one character: ``"gpt-x*"`` matches "gpt-x-mini" too, and
     ``"gpt-x-????-??-??"`` only the dated versions of "gpt-x". An exact name has priority over patterns, and
@@ -103,7 +102,7 @@ class PriceTable(Prices):
 
 
 class PublishedPrices(Prices):
-    """The published token prices of one model provider in US dollars, from the package genai-prices.
+    """The published token prices of a model provider in US dollars, from the package genai-prices.
 
     The prices come from the package ``genai-prices`` and are as recent as the installed version; its
     ``UpdatePrices`` downloads newer ones. Prices that depend on the length or the time of a request are
@@ -114,14 +113,14 @@ class PublishedPrices(Prices):
         provider: The name of the provider in genai-prices, such as "openai", "azure" or "anthropic".
             The same model has different prices at different providers.
 
-    Raises ImportError without the extra, and DefinitionError for an unknown provider.
+    Raises MissingExtraError without the extra, and DefinitionError for an unknown provider.
     """
 
     currency = "USD"
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
-        self._package = _genai_prices()
+        self._package = import_extra("genai_prices", "prices", "PublishedPrices")
         self._cache: dict[str, Price] = {}
         snapshot = self._package.data_snapshot.get_snapshot()
         self._models = next((entry.models for entry in snapshot.providers if entry.id == provider), None)
@@ -170,13 +169,13 @@ class PublishedPrices(Prices):
 
 
 class _PublishedPrice(Price):
-    """The published token price of a model, including special rates such as those for cached tokens."""
+    """The published token price of a model, with special rates, such as for cached tokens."""
 
     model: str
     provider: str
 
     def of(self, usage: Usage) -> float:
-        package = _genai_prices()
+        package = import_extra("genai_prices", "prices", "PublishedPrices")
         tokens = package.Usage(
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
@@ -184,11 +183,3 @@ class _PublishedPrice(Price):
             cache_write_tokens=usage.cache_write_tokens,
         )
         return float(package.calc_price(tokens, self.model, provider_id=self.provider).total_price)
-
-
-def _genai_prices() -> Any:
-    try:
-        return import_module("genai_prices")
-    except ImportError as error:
-        message = 'published prices need genai-prices: pip install "aiservices[prices]"'
-        raise ImportError(message) from error

@@ -1,4 +1,4 @@
-"""RetrievalAugmentor, which adds retrieved texts to the user message, and a search tool for models."""
+"""Add retrieved texts to the user message (RAG), or let the model find texts with a search tool."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _VARIABLES = frozenset({"user_message", "information", "contents"})
 
 
 class Injector(Protocol):
-    """A function that adds retrieved texts to a user message and returns the new message text."""
+    """A function that adds retrieved texts to a user message, and returns the new message text."""
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Adds retrieved texts to a user message by filling in a prompt template.
+    """Adds retrieved texts to a user message with a prompt template.
 
     The texts that are inserted are never interpreted as templates. Raises DefinitionError if the template is
     invalid.
@@ -75,7 +75,7 @@ class Injection:
 
 
 def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
-    """Join retrieved texts into one text for a model, each below its id in brackets."""
+    """Join retrieved texts to one text for a model, each with its id in brackets before it."""
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
@@ -92,7 +92,7 @@ _DEFAULT_INJECTION = Injection()
 
 @dataclass(slots=True)
 class ContentsRetrieved:
-    """The event that texts were retrieved for a user message, for streams and listeners.
+    """An event for streams and listeners: texts were retrieved for a user message.
 
     The model is called next.
 
@@ -110,7 +110,7 @@ class ContentsRetrieved:
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor:
-    """An interceptor that retrieves texts for the user message and adds them to the message (RAG).
+    """Middleware that retrieves texts for the user message and adds them to the message (RAG).
 
     The last user message becomes the query. If no content is found, the message stays unchanged. The contents
     are the ``sources`` of the Result. Interceptors before this one, such as a ChatMemory, see the message
@@ -193,7 +193,7 @@ class RetrievalAugmentor:
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
 
     def retrieve(self, query: Query) -> Flow[Sequence[Content]]:
-        """Search with a query: transform it, run the retrievers, and return merged results, best first."""
+        """Run a search: transform the query, call the retrievers, and return merged results, best first."""
         queries = yield from call_flow(self.transform, query)
         effects: list[Run] = []
         names: list[str] = []
@@ -222,7 +222,7 @@ def _is_generator_function(function: object) -> bool:
 
 
 def check_retrievers(owner: str, retrievers: Iterable[object]) -> None:
-    """Raise DefinitionError for objects that are not retrievers; ``owner`` names what they were passed to."""
+    """Raise DefinitionError for objects that are not retrievers; the message begins with ``owner``."""
     problems = []
     for one in retrievers:
         if isinstance(one, type):
@@ -254,7 +254,7 @@ _QueryText = Annotated[str, Description("what to look for, as a question or in k
 
 
 class Excerpts(str):
-    """The text that a search tool returns to the model: each retrieved text below its id.
+    """The text that a search tool returns to the model: retrieved texts, each with its id.
 
     Attributes:
         contents: The contents, best first.
@@ -280,7 +280,7 @@ def retriever_tool(
     *,
     metadata: Sequence[str] = (),
 ) -> Tool:
-    """Return a tool with which a model can search texts through a retriever.
+    """Create a tool with which a model can search texts through a retriever.
 
     The result of the tool is an ``Excerpts``. If the retriever is async, only async methods can use the tool.
 
@@ -307,7 +307,7 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return all texts that the model's search tools found during a call, as a dict by their ids.
+    """Return all texts that the model found with search tools during a call, by their ids.
 
     An answer can cite these ids. ``runs`` are the ``tool_runs`` of a Result.
     """

@@ -1,7 +1,7 @@
-"""The types for retrieval: texts to search, queries, and the interface of retrievers.
+"""The types used in retrieval: texts, queries, and the interface of retrievers.
 
 Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
-user and imports optional packages.
+user.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..engine.effects import Flow, Run
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import function_name
+from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
+from ..models.extras import import_extra
 from ..models.messages import Message, UserMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A piece of text that a retriever can find.
+    """A text that a retriever can find.
 
     Attributes:
         text: The text that the model gets.
@@ -56,7 +57,7 @@ class Query:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The messages of the conversation before the user message that is being answered."""
+        """The messages of the conversation that come before the user message that started the search."""
         if self.invocation is None:
             return ()
         messages = self.invocation.request.messages
@@ -65,7 +66,7 @@ class Query:
 
     @staticmethod
     def from_invocation(invocation: Invocation) -> Query | None:
-        """Return the last user message of a service call as a search query, or None if there is none."""
+        """Convert the last user message of a service call to a search query; None if there is no message."""
         messages = invocation.request.messages
         position = last_user_position(messages)
         if position is None:
@@ -74,7 +75,7 @@ class Query:
 
 
 class Retriever(Protocol):
-    """The interface of retrievers: find the texts that match a query, best first.
+    """The interface of retrievers, which find the texts that match a query, best first.
 
     ``retrieve`` may be async if the service methods are async.
     """
@@ -83,7 +84,7 @@ class Retriever(Protocol):
 
 
 class DocumentLike(Protocol):
-    """The interface of LangChain documents, with which their loaders and splitters can be used."""
+    """The interface of LangChain documents, so that LangChain's loaders and splitters can be used."""
 
     @property
     def page_content(self) -> str: ...
@@ -94,7 +95,7 @@ class DocumentLike(Protocol):
 def contents_of(
     pieces: Iterable[str | DocumentLike | Content], name: str = "chunk", *, id: str | None = None
 ) -> list[Content]:
-    """Convert texts or LangChain documents to Content objects, which retrievers can search.
+    """Convert strings or LangChain documents to Content objects, which retrievers can search.
 
     Args:
         pieces: The texts or documents.
@@ -151,7 +152,7 @@ def split(
     overlap: int = 0,
     format: Literal["text", "markdown"] = "text",
 ) -> list[Content]:
-    """Split a text into Content objects for a search, between paragraphs, sentences or words.
+    """Split a text between paragraphs, sentences or words into pieces that retrievers can search.
 
     Needs the package semantic-text-splitter.
 
@@ -163,7 +164,13 @@ def split(
         overlap: How many characters a content shares with the one before.
         format: "markdown" also splits between the sections of a Markdown text.
     """
-    library = import_extra("semantic_text_splitter", "retrieval")
+    if not is_at_least(max_characters, 1):
+        message = f"max_characters is {max_characters!r}; it must be at least 1"
+        raise DefinitionError([DefinitionProblem("split", message)])
+    if not is_at_least(overlap, 0) or overlap >= max_characters:
+        message = f"overlap is {overlap!r}; it must be at least 0 and less than max_characters"
+        raise DefinitionError([DefinitionProblem("split", message)])
+    library = import_extra("semantic_text_splitter", "retrieval", "split")
     splitter_class = library.MarkdownSplitter if format == "markdown" else library.TextSplitter
     pieces = splitter_class(max_characters, overlap=overlap).chunk_indices(text)
     return [
@@ -179,7 +186,7 @@ def last_user_position(messages: Sequence[Message]) -> int | None:
 
 
 def check_contents(value: object, source: str) -> tuple[Content, ...]:
-    """Return retrieved texts as a tuple, or raise TypeError if they are not Content objects.
+    """Check that a retriever returned a list of Content objects, and return them as a tuple.
 
     ``source`` is the name of the function that returned the value, for the error message.
     """
@@ -196,22 +203,35 @@ def check_contents(value: object, source: str) -> tuple[Content, ...]:
     )
 
 
-def import_extra(module: str, extra: str) -> Any:
-    """Import an optional package, or raise ImportError that names the extra to install."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:  # a dependency of the installed package is missing
-            raise
-        message = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
-        raise ImportError(message, name=module) from error
+def to_contents(contents: Sequence[Content | str], location: str) -> list[Content]:
+    """Convert texts to contents; raise DefinitionError for other objects, and for a single text."""
+    if isinstance(contents, (str, Content)) or not isinstance(contents, Iterable):
+        message = f"the contents are {type(contents).__name__}; pass a list of texts or contents"
+        raise DefinitionError([DefinitionProblem(location, message)])
+    converted = [Content(content) if isinstance(content, str) else content for content in contents]
+    for number, content in enumerate(converted, 1):
+        if not isinstance(content, Content):
+            kind = type(content).__name__
+            message = f"content {number} is {kind}; pass a text or a Content (contents_of converts documents)"
+            raise DefinitionError([DefinitionProblem(location, message)])
+    return converted
+
+
+def to_query(query: Query | str, location: str) -> Query:
+    """Convert a text to a query; raise DefinitionError for other objects."""
+    if isinstance(query, str):
+        return Query(query)
+    if not isinstance(query, Query):
+        message = f"the query is {type(query).__name__}; pass a text or a Query"
+        raise DefinitionError([DefinitionProblem(location, message)])
+    return query
 
 
 T = TypeVar("T")
 
 
 def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
-    """Return an instruction for the engine to call a function of the user, in a thread if necessary.
+    """Return a step that runs a user-supplied function, in a thread if it would block an async call.
 
     A blocking function runs in a thread if the service method is async.
     """
@@ -224,7 +244,7 @@ def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
 
 
 def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
-    """Call a generator function of the user, or raise TypeError if it does not return a generator."""
+    """Call a user's generator function, or raise TypeError if it does not return a generator."""
     result: object = function(*arguments)
     if isinstance(result, Generator):
         return result

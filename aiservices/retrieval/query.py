@@ -1,4 +1,4 @@
-"""Transform a search query, choose retrievers for it, and merge their results.
+"""Change search queries, choose the retrievers for them, and merge the results.
 
 Each step is a generator function, like an interceptor, so it can send requests to a model. ``SideQuestion``
 does that for the steps that ask a model.
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class QueryTransformer(Protocol):
-    """A generator function that converts a query to one or more queries. It may call a model.
+    """A function that rewrites a search query as one or more queries, for example by asking a model.
 
     The function can yield effects, such as a model call.
     """
@@ -40,7 +40,7 @@ class QueryTransformer(Protocol):
 
 
 def unchanged(query: Query, /) -> Flow[Sequence[Query]]:
-    """Return the query unchanged: the default transformer of a RetrievalAugmentor."""
+    """Return the search query unchanged, if no other query transformer is configured."""
     yield from ()  # makes the function a generator
     return [query]
 
@@ -56,7 +56,7 @@ class _Compressor(Protocol):
 
 
 class CompressingQueryTransformer:
-    """A query transformer in which a model rewrites a question so that it is clear without the conversation.
+    """Lets a model rewrite a question for the search, so that it is clear without the conversation.
 
     At the start of a conversation the query stays unchanged and the model is not called.
     """
@@ -74,7 +74,7 @@ class CompressingQueryTransformer:
 
 
 def _conversation_line(message: Message) -> str:
-    """Return a message as a line of text, or "" for system messages, tool calls and tool results."""
+    """Format a message as text like "User: Hello"; "" for system messages, tool calls and tool results."""
     if isinstance(message, UserMessage):
         return f"User: {message.text}"
     return f"AI: {message.text}" if isinstance(message, AiMessage) and message.text else ""
@@ -90,7 +90,7 @@ class _Expander(Protocol):
 
 
 class ExpandingQueryTransformer:
-    """A query transformer in which a model adds ``n`` other wordings of a query."""
+    """Lets a model add ``n`` other wordings of a search query."""
 
     def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
         self._question = SideQuestion(_Expander, "expand", model)
@@ -107,7 +107,7 @@ class ExpandingQueryTransformer:
 
 
 class QueryRouter(Protocol):
-    """A generator function that chooses the retrievers for a query. It may call a model.
+    """A generator function that chooses the retrievers for a search query, perhaps with a model.
 
     It can yield effects, such as a model call. It may choose no retriever; then nothing is retrieved for the
     query.
@@ -118,7 +118,7 @@ class QueryRouter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RouteToAll:
-    """A query router that sends every query to all retrievers.
+    """Sends every search query to all retrievers.
 
     Attributes:
         retrievers: The retrievers.
@@ -133,7 +133,7 @@ class RouteToAll:
 
 @dataclass(frozen=True, slots=True)
 class RouteBy:
-    """A query router that calls a function of the user to choose the retrievers for a query.
+    """Calls a user's function to choose the retrievers for a search query.
 
     Attributes:
         function: Returns the retrievers for a query. It must not be async.
@@ -148,7 +148,7 @@ class RouteBy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A retriever with a name and a description, by which a model can choose it for a query.
+    """A retriever with a name and a description, from which a model can choose it for a query.
 
     Attributes:
         name: The name of the source of information, such as "orders".
@@ -170,7 +170,7 @@ class _Chooser(Protocol[T]):
 
 
 class RouteByModel:
-    """A query router in which a model chooses the retrievers for a query by their descriptions.
+    """Lets a model choose which retrievers to search, by reading their descriptions.
 
     Raises DefinitionError if there is no route or if two routes have the same name.
     """
@@ -199,7 +199,7 @@ Rankings = Sequence[Sequence[Content]]
 
 
 class Fusion(Protocol):
-    """A generator function that merges ranked lists of retrieved texts into one. It may call a model.
+    """A generator function that merges ranked lists of retrieved texts, perhaps with a model.
 
     ``query`` is the query before it was transformed. There is one ranking for each transformed query and
     retriever. The function can yield effects, such as a model call.
@@ -210,7 +210,7 @@ class Fusion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """Merges ranked search results: the score of a text is the sum of 1 / (k + rank) over all rankings.
+    """Merges ranked search results: the score of a text is the sum of 1 / (k + rank) over all lists.
 
     A single ranking stays unchanged, including its scores.
 
@@ -227,7 +227,7 @@ class ReciprocalRankFusion:
         return self.fuse(rankings)[: self.max_results]
 
     def fuse(self, rankings: Rankings) -> list[Content]:
-        """Merge ranked lists of retrieved texts into one list without duplicates, best first."""
+        """Merge ranked lists of retrieved texts to one list without duplicates, best first."""
         non_empty = [ranking for ranking in rankings if ranking]
         if len(non_empty) < 2:
             return _distinct(non_empty)
@@ -240,7 +240,7 @@ class ReciprocalRankFusion:
 
 
 class ReRanker(Protocol):
-    """A model that scores how well each retrieved text answers a query.
+    """The interface of reranking models, which score how well retrieved texts answer a query.
 
     ``scores`` may be async if the service methods are async.
     """
@@ -252,7 +252,7 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """Merges the texts of several retrievers, and ranks them by the scores of a re-ranking model.
+    """Merges the texts of several retrievers, ranked by the scores of a re-ranking model.
 
     Attributes:
         ranker: Scores the contents.
@@ -282,7 +282,7 @@ class ReRank:
 
 
 def _distinct(rankings: Rankings) -> list[Content]:
-    """Return each text of several ranked lists once, in the order of first occurrence."""
+    """Return the texts of several ranked lists without duplicates, in the order of first occurrence."""
     contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:
@@ -296,7 +296,7 @@ _PIPELINE = Pipeline([Retry()])
 
 
 class SideQuestion:
-    """A service method that is called inside another call, for example to let a model rephrase a query.
+    """A service method that is called inside another service call, for example to rephrase a query.
 
     Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
     but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
@@ -307,7 +307,7 @@ class SideQuestion:
         self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
 
     def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
-        """Call a service method inside another service call, and return the value.
+        """Call a service method from inside another service call, and return the answer's value.
 
         ``invocation`` is the other call. Without one the requests are not recorded anywhere.
         """
@@ -323,7 +323,7 @@ class SideQuestion:
 
 
 def hide_from_stream(flow: Flow[T]) -> Flow[T]:
-    """Run part of a service call without showing its events in the user's stream."""
+    """Run a part of a service call without showing its events in the user's stream."""
     return map_effects(flow, _perform_hidden)
 
 

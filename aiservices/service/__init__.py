@@ -1,1 +1,1 @@
-"""Create services: check an interface, render prompts from arguments, and implement the methods."""
+"""Create services: check an interface, render prompts from arguments and implement the methods."""

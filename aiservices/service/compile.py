@@ -1,4 +1,4 @@
-"""Check the interface of a service, prepare its methods, and report all mistakes in it together.
+"""Check the interface of a service, prepare its methods, and report all mistakes at once.
 
 The end of the file parses return annotations.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Literal,
     NamedTuple,
@@ -30,7 +31,8 @@ from output_parsers.parser.registry import ParserRegistry, parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Leniency
-from output_parsers.types.node import OutputParser
+from output_parsers.types.decisions import DecisionNode
+from output_parsers.types.node import OutputParser, walk
 from output_parsers.types.target import Target, TypeExpression, substitute, type_arguments_by_class, type_name
 
 from ..engine.budget import Budget
@@ -59,6 +61,9 @@ from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_p
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
+if TYPE_CHECKING:
+    from ..models.limits import Limits
+
 _ITERATORS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
 _ASYNC_ITERATORS = (
     collections.abc.AsyncIterator,
@@ -77,7 +82,7 @@ _REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
 
 
 class ReturnShape(Enum):
-    """The way in which a service method returns its value: directly, in a Result, or as a stream."""
+    """How a service method returns its value: directly, in a Result, or as a stream."""
 
     VALUE = "value"
     RESULT = "result"
@@ -87,7 +92,7 @@ class ReturnShape(Enum):
 
 
 class ReturnType(NamedTuple):
-    """The return annotation of a service method, split into the answer type and how it is returned.
+    """A service method's return annotation: the type of the answer, and the way it is returned.
 
     Attributes:
         output_type: The type of the value; for items, the type of one item.
@@ -122,7 +127,7 @@ class MethodPlan(NamedTuple):
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
     ) -> Invocation:
-        """Create the data of a service call: bind its arguments to parameters and render its chat messages.
+        """Create the data of a service call: bind the arguments to parameters, and render the chat messages.
 
         Raises TypeError if the arguments do not fit the signature.
         """
@@ -130,7 +135,10 @@ class MethodPlan(NamedTuple):
         try:
             bound = prompt.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{call.qualname}: {error}") from None
+            advice = ""
+            if any(isinstance(value, ChatOptions) for value in (*args, *kwargs.values())):
+                advice = "; to set options for one call, declare a parameter of type ChatOptions"
+            raise TypeError(f"{call.qualname}: {error}{advice}") from None
         bound.apply_defaults()
         arguments, names, options = bound.arguments, prompt.role_names, call.options
         if Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
@@ -144,7 +152,7 @@ class MethodPlan(NamedTuple):
             tool_context[name] = arguments[name]
         return Invocation(
             call,
-            ChatRequest(prompt.messages(arguments), options),
+            ChatRequest(prompt.messages(arguments), options, qualname=call.qualname),
             CallState(budget),
             call.routes,
             call.toolbox,
@@ -171,10 +179,12 @@ class Settings(NamedTuple):
     tools: tuple[ToolSource, ...]
     tool_limits: ToolLimits
     tool_errors: ToolErrors
+    votes: int = 0
+    limits: Limits | None = None
 
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
-    """Check the interface of a service, and return a dict from method name to prepared method.
+    """Check the interface of a service, and return its prepared methods by name.
 
     Raises DefinitionError with all problems of the interface.
     """
@@ -191,7 +201,7 @@ def compile_interface(interface: object, settings: Settings) -> dict[str, Method
         example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
         problems.append(DefinitionProblem(name, f"it is generic; fill in {names}, as in {example}"))
         raise DefinitionError(problems)  # every method would report the same problem again
-    models = _ModelFinder(settings.model, name, problems)
+    models = _ModelFinder(settings.model, settings.limits, name, problems)
     plans: dict[str, MethodPlan] = {}
     type_arguments = type_arguments_by_class(interface)
     stub_count = 0
@@ -252,10 +262,14 @@ def plan_method(
     method_strategy = _parse_strategy(declared.strategy, qualname, problems)
     routes: tuple[ModelRoute, ...] = ()
     toolbox: Toolbox | None = None
+    has_decisions, votes = False, 0
     if returns is not None:
         parser = _find_parser(returns, settings.parsers, namespace, qualname, problems)
         parser = with_leniency(parser, declared.leniency or settings.leniency, qualname, problems)
         tools = settings.tools if declared.tools is None else declared.tools
+        has_decisions = _has_decisions(parser)
+        if has_decisions and returns.shape is not ReturnShape.STREAM:  # which shows its value before votes
+            votes = settings.votes
         routes = _make_routes(
             returns,
             parser,
@@ -265,6 +279,8 @@ def plan_method(
             qualname,
             problems,
             offers_tools=bool(tools),
+            task="" if prompt is None else prompt.task,
+            votes=votes,
         )
         if prompt is not None and declared.examples and not problems:
             examples = plan_examples(declared.examples, prompt, parser, problems)
@@ -286,6 +302,7 @@ def plan_method(
             problems += immediate_tool_problems(toolbox, answer_type, qualname)
     if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
+    unsure = getattr(model, "unsure", None)
     call = CallPlan(
         qualname=qualname,
         output_type=returns.output_type,
@@ -296,6 +313,10 @@ def plan_method(
         tool_errors=settings.tool_errors,
         transform=settings.transform,
         has_memory_id=Role.MEMORY_ID in prompt.role_names,
+        requires_probabilities=has_decisions,
+        wants_probabilities=has_decisions or unsure is not None,
+        votes=votes,
+        unsure=unsure,
     )
     return MethodPlan(call, prompt, returns)
 
@@ -303,7 +324,7 @@ def plan_method(
 def _default_problems(
     signature: inspect.Signature, hints: Mapping[str, object], parameters: Iterable[Parameter], qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each parameter whose default is a text, number or bool that does not fit its type.
+    """Yield an error for each str, number or bool default that does not fit its parameter's type.
 
     Other defaults, such as None, may stand for "no value".
     """
@@ -323,7 +344,7 @@ def _default_problems(
 def _with_declaration(
     settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
 ) -> Settings:
-    """Return the settings of a service, overridden by the decorators on its interface class."""
+    """Apply the decorators on an interface class to the settings of the service."""
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
@@ -341,7 +362,7 @@ def _with_declaration(
 
 
 def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
-    """Return the errors that prevent a service interface from being instantiated without arguments.
+    """Return the errors that prevent creating an instance of a service interface without arguments.
 
     It passes no arguments to ``__init__`` and sets no attributes.
     """
@@ -366,12 +387,13 @@ class _ModelFinder:
     """Finds the language model for each method of a service, and reports unknown model names."""
 
     service_model: ChatModel | str | None
+    limits: Limits | None
     service: str
     problems: list[DefinitionProblem]
     models: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
-        """Return the language model of a service method, or the model of the service if it has none."""
+        """Return the language model of a method, or the model of the whole service if the method has none."""
         if method_model is None:
             model, location = self.service_model, self.service
         else:
@@ -379,11 +401,18 @@ class _ModelFinder:
         key = model if isinstance(model, str) else id(model)
         if key not in self.models:
             try:
-                self.models[key] = find_model(model, location)
+                found = find_model(model, location)
+                self.models[key] = found if self.limits is None else _with_limits(found, self.limits)
             except DefinitionError as error:
                 self.problems.extend(error.problems)
                 self.models[key] = None
         return self.models[key]
+
+
+def _with_limits(model: ChatModel, limits: Limits) -> ChatModel:
+    from ..models.limits import LimitedChatModel  # few services have limits
+
+    return LimitedChatModel(model, limits)
 
 
 def _parse_strategy(
@@ -398,7 +427,7 @@ def _parse_strategy(
 
 
 def _needs_implementation(attribute: object, qualname: str, problems: list[DefinitionProblem]) -> bool:
-    """Return True if an attribute of a service interface is a method without a body.
+    """Return True if an attribute is a method without a body, which the service must implement.
 
     Adds a problem for attributes that cannot be implemented.
     """
@@ -456,6 +485,18 @@ def _return_type(
         return None
 
 
+class _NoValueParser:
+    """Accepts any text and returns None, for ``Result[None]``, whose text and tool calls matter."""
+
+    schema = None
+
+    def format_instructions(self) -> str:
+        return ""
+
+    def parse(self, text: str) -> None:
+        pass
+
+
 def _find_parser(
     returns: ReturnType,
     parsers: ParserRegistry,
@@ -463,7 +504,7 @@ def _find_parser(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return the parser that converts replies of a model to the return type of a service method.
+    """Return the parser that converts model replies to the return type of a service method.
 
     Returns None if the method returns the reply itself, and adds a problem if no parser supports the type, or
     if a model cannot write its values.
@@ -471,6 +512,8 @@ def _find_parser(
     output_type: Any = returns.output_type
     if isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return None
+    if returns.output_type in (None, types.NoneType) and returns.shape is not ReturnShape.ITEMS:
+        return _NoValueParser()
     try:
         parser = parsers.parser_for(output_type, namespace=namespace)
         problem = media_problem(parser)
@@ -489,13 +532,17 @@ def _find_parser(
         return None
 
 
+def _has_decisions(parser: OutputParser[Any] | None) -> bool:
+    return isinstance(parser, TypeParser) and any(isinstance(one, DecisionNode) for one in walk(parser.node))
+
+
 def with_leniency(
     parser: OutputParser[Any] | None,
     leniency: Leniency | None,
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return a copy of an answer parser that tolerates more or fewer mistakes in the model's output."""
+    """Return the parser with another tolerance for mistakes in the model's answer, if one is given."""
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(DefinitionProblem(qualname, message))
@@ -514,8 +561,13 @@ def _make_routes(
     problems: list[DefinitionProblem],
     *,
     offers_tools: bool,
+    task: str,
+    votes: int,
 ) -> tuple[ModelRoute, ...]:
-    """Return the models of a service method, and how each can be asked for a value of the return type."""
+    """Return the models of a service method, with the methods of requesting its return type from each.
+
+    A decision endpoint that cannot answer for the type is left out if there are other models.
+    """
     members = () if model is None else members_of(model)
     if parser is None:
         read = _REPLY_TYPES.get(returns.output_type)
@@ -525,10 +577,17 @@ def _make_routes(
     # The strategy of a service is for its methods with a structured type; plain text needs none.
     requested = method_strategy or (None if parser.schema is None else service_strategy)
     partial_values = returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM)
-    routes = []
-    try:
-        for member in members:
-            capabilities = usable_capabilities(member, offers_tools=offers_tools)
+    has_decisions = _has_decisions(parser)
+    if has_decisions and returns.shape is ReturnShape.ITEMS:
+        message = "a Decision cannot be an item of a stream; return a list or a Stream"
+        problems.append(DefinitionProblem(qualname, message))
+        return ()
+    routes: list[ModelRoute] = []
+    left_out: list[str] = []
+    is_fatal = False
+    for member in members:
+        capabilities = usable_capabilities(member, offers_tools=offers_tools)
+        try:
             strategies = select_strategies(
                 parser,
                 capabilities,
@@ -536,17 +595,25 @@ def _make_routes(
                 member.name,
                 partial_values=partial_values,
                 offers_tools=offers_tools,
+                requires_probabilities=has_decisions and (not votes or capabilities.logprobs > 0),
+                task=task,
             )
-            strategies.prepare()
+        except (StrategyError, UnsupportedTypeError) as error:
+            left_out.append(str(error))
+            is_fatal = is_fatal or capabilities.decisions is None
+        else:
             routes.append(ModelRoute(member, strategies))
-    except (StrategyError, UnsupportedTypeError) as error:
-        problems.append(DefinitionProblem(qualname, str(error)))
+    if is_fatal or not routes:
+        problems += [DefinitionProblem(qualname, message) for message in left_out]
         return ()
+    for route in routes:
+        route.strategies.notes = tuple(f"{message}; it is not asked for this method" for message in left_out)
+        route.strategies.prepare()
     return tuple(routes)
 
 
 def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities:
-    """Return what a language model supports in one request; some take no schema together with tools."""
+    """Return a model's features, without JSON output if it cannot combine JSON output with tools."""
     capabilities = model.capabilities
     if offers_tools and not capabilities.schema_with_tools:
         return replace(capabilities, json_schema=False, json_mode=False)
@@ -556,7 +623,7 @@ def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities
 def tool_name_problems(
     toolbox: Toolbox, routes: Iterable[ModelRoute], qualname: str
 ) -> list[DefinitionProblem]:
-    """Return an error for each tool with the name of the tool by which the model gives its answer."""
+    """Return an error for each tool that has the same name as the internal tool for the final answer."""
     output_tool_names = {name for route in routes for name in route.strategies.output_tool_names()}
     message = "has the name of the tool that gives the answer; rename it"
     return [
@@ -579,7 +646,7 @@ def parse_return_type(hint: object, *, is_async: bool) -> ReturnType:
             "be part of another type"
         )
     if hint is None or hint is types.NoneType:
-        raise ReturnTypeError("it returns None; annotate the type of the answer")
+        raise ReturnTypeError("it returns None; annotate the type of the answer, or Result[None]")
     if origin in _AWAITABLES:
         raise ReturnTypeError(
             f"it returns {type_name(hint)}; write async def and the type of the awaited value"
@@ -605,7 +672,7 @@ def _type_argument(hint: object, origin: type) -> Any:
 
 
 def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
-    """Return a type that must not be nested, such as Stream in ``list[Stream]``; None if there is none."""
+    """Return a type that must not be nested, such as Stream in ``list[Stream]``, or None."""
     for arg in args:
         cls = get_origin(arg) or arg
         if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):
@@ -652,7 +719,7 @@ def _is_item_error(member: Any) -> bool:
 def immediate_tool_problems(
     toolbox: Toolbox, answer_type: object, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each tool whose result is returned directly but does not fit the return type.
+    """Yield an error for each tool whose result should be the answer but has the wrong type.
 
     Tools without a return annotation are checked only when they have run.
     """
@@ -670,7 +737,7 @@ def immediate_tool_problems(
 
 
 def _result_type(tool: Tool) -> Any:
-    """Return the type of a tool's collected result, such as ``list[int]`` if the tool yields ints."""
+    """Return the type of a tool's collected results, such as ``list[int]`` for a tool that yields ints."""
     try:
         target = Target.of(tool.return_type)
     except UnsupportedTypeError:
@@ -686,7 +753,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: object, answer_type: object) -> bool:
-    """Return True if a value of one type may also be a value of another type, or if this is unknown."""
+    """Return True if values of one type may also be instances of another, or if this is unknown."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:

@@ -1,4 +1,4 @@
-"""The function ``create``, which implements an interface by calling a language model.
+"""The function ``create``, which implements an interface with calls of a language model.
 
 The engine and the parsers are imported when ``create`` is called, so that a program that only declares
 interfaces, or prints its help, starts quickly.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_origin, overload
 
 from .settings import ServiceSettings, check_keywords, check_types
@@ -50,14 +50,29 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     Args:
         interface: A Protocol, an ABC or a class whose methods have no body.
         model: A ChatModel, or a string: ``"openai:NAME"``, ``"azure:DEPLOYMENT"``, ``"ollama:NAME"``,
-            ``"local"``, ``"local:NAME"``, ``"local:PATH.gguf"``, or a name that an installed package adds.
-            The default is the environment variable ``AISERVICES_MODEL``, else the embedded model if it is
-            installed.
+            ``"local"``, ``"local:NAME"``, ``"local:PATH.gguf"``, ``"fake"`` for made-up answers, or a name
+            that an installed package adds. The default is the environment variable ``AISERVICES_MODEL``, else
+            the embedded model if it is installed.
         **settings: See ``ServiceSettings``.
 
     Raises:
         DefinitionError: With all problems of the interface and the settings.
     """
+    try:
+        return _create(interface, model, settings, sys._getframe(1))
+    except Exception as error:
+        from ..engine.tracebacks import hide_library_frames
+        from ..models.errors import AiServiceError
+
+        if isinstance(error, AiServiceError):
+            hide_library_frames(error)
+        raise
+
+
+def _create(
+    interface: Any, model: ChatModel | str | None, settings: ServiceSettings, caller: FrameType
+) -> Any:
+    """Check an interface and its settings, and return an object that implements it."""
     check_keywords("create", settings, ServiceSettings.__annotations__)
     # Late, for a quick start: these modules import the engine and the parsers.
     from output_parsers.parser.registry import DEFAULT_REGISTRY
@@ -69,7 +84,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     from ..interface.decorators import TemplateSource
     from ..interface.parameters import unwrapped
     from ..interface.stubs import enclosing_names
-    from ..models.errors import DefinitionError
+    from ..models.errors import DefinitionError, DefinitionProblem
     from ..models.requests import ChatOptions
     from ..tools.tool import ToolErrors
     from ..tools.toolbox import ToolLimits
@@ -84,7 +99,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     system = settings.get("system_message")
     tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
     # String annotations may name types that are local to the function that calls create.
-    namespace = enclosing_names(sys._getframe(1), *_functions(cls), *map(unwrapped, tools))
+    namespace = enclosing_names(caller, *_functions(cls), *map(unwrapped, tools))
     plans = compile_interface(
         interface,
         Settings(
@@ -99,10 +114,30 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
             tools=tools,
             tool_limits=settings.get("tool_limits", ToolLimits()),
             tool_errors=tool_errors,
+            votes=settings.get("votes") or 0,
+            limits=settings.get("limits"),
         ),
     )
+    calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
+    if calibration is not None or thresholds:
+        from ..engine.calibration import Calibration
+        from .calibration import with_adjustments
+
+        if calibration is not None and not isinstance(calibration, Calibration):
+            calibration = Calibration.read(calibration)
+        plans = with_adjustments(plans, calibration, thresholds or {}, name)
+    elif any(plan.call.unsure == "threshold" for plan in plans.values()):
+        message = 'FallbackChatModel(unsure="threshold") needs create(calibration=…) or create(thresholds=…)'
+        raise DefinitionError([DefinitionProblem(name, message)])
+    cache = settings.get("cache")
+    if cache is not None:
+        interceptors = (cache, *interceptors)
     budget = settings.get("budget") or Budget()
     retry = settings.get("retry", Retry())
+    if settings.get("votes"):
+        from ..engine.votes import Votes
+
+        interceptors = (*interceptors, Votes())
     if retry is not None:
         interceptors = (*interceptors, retry)  # innermost
     models = dict.fromkeys(route.model.name for plan in plans.values() for route in plan.call.routes)
@@ -110,6 +145,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
         *budget.problems(name, models),
         *retry_problems(name, interceptors, budget),
         *methods.interceptor_order_problems(name, interceptors),
+        *methods.unchecked_media_problems(plans.values(), interceptors),
         *methods.memory_id_problems(plans.values(), interceptors, listeners),
         *methods.async_in_blocking_problems(name, plans, interceptors, listeners),
         *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),

@@ -15,10 +15,11 @@ from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
 from ..engine.plan import Invocation
 from ..engine.results import Answer, Result
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
+from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import has_own_init
-from ..models.errors import DefinitionProblem
+from ..models.errors import AiServiceError, DefinitionProblem
 from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
 
@@ -34,7 +35,7 @@ def resume(
     /,
     **tool_context: object,
 ) -> R:
-    """Continue a call that was suspended until its tool calls were approved, and return its answer.
+    """Continue a service call after its tool calls were approved, and return the answer.
 
     The budget starts over, and models are asked from the first one on.
 
@@ -62,8 +63,12 @@ def resume(
         remote_value: R = remote(state, approvals)
         return remote_value
     service_method = service_method_of(method)
-    value: R = service_method.start(invocation_to_resume(service_method, state, approvals, tool_context))
-    return value
+    try:
+        value: R = service_method.start(invocation_to_resume(service_method, state, approvals, tool_context))
+        return value
+    except AiServiceError as error:
+        hide_library_frames(error)
+        raise
 
 
 def invocation_to_resume(
@@ -72,7 +77,7 @@ def invocation_to_resume(
     approvals: Approvals,
     tool_context: Mapping[str, object],
 ) -> Invocation:
-    """Return the data for continuing a suspended service call after its tool calls were approved."""
+    """Prepare a suspended service call to continue after its tool calls were approved."""
     plan = service_method.plan
     invocation = resumed_invocation(plan.call, state, approvals, service_method.budget)
     roles = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
@@ -88,28 +93,37 @@ def invocation_to_resume(
 
 
 class ServiceMethod(NamedTuple):
-    """A generated service method: its settings, its limits, and the function that starts a call.
+    """The settings and limits of a generated service method, with the function that starts a call.
 
     Attributes:
         plan: The plan of the method.
         budget: The limits of each call.
         start: Runs an invocation and returns what the method returns.
         mixes_callers: True if all callers share one conversation: there is a memory, but no memory id.
+        is_streamed: True if the model is asked for a stream.
+        pipeline: The interceptors and listeners of the service.
     """
 
     plan: MethodPlan
     budget: Budget
     start: Callable[[Invocation], Any]
     mixes_callers: bool
+    is_streamed: bool
+    pipeline: Pipeline
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the settings and the call function that are stored on a generated service method.
+    """Return the settings of a generated service method, and the function that runs its calls.
 
     Raises TypeError for other objects.
     """
     service_method = getattr(method, SERVICE_METHOD, None)
     if not isinstance(service_method, ServiceMethod):
+        if hasattr(method, REMOTE_RESUME):
+            raise TypeError(
+                f"{getattr(method, '__qualname__', method)} is a method of a remote client; its prompt and "
+                "model are known only where the service runs, so pass the method of the service there"
+            )
         raise TypeError(f"{method!r} is not a method of a service made by create")
     return service_method
 
@@ -120,7 +134,7 @@ def plan_of(method: object) -> MethodPlan:
 
 
 def is_service_method(method: object) -> bool:
-    """Return True if an object is a generated service method, which calls a language model."""
+    """Return True if an object is a method that this library generated to call a language model."""
     return isinstance(getattr(method, SERVICE_METHOD, None), ServiceMethod)
 
 
@@ -146,17 +160,25 @@ def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, bu
 
 
 def _init_without_arguments(self: object) -> None:
-    """Do nothing, as a replacement for the ``__init__`` of Protocol classes, which can raise an error."""
+    """Do nothing; replaces the ``__init__`` of Protocol classes, which can raise an error."""
 
 
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
     start, invocation = _start_function(plan, pipeline), plan.invocation
 
     def call(self: object, /, *args: object, **kwargs: object) -> Any:
-        return start(invocation(args, kwargs, budget))
+        try:
+            return start(invocation(args, kwargs, budget))
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
-        return await start(invocation(args, kwargs, budget))
+        try:
+            return await start(invocation(args, kwargs, budget))
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     is_coroutine = plan.returns.is_async and plan.returns.shape in (ReturnShape.VALUE, ReturnShape.RESULT)
     method: Any = wraps(stub)(acall if is_coroutine else call)
@@ -164,12 +186,14 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
     if plan.returns.shape is ReturnShape.TEXT_STREAM:
         setattr(method, YIELDS_TEXT, True)
     mixes_callers = pipeline.remembers_callers and not plan.call.has_memory_id
-    setattr(method, SERVICE_METHOD, ServiceMethod(plan, budget, start, mixes_callers))
+    returns_stream = plan.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
+    is_streamed = returns_stream and not pipeline.blocks_streaming
+    setattr(method, SERVICE_METHOD, ServiceMethod(plan, budget, start, mixes_callers, is_streamed, pipeline))
     return method
 
 
 def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
-    """Return a function that runs a service call and returns the value directly or as a stream."""
+    """Return a function that runs a service call and returns the value, directly or as a stream."""
     flow = pipeline.flow
     match plan.returns.shape, plan.returns.is_async:
         case ReturnShape.VALUE, False:
@@ -197,7 +221,7 @@ def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocatio
 
 
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
-    """Convert the answer of a service call to a Result, which adds its requests and its duration."""
+    """Convert the answer of a service call to a Result, adding the model requests and the duration."""
     state = invocation.state
     cost = state.budget.cost_of(state.attempts) if state.budget.prices else None
     return answer.result(state.attempts, state.seconds, cost)
@@ -206,7 +230,7 @@ def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
 def start_stream(
     pipeline: Pipeline, invocation: Invocation, *, is_async: bool
 ) -> Stream[Any] | AsyncStream[Any]:
-    """Return a Stream for a service call, which sends the request when it is first read."""
+    """Return the stream of a service call, whose request is sent when the stream is first read."""
     flow = streaming_flow(pipeline, invocation)
 
     def make_result(answer: Answer) -> Result[Any]:
@@ -216,7 +240,7 @@ def start_stream(
 
 
 def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
-    """Run a service call for a stream, and emit its final answer as the last event.
+    """Run a service call that is streamed, and emit the final answer as the last event.
 
     If an interceptor may change or refuse the answer, the stream yields nothing before it has decided.
     """
@@ -246,7 +270,7 @@ _WRONG_ORDERS = {
 def interceptor_order_problems(
     location: str, interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each pair of interceptors (middleware) in an order that does not work.
+    """Yield an error for each two interceptors (middleware) whose order does not work.
 
     ``interceptors`` are in their order of nesting, outermost first.
     """
@@ -271,7 +295,7 @@ def interceptor_order_problems(
 def memory_id_problems(
     plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor], listeners: Sequence[Listener]
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each method with a memory id that no memory, tool, template or listener reads."""
+    """Yield an error for each method with a MemoryId parameter that nothing in the service uses."""
     # an interceptor without a position may do anything, and filters of retrievers may use the id
     readers = (*MEMORY_POSITIONS, "retrieval", None)
     if listeners or any(getattr(one, "position_name", None) in readers for one in interceptors):
@@ -290,10 +314,28 @@ def memory_id_problems(
         yield DefinitionProblem(plan.call.qualname, message)
 
 
+def unchecked_media_problems(
+    plans: Iterable[MethodPlan], interceptors: Sequence[Interceptor]
+) -> Iterator[DefinitionProblem]:
+    """Yield an error for each method with media, such as images, that an interceptor cannot check."""
+    for plan in plans:
+        parts = [part for p in plan.prompt.parameters if p.role is Role.MEDIA for part in p.parts]
+        for interceptor in interceptors:
+            classes = getattr(interceptor, "unchecked_media", ())
+            kinds = dict.fromkeys(part.kind for part in parts if part in classes)
+            if kinds:
+                name = type(interceptor).__name__
+                message = (
+                    f"{name} cannot check {' or '.join(kinds)}; pass a moderator whose media_types include "
+                    'it, or let it pass unchecked with media="skip"'
+                )
+                yield DefinitionProblem(plan.call.qualname, message)
+
+
 def add_service_to_interceptors(
     name: str, owner: str, interceptors: Iterable[Interceptor], *, has_default_conversation: bool
 ) -> None:
-    """Inform each interceptor (middleware) about the service that uses it, if it has ``add_service``.
+    """Call ``add_service`` of each interceptor (middleware) that has it, to register the service.
 
     Raises DefinitionError if one of them cannot be shared with another service.
     """
@@ -321,7 +363,7 @@ def async_in_blocking_problems(
 
 
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
-    """Yield an error for each async function that is passed to a setting for normal functions only."""
+    """Yield an error for each async function passed to a setting that needs a non-async function."""
     for name, function in functions.items():
         if is_async(function):
             message = f"{name} is an async function, and nothing awaits it; make it a plain function"

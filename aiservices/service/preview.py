@@ -1,4 +1,4 @@
-"""The function ``preview``, which returns the chat request of a service method without sending it."""
+"""The function ``preview``, which shows the chat request of a service method without sending it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, ParamSpec
 from ..engine.budget import Budget
 from ..engine.output_format import OutputFormat
 from ..engine.plan import Invocation
+from ..models.base import ChatModel
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
+from ..models.questions import DecisionFormat, Question
 from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
 from ..models.strategy import Strategy
 from .methods import plan_of
@@ -26,7 +28,7 @@ _ROLE_NAMES: dict[type, str] = {
 
 
 class Preview(NamedTuple):
-    """The chat request that a service call would send first, which ``str()`` converts to readable text.
+    """The first chat request of a service call; ``str()`` converts it to readable text.
 
     Attributes:
         method: The name of the method, ``Service.method``.
@@ -39,6 +41,7 @@ class Preview(NamedTuple):
         strict: True if the provider enforces the schema.
         tools: The tools that the model may call, including the one by which it gives its answer.
         tool_choice: Whether the model must call a tool: "auto", "required", "none" or the name of a tool.
+        questions: The questions that a decision endpoint gets about the messages.
     """
 
     method: str
@@ -51,6 +54,7 @@ class Preview(NamedTuple):
     strict: bool
     tools: tuple[ToolSpecification, ...] = ()
     tool_choice: str = "auto"
+    questions: tuple[Question, ...] = ()
 
     def __repr__(self) -> str:
         messages = f"{len(self.messages)} message{'' if len(self.messages) == 1 else 's'}"
@@ -76,9 +80,29 @@ class Preview(NamedTuple):
             parameters = json.dumps(tool.parameters, indent=2, ensure_ascii=False)
             purpose = ", gives the answer" if tool.parameters == self.schema else ""
             lines += ["", f"[tool {tool.name}{strict}{purpose}]", tool.description, parameters]
+        for question in self.questions:
+            options = [
+                f"- {json.dumps(o.value, ensure_ascii=False)} {o.description}" for o in question.options
+            ]
+            lines += ["", f"[question {question.path}, {question.kind}]", question.text]
+            lines += [line.rstrip() for line in options]
         if self.tools:
             lines += ["", f"tool choice: {self.tool_choice}"]
         return "\n".join(lines)
+
+
+class PreviewedRequest(NamedTuple):
+    """The first chat request of a service call, with the model that it would be sent to.
+
+    Attributes:
+        preview: The parts of the request for people.
+        model: The model.
+        request: The request.
+    """
+
+    preview: Preview
+    model: ChatModel
+    request: ChatRequest
 
 
 def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> Preview:
@@ -89,6 +113,11 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
 
     Raises TypeError if ``method`` is none of these, or if the arguments do not fit it.
     """
+    return preview_request(method, *args, **kwargs).preview
+
+
+def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> PreviewedRequest:
+    """Return the first request that a service method would send, and the model it is for."""
     make_invocation = getattr(getattr(method, "__self__", None), "preview_invocation", None)
     if make_invocation is not None:
         invocation: Invocation = make_invocation(*args, **kwargs)
@@ -102,7 +131,7 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     for hook in invocation.request_hooks:
         request = hook(request)
     schema, strict = _schema(request, output_format)
-    return Preview(
+    shown = Preview(
         plan.qualname,
         route.model.name,
         request.messages,
@@ -113,7 +142,9 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
         strict,
         () if request.tooling is None else request.tooling.tools,
         "auto" if request.tooling is None else request.tooling.choice,
+        request.response_format.questions if isinstance(request.response_format, DecisionFormat) else (),
     )
+    return PreviewedRequest(shown, route.model, request)
 
 
 def _content_lines(message: Message) -> list[str]:
@@ -125,7 +156,7 @@ def _content_lines(message: Message) -> list[str]:
 
 
 def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the JSON Schema of the answer, and whether the provider enforces it (strict mode)."""
+    """Return the JSON Schema sent with a request, and True if the provider enforces it (strict mode)."""
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):
         return response_format.schema, response_format.strict

@@ -1,10 +1,11 @@
-"""Render the arguments of a service call as chat messages, and check the prompt templates."""
+"""Render the arguments of a service call as chat messages; check prompt templates beforehand."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -41,7 +42,7 @@ _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that t
 
 
 class PlannedExample(NamedTuple):
-    """A few-shot example of a service method, before its prompt template is rendered.
+    """A few-shot example of a service method whose prompt template has not been rendered yet.
 
     Attributes:
         values: The values for the template of the prompt.
@@ -53,7 +54,7 @@ class PlannedExample(NamedTuple):
 
 
 class PromptPlan(NamedTuple):
-    """The compiled prompt of a service method: its templates, parameters and few-shot examples.
+    """The prompt of a service method: compiled templates, parameters and few-shot examples.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -81,6 +82,19 @@ class PromptPlan(NamedTuple):
     shows_memory_id: bool = False
     examples: tuple[PlannedExample, ...] = ()
 
+    @property
+    def task(self) -> str:
+        """The instructions in the prompt: the paragraphs before its variables, or else those after them.
+
+        Decision endpoints get them as the question.
+        """
+        if self.user is None:
+            return ""
+        paragraphs = _PARAGRAPHS.split(self.user.source.strip())
+        before = list(takewhile(_is_plain, paragraphs))
+        after = list(takewhile(_is_plain, reversed(paragraphs)))
+        return "\n\n".join(before or reversed(after)) if len(before) < len(paragraphs) else ""
+
     def messages(self, arguments: Mapping[str, Any]) -> tuple[Message, ...]:
         """Return the chat messages of a service call: system message, history and user message."""
         names = self.role_names
@@ -102,7 +116,7 @@ class PromptPlan(NamedTuple):
         return (*self._earlier_messages(values, arguments), question)
 
     def user_text(self, values: Mapping[str, object]) -> str:
-        """Return the text of the user message, rendered with the arguments of a service call."""
+        """Return the user message of a service call, with the arguments filled into the template."""
         if self.user is not None:
             return self.user.render(values, self.qualname)
         if self.message_parameter is None:
@@ -120,7 +134,7 @@ class PromptPlan(NamedTuple):
     def _earlier_messages(
         self, values: Mapping[str, Any], arguments: Mapping[str, Any]
     ) -> tuple[Message, ...]:
-        """Return the messages before the user message: the system message and the conversation history."""
+        """Return the messages before the user message: the system message and the earlier conversation."""
         system: tuple[Message, ...] = ()
         if self.system is not None:
             if isinstance(self.system, Prompt):
@@ -149,7 +163,7 @@ class PromptPlan(NamedTuple):
     def _with_media(
         self, values: dict[str, Any], user_name: str | None, contents: tuple[Any, ...]
     ) -> UserMessage:
-        """Return the user message of a service call, with the images and other media among the arguments.
+        """Return the user message of a service call, including images and other media from the arguments.
 
         They are where the template names them, or after the text.
         """
@@ -183,6 +197,13 @@ class PromptPlan(NamedTuple):
         return UserMessage(text, user_name, tuple(part for part in without_mark if part != ""))
 
 
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+
+
+def _is_plain(paragraph: str) -> bool:
+    return "{{" not in paragraph and "{%" not in paragraph and "{#" not in paragraph
+
+
 def plan_prompt(
     user_source: TemplateSource | None,
     system_source: SystemSource | None,
@@ -191,7 +212,7 @@ def plan_prompt(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> PromptPlan | None:
-    """Compile the prompt templates of a service method, and check that they use only its parameters.
+    """Compile the prompt templates of a service method, and check the parameters that they use.
 
     Adds each error to ``problems``, and returns None if there are any.
     """
@@ -253,7 +274,7 @@ def plan_prompt(
 def docstring_problems(
     docstring: str, parameters: Sequence[Parameter], qualname: str
 ) -> list[DefinitionProblem]:
-    """Return an error if a method's docstring looks like a prompt, for example "Summarize {{text}}".
+    """Return an error if a method's docstring looks like a forgotten prompt: "Summarize {{text}}".
 
     Other libraries send docstrings, so the author expects this one to be the prompt.
     """
@@ -306,7 +327,7 @@ def _plan_system(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
-    """Compile the system message of a service method, and return it with the parameters that it uses."""
+    """Compile the system message of a service method; also return the names of the parameters it uses."""
     names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     if source is None:
@@ -348,7 +369,7 @@ def _check_template(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> frozenset[str | None]:
-    """Return the variables of a prompt template, and report those that are not method parameters.
+    """Return the variables of a prompt template, and report variables that are not method parameters.
 
     ``names`` are the parameters that the template may use, and ``title`` names the template in problems.
     """
@@ -377,7 +398,7 @@ def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter
 
 
 def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
-    """Return a list of valid names for an error message, with a hint such as "did you mean text?"."""
+    """List the valid names for an error message, with a hint such as "did you mean text?"."""
     from difflib import get_close_matches  # only error messages need it
 
     close = get_close_matches(unknown_name, names, 1)
@@ -392,7 +413,7 @@ def _message_parameter(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> str | None:
-    """Return the name of the method parameter that is the user message; None if all are images or files."""
+    """Return the name of the parameter that contains the user message; None if there are only media."""
     if user_messages:
         return user_messages[0]
     if len(unused) == 1:
@@ -421,7 +442,7 @@ def _check_parameters(
 
 
 def _check_structured_prompt(cls: type, qualname: str, problems: list[DefinitionProblem]) -> None:
-    """Check that the template of a ``@structured_prompt`` class uses only fields of the class."""
+    """Check that the template of a ``@structured_prompt`` class uses only the fields of the class."""
     location = f"{qualname}, structured prompt {cls.__name__}"
     try:
         prompt = record_prompt(cls)
@@ -461,7 +482,7 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
 
 
 def _example_value(value: object, parser: OutputParser[Any] | None) -> object:
-    """Return the answer of a few-shot example as a value of the return type; a dict is read as its JSON.
+    """Convert the answer of a few-shot example to the return type; a dict is parsed as JSON data.
 
     Raises ValueError if it does not fit the return type of the method.
     """

@@ -1,20 +1,26 @@
-"""The keyword arguments of ``create``, and the checks of their names, types and signatures."""
+"""The keyword arguments of the function ``create``, and the checks of their names and types."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from output_parsers.parser.registry import ParserFactory
     from output_parsers.result.reading import Leniency
 
     from ..engine.budget import Budget
+    from ..engine.calibration import Calibration
     from ..engine.pipeline import Interceptor, Listener
     from ..engine.plan import RequestHook
+    from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry
+    from ..models.limits import Limits
     from ..models.requests import ChatOptions
     from ..models.strategy import Strategy
     from ..tools.tool import ToolErrors, ToolSource
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ServiceSettings(TypedDict, total=False):
-    """The keyword arguments of ``create``, which makes a service from an interface and a model.
+    """The keyword arguments of ``create``, which implements an interface with a language model.
 
     Attributes:
         options: Options of the requests, such as the temperature. Methods may override them with
@@ -41,7 +47,16 @@ class ServiceSettings(TypedDict, total=False):
         listeners: Functions that receive each event of a call.
         transform: A function that changes each request just before it is sent.
         budget: The limits of each call; by default 3 attempts.
+        limits: The limits of requests to the models: per minute, by tokens and at the same time. All services
+            with the same address and key share them.
+        cache: Answers equal requests with the replies that it has stored.
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
+        calibration: Corrections of probabilities that ``calibrate`` of ``aiservices.testing`` has fitted: the
+            path of their file, or a Calibration.
+        thresholds: Probabilities by method or field, such as ``{"triage.urgent": 0.8}``: from which a bool is
+            True, or ``at()`` of a Decision returns the value.
+        votes: How often a model that gives no probabilities is asked for the answer of a Decision; the shares
+            of the answers are their probabilities.
         localns: Names for string annotations that are not found in the module of the interface.
     """
 
@@ -57,12 +72,18 @@ class ServiceSettings(TypedDict, total=False):
     listeners: Sequence[Listener]
     transform: RequestHook | None
     budget: Budget | None
+    limits: Limits | None
+    cache: ResponseCache | None
     retry: Retry | None
+    calibration: str | Path | Calibration | None
+    thresholds: Mapping[str, float] | None
+    votes: int | None
     localns: Mapping[str, Any] | None
 
 
 _OPTIONS = (
-    "temperature top_p max_tokens stop seed reasoning_effort timeout extra_body extra_headers service_tier"
+    "temperature top_p max_tokens stop seed reasoning_effort timeout extra_body extra_headers service_tier "
+    "cache server_tools probabilities"
 )
 _MODEL = "pass a model object as the second argument, such as OpenAiChatModel(NAME, {name}=…)"
 _NAMED_MODEL = 'pass the model as the second argument, as in create(Interface, "openai:NAME")'
@@ -116,7 +137,7 @@ _SEQUENCES = ("tools", "interceptors", "listeners", "parsers")
 
 
 def check_keywords(function: str, settings: Mapping[str, object], accepted: Collection[str]) -> None:
-    """Raise TypeError for the first unknown keyword argument, and say what to write instead."""
+    """Raise TypeError for an unknown keyword argument, and suggest what to write instead."""
     for name in settings:
         if name not in accepted:
             message = f"{function}() got an unexpected keyword argument {name!r}"
@@ -133,7 +154,7 @@ def check_keywords(function: str, settings: Mapping[str, object], accepted: Coll
 
 
 def check_types(name: str, settings: Mapping[str, Any]) -> None:
-    """Raise DefinitionError if arguments for creating a service have a wrong type or signature.
+    """Raise DefinitionError if an argument of ``create`` has a wrong type, such as a wrong signature.
 
     ``name`` is the name of the service.
     """
@@ -146,6 +167,7 @@ def check_types(name: str, settings: Mapping[str, Any]) -> None:
 
 def _problems(setting: str, value: Any) -> Iterator[str]:
     from ..engine.budget import Budget
+    from ..engine.calibration import Calibration
     from ..engine.retry import Retry
     from ..interface.parameters import call_problem
     from ..models.requests import ChatOptions
@@ -159,18 +181,33 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
         "budget": Budget,
         "retry": Retry,
         "localns": Mapping,
+        "thresholds": Mapping,
     }
     if value is None and setting not in ("tool_limits", "tool_errors", *_SEQUENCES):
         return
     kind, expected = type(value).__name__, classes.get(setting)
     if expected is not None and not isinstance(value, expected):
         yield f"{setting} has the type {kind}; pass {_with_article(expected.__name__)}"
+    elif setting == "limits":
+        from ..models.limits import Limits
+
+        if not isinstance(value, Limits):
+            yield f"limits has the type {kind}; pass a Limits"
+    elif setting == "cache":
+        from ..engine.response_cache import ResponseCache
+
+        if not isinstance(value, ResponseCache):
+            yield f"cache has the type {kind}; pass a ResponseCache"
     elif setting == "transform":
         problem = call_problem(value, "request")
         if problem is not None:
             yield f"transform {problem}"
     elif setting == "system_message" and not (isinstance(value, str) or callable(value)):
         yield f"{setting} has the type {kind}; pass a template or a function"
+    elif setting == "calibration" and not isinstance(value, (str, PathLike, Calibration)):
+        yield f"calibration has the type {kind}; pass the path of a file, or a Calibration"
+    elif setting == "votes" and not (isinstance(value, int) and 2 <= value <= 100):
+        yield f"votes is {value!r}; it must be a number from 2 to 100"
     elif setting == "tool_errors":
         for field, function in cast("ToolErrors", value)._asdict().items():
             problem = call_problem(function, "run")

@@ -1,4 +1,4 @@
-"""Typed answers without an interface, like ``with_structured_output`` of LangChain."""
+"""Get typed answers from a model without an interface, like LangChain's ``with_structured_output``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 @dataclass(frozen=True, slots=True)
 class Structured(Generic[T]):
-    """A typed answer with the original reply of the model, or with the error if parsing failed.
+    """A typed answer with the model's original reply, or with the error if parsing failed.
 
     Attributes:
         reply: The reply of the model.
@@ -58,12 +58,12 @@ class Structured(Generic[T]):
     error: ServiceOutputError | FinishError | None
 
     def __getitem__(self, key: Literal["raw", "parsed", "parsing_error"]) -> Any:
-        """Return a part under its name in LangChain: ``raw``, ``parsed`` or ``parsing_error``."""
+        """Return a part of the result by its name in LangChain: ``raw``, ``parsed`` or ``parsing_error``."""
         return getattr(self, {"raw": "reply", "parsed": "value", "parsing_error": "error"}[key])
 
 
 class StructuredModel(Generic[T, V]):
-    """A language model whose answers are parsed as values of one type, such as a pydantic model.
+    """A language model that answers with values of one type, such as a pydantic model.
 
     The methods raise the same errors as the methods of a service, and DefinitionError for invalid messages or
     options.
@@ -79,7 +79,7 @@ class StructuredModel(Generic[T, V]):
         self._include_raw = include_raw
 
     def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a text or a list of messages to the language model, and return its typed answer."""
+        """Send a text or messages to the language model, and return the typed answer."""
         try:
             flow = self._pipeline.flow(self._invocation(messages, options, self._blocking_plan))
             return self._success(run(flow))
@@ -87,7 +87,7 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a text or a list of messages to the language model, and await its typed answer."""
+        """Send a text or messages to the language model, and await the typed answer."""
         try:
             flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
             return self._success(await arun(flow))
@@ -95,7 +95,7 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
-        """Send a text or a list of messages to the language model, and stream its typed answer.
+        """Send a text or messages to the language model, and stream the typed answer.
 
         The stream has the value also with ``include_raw``. Its ``result()`` has the reply, and raises the
         error of a reply that cannot be read.
@@ -105,13 +105,13 @@ class StructuredModel(Generic[T, V]):
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
     def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
-        """Send a text or a list of messages to the language model, and stream its typed answer with async."""
+        """Send a text or messages to the language model, and stream the typed answer in async code."""
         plan = self._plan._replace(routes=self._streaming_routes)
         invocation = self._invocation(messages, options, plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
     def preview_invocation(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Invocation:
-        """Return the data of a call of ``invoke``, from which ``preview`` makes the request."""
+        """Prepare the data of an ``invoke`` call, so that the request can be previewed without sending it."""
         return self._invocation(messages, options, self._plan)
 
     @cached_property  # few of these models are streamed
@@ -120,7 +120,7 @@ class StructuredModel(Generic[T, V]):
 
     @cached_property
     def _blocking_plan(self) -> CallPlan:
-        """The models and tools for calls that are not awaited.
+        """The models and tools for blocking calls, in which async tools are not allowed.
 
         Raises TypeError if a tool is async.
         """
@@ -151,7 +151,7 @@ class StructuredModel(Generic[T, V]):
 
 
 class StructuredSettings(TypedDict, total=False):
-    """The options for creating a language model that answers with values of a given type.
+    """The options for a language model that answers with values of a given type.
 
     Attributes:
         strategy: How structured output is requested: a Strategy, or "json_schema", "function_calling" or
@@ -214,7 +214,7 @@ def structured(
     include_raw: bool = False,
     **settings: Unpack[StructuredSettings],
 ) -> Any:
-    """Return a language model that answers each message with a value of a given type.
+    """Return a language model that answers every message with a value of a given type.
 
     For example::
 
@@ -263,7 +263,7 @@ def structured(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """A language model with its fallback models, and the type of the values that they must return.
+    """A language model with its fallback models, and the type of the answers to request from them.
 
     ``offers_tools`` is True if the models may also call tools.
     """
@@ -274,14 +274,14 @@ class _Targets:
     offers_tools: bool
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return the models to try in order, and how each can be asked for a value of the requested type.
+        """Return the models to try in order, with the ways to request the answer type from each.
 
         ``partial_values`` is True for streams, which show the value while it is written.
         """
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Return the models to try, and report an error for each that cannot return the requested type."""
+        """Return the models that support the answer type, and add an error for each other model."""
         routes = []
         for member in self.members:
             try:

@@ -1,4 +1,4 @@
-"""Synthesis: typed answers from more text than fits in one request, with the response modes of LlamaIndex."""
+"""Create typed answers from texts that are too long for one model request, as LlamaIndex does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model calls with which long texts are answered from: prompts, text sizes and shared limits."""
+"""Prompts, text sizes and limits for the model calls that answer a question from long texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ..engine.retry import Retry
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem
+from ..models.extras import import_extra
 from ..models.requests import ChatOptions
 from ..retrieval.augmentor import format_contents
-from ..retrieval.content import Content, import_extra
+from ..retrieval.content import Content
 from ..service.compile import MethodPlan
 from ..service.create import create
 from ..service.methods import plan_of
@@ -29,7 +30,7 @@ _LINE = "---------------------"
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPrompts:
-    """The prompt templates for answering a question from texts, and for refining the answer.
+    """Prompt templates for answering a question from texts, and for refining the answer.
 
     All templates have the variables ``information``, the contents, each below its id, and ``question``.
 
@@ -64,7 +65,7 @@ class SynthesisPrompts:
 
 
 class SynthesisQuestions(NamedTuple):
-    """The service methods for answering a question from many texts, such as one that refines an answer.
+    """The service methods for answering a question from many texts, such as refining an answer.
 
     Attributes:
         answer: Returns the output type.
@@ -90,7 +91,7 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Prepare the model calls for answering from many texts, or raise DefinitionError."""
+        """Prepare the model calls for answering a question from many texts, or raise DefinitionError."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
@@ -102,7 +103,7 @@ class SynthesisQuestions(NamedTuple):
         )
 
     def write(self, value: Any) -> str:
-        """Return a preliminary answer as text, for the prompt that asks the model to refine the answer."""
+        """Convert a preliminary answer to text, for the prompt that asks the model to refine it."""
         parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
@@ -123,7 +124,7 @@ def _interface(prompts: SynthesisPrompts) -> type:
 
 @dataclass(slots=True)
 class SynthesisBudget:
-    """The time, token and money limits for all the model calls that together produce one answer.
+    """Limits of time, tokens and money for all the model calls that produce one answer together.
 
     The seconds, tokens and money of the budget are for the whole synthesis, its number of attempts is for
     each question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
@@ -140,18 +141,18 @@ class SynthesisBudget:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the work on an answer from many texts began."""
+        """The seconds since work on the answer began."""
         return time.monotonic() - self.began
 
     def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
-        """Prepare one of several model calls, limited to the remaining time, tokens and money.
+        """Prepare one of the model calls for an answer, within the remaining budget.
 
         Raises BudgetExceededError if nothing of the budget is left.
         """
         return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
     def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
-        """Ask the model a question, and count the request towards the limits for the whole answer."""
+        """Run one of several model calls, counting its requests towards their shared limits."""
         try:
             return (yield from pipeline.flow(invocation))
         finally:
@@ -175,7 +176,7 @@ class SynthesisBudget:
 
 @dataclass(frozen=True, slots=True)
 class TextLimit:
-    """The size limit for the text in one model request, with methods that split and join texts to fit.
+    """The size limit for texts in one model request, with methods to split and join texts accordingly.
 
     Attributes:
         limit: The largest size of a text.
@@ -193,14 +194,14 @@ class TextLimit:
             raise DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
-        """Convert retrieved texts to texts that fit in one request, each below its id; split long ones.
+        """Convert retrieved texts to texts that each fit in one model request, splitting long ones.
 
         Cutting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
         """
         return [piece for content in contents for piece in self._cut(content)]
 
     def pack(self, contents: Sequence[Content]) -> list[str]:
-        """Join retrieved texts into fewer texts, each as long as the size limit of a request allows."""
+        """Join texts into as few larger texts as possible, each small enough for one model request."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece
@@ -211,7 +212,7 @@ class TextLimit:
         return packs
 
     def truncate(self, contents: Sequence[Content]) -> str:
-        """Return all retrieved texts as one text; if it is too long, use only the beginning of each."""
+        """Join all retrieved texts to one text, using only the beginning of each if it would be too long."""
         whole = format_contents(contents)
         if self.measure(whole) <= self.limit:
             return whole
@@ -236,7 +237,6 @@ class TextLimit:
                 f"raise {self.setting} or shorten the ids"
             )
         # imported only here: short contents need no splitter
-        splitter = import_extra("semantic_text_splitter", "retrieval").TextSplitter.from_callback(
-            self.measure, left
-        )
+        library = import_extra("semantic_text_splitter", "retrieval", "Synthesizer")
+        splitter = library.TextSplitter.from_callback(self.measure, left)
         return [f"{heading}{piece}" for piece in splitter.chunks(content.text) or [""]]

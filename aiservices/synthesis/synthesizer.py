@@ -1,4 +1,4 @@
-"""Answer a question from more text than fits in one model request, in different modes."""
+"""Answer a question from more text than fits in one model request, with different methods."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, Te
 
 
 class ResponseMode(StrEnum):
-    """The way in which an answer is made from several texts, for example by refining it with each text.
+    """The method of answering from several texts, for example refining the answer with each text.
 
     Attributes:
         REFINE: The first content gives an answer, and each further content refines it.
@@ -82,7 +82,7 @@ class ResponseMode(StrEnum):
 
 
 class PartAnswered(NamedTuple):
-    """The stream event that one of several texts has been answered from, in the mode ACCUMULATE.
+    """A stream event with the answer from one of several texts (in the mode ACCUMULATE).
 
     The events come in the order of the contents.
 
@@ -114,7 +114,7 @@ _DEFAULT_PROMPTS = SynthesisPrompts()
 
 
 class Synthesizer(Generic[T]):
-    """Answers questions from texts that may be too long for one request, with several model calls.
+    """Answers questions from texts that may be too long for one request, using several model calls.
 
     The answer is a value of a type.
 
@@ -210,7 +210,7 @@ class Synthesizer(Generic[T]):
             )
 
     def synthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """Answer a question from texts or documents, which may be too long for one request.
+        """Answer a question from texts or documents that may be too long for one model request.
 
         The Result has all requests in ``attempts``, the last one in ``reply``, and the contents in
         ``sources``. Raises ValueError if there are no chunks, and the errors of a service method.
@@ -219,12 +219,12 @@ class Synthesizer(Generic[T]):
         return self._result(synthesis, run(_run_mode(self._mode, synthesis)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """Answer a question from texts or documents, in an event loop (async)."""
+        """Answer a question from texts or documents in async code."""
         synthesis = self._start(question, chunks, TaskFlows, self._questions)
         return self._result(synthesis, await arun(_run_mode(self._mode, synthesis)))
 
     def stream(self, question: str, chunks: Chunks) -> Stream[T]:
-        """Answer a question from texts, and stream the answer while the model writes it.
+        """Answer a question from texts or documents, streaming the answer.
 
         With ACCUMULATE the stream has the answers as PartAnswered events. Raises DefinitionError if values of
         the output type cannot be shown while they are written, such as ChatReply.
@@ -233,7 +233,7 @@ class Synthesizer(Generic[T]):
         return Stream(stream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
     def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
-        """Answer a question from texts in an event loop, and stream the answer while the model writes it."""
+        """Answer a question from texts or documents in async code, streaming the answer."""
         synthesis = self._start(question, chunks, TaskFlows, self._stream_questions)
         return AsyncStream(astream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
@@ -242,7 +242,7 @@ class Synthesizer(Generic[T]):
     @overload
     def iterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> Generator[V, None, None]: ...
     def iterate(self, question: str, chunks: Chunks) -> Generator[Any, None, None]:
-        """Yield the answer to a question in parts: text chunks or list items, as the model writes them.
+        """Answer a question from texts or documents, yielding text chunks or list items of the answer.
 
         After the first part the model is not asked again. Raises DefinitionError for other output types.
         """
@@ -256,7 +256,7 @@ class Synthesizer(Generic[T]):
     @overload
     def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
     def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
-        """Yield the answer to a question in parts, such as text chunks, in an event loop (async)."""
+        """Answer a question from texts or documents in async code, yielding text chunks or list items."""
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
         synthesis = self._start(question, chunks, TaskFlows, questions, parts.start)
@@ -264,13 +264,13 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
-        """The prepared model calls for an answer that is streamed while the model writes it."""
+        """The prepared prompts and model calls for a streamed answer with partial values."""
         # planned separately, because a value that is shown early must be sent in its own shape
         return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 
     @cached_property
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
-        """Prepare to yield an answer in parts: chunks of text, or the items of a list.
+        """Prepare the model calls for yielding an answer in chunks of text or items of a list.
 
         Raises DefinitionError if the output type has no parts.
         """
@@ -313,7 +313,7 @@ class Synthesizer(Generic[T]):
         )
 
     def _emit_answer(self, synthesis: SynthesisRun) -> Flow[None]:
-        """Answer the user's question, and send the answer as the last event of the stream."""
+        """Run the model calls that answer the question, and emit the answer as the last stream event."""
         flow = _run_mode(self._mode, synthesis)
         answer = yield from hold_back(flow) if synthesis.last_questions.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
@@ -346,18 +346,18 @@ def _text_limit(
 
 
 class AnswerParts:
-    """Converts the events of a streamed answer to its parts, such as text chunks or list items."""
+    """Converts the events of a streamed answer to its text chunks or list items."""
 
     def __init__(self, chunk_source: Callable[[Invocation], ChunkSource]) -> None:
         self._make_chunk_source = chunk_source
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Begin to convert the events of a streamed answer to its parts, when the last model call starts."""
+        """Begin to convert stream events to chunks of the answer, because the last model call starts now."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: object) -> Iterator[Any]:
-        """Yield the parts of an answer that a stream event completes, such as a list item."""
+        """Yield the text chunks or list items that are complete after a stream event."""
         if type(event) is PartAnswered:
             yield event.value
         elif self._chunks is not None:
@@ -366,7 +366,7 @@ class AnswerParts:
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRun:
-    """The data for answering one question from several texts, such as the texts and the limits.
+    """The data for answering one question from several texts: the texts, the limits and the progress.
 
     Attributes:
         question: The question.
@@ -389,18 +389,18 @@ class SynthesisRun:
     on_last_question: Callable[[Invocation], None]
 
     def ask(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask the model a preliminary question, and hide its answer from the user's stream."""
+        """Ask the model a preliminary question, without showing its answer in the user's stream."""
         invocation = self._invocation(plan, information, variables)
         return (yield from hide_from_stream(self.budget.ask(self.questions.pipeline, invocation)))
 
     def ask_last(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask the model the last of several questions, which returns the answer for the user."""
+        """Make the last of several model calls, which returns the answer for the user."""
         invocation = self._invocation(plan, information, variables)
         self.on_last_question(invocation)
         return (yield from self.budget.ask(self.last_questions.pipeline, invocation))
 
     def ask_each(self, plan: MethodPlan, texts: Sequence[str]) -> Flow[list[Answer]]:
-        """Ask the same question about each text, concurrently, and return the answers in order.
+        """Ask the same question about each text at the same time, and return the answers in order.
 
         Emits a PartAnswered event for each answer.
         """
@@ -426,7 +426,7 @@ class SynthesisRun:
 
 
 def _run_mode(mode: ResponseMode, synthesis: SynthesisRun) -> Flow[Answer]:
-    """Answer a question from several texts in a response mode, such as REFINE or ACCUMULATE.
+    """Answer a question from several texts by the given method, such as REFINE or ACCUMULATE.
 
     An AiServiceError gets the attempts of all requests of the synthesis.
     """
@@ -447,7 +447,7 @@ def _compact(synthesis: SynthesisRun) -> Flow[Answer]:
 
 
 def _refine_texts(synthesis: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
-    """Ask the model for an answer from the first text, then to refine the answer with each other text."""
+    """Ask the model for an answer from the first text, then let it refine the answer with each other text."""
     if len(texts) == 1:
         return (yield from synthesis.ask_last(synthesis.last_questions.answer, texts[0]))
     answer = yield from synthesis.ask(synthesis.questions.answer, texts[0])
@@ -496,21 +496,21 @@ _MODES: Mapping[ResponseMode, Callable[[SynthesisRun], Flow[Answer]]] = {
 
 
 class ConcurrentFlows(Protocol):
-    """Several model calls that run at the same time; after one fails, no more calls start.
+    """A group of model calls that run concurrently; after a failure, no further calls are started.
 
     The methods of ``ThreadedFlows`` block, those of ``TaskFlows`` are awaited.
     """
 
     def result(self, index: int, /) -> Answer | Awaitable[Answer]:
-        """Wait for the answer of one of several concurrent model calls, or raise the error of any."""
+        """Wait for the answer of the model call with this index, or raise the first error of any call."""
         ...
 
     def stop(self) -> None:
-        """Start no more of several model calls, and do not wait for those that are running."""
+        """Do not start the remaining model calls, and do not wait for the running ones."""
         ...
 
     def join(self) -> Awaitable[None] | None:
-        """Wait until all concurrent model calls have succeeded or failed."""
+        """Wait until all concurrent model calls have ended."""
         ...
 
 
@@ -519,7 +519,7 @@ StartFlows: TypeAlias = Callable[[Sequence[Flow[Answer]]], ConcurrentFlows]
 
 
 class ThreadedFlows:
-    """Model calls that run at the same time in threads; a running call cannot be stopped."""
+    """Model calls that run at the same time in threads; running ones cannot be stopped."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._pool = ThreadPoolExecutor(min(len(flows), max_concurrency))
@@ -548,7 +548,7 @@ class ThreadedFlows:
 
 
 class TaskFlows:
-    """Model calls that run at the same time as tasks of the event loop."""
+    """Model calls that run concurrently, each in its own task of an event loop."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._semaphore = asyncio.Semaphore(max_concurrency)

@@ -1,4 +1,4 @@
-"""Tools for testing services: made-up and recorded answers, golden prompts, evaluation.
+"""Tools for testing services: generated and recorded answers, golden prompts, and evaluations.
 
 The pytest plugin adds the fixtures ``fake_model``, ``cassette`` and ``golden``, the marker ``real_model``,
 and a guard against real calls. A name is imported on first use. ``strategy_of`` and
@@ -11,16 +11,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .calibration import Calibrated, calibrate
+    from .calibration_math import Labelled, ReliabilityBin, Threshold
     from .cassette import CassetteChatModel, CassetteError, CassetteMode
     from .evaluation import Case, aevaluate, evaluate
     from .fake import FakeChatModel
     from .golden import Golden, GoldenError
     from .guard import RealModelCallError
     from .hypothesis_values import strategy_of
+    from .reliability import Reliability
     from .report import Interval, Outcome, Report, Summary, mean_interval, wilson_interval
-    from .scoring import Scorer, ScorerInput, close_to, contains, exact, scored_by
+    from .scoring import Scorer, ScorerInput, brier, close_to, contains, exact, log_loss, scored_by
 
 __all__ = [
+    "Calibrated",
     "Case",
     "CassetteChatModel",
     "CassetteError",
@@ -29,17 +33,24 @@ __all__ = [
     "Golden",
     "GoldenError",
     "Interval",
+    "Labelled",
     "Outcome",
     "RealModelCallError",
+    "Reliability",
+    "ReliabilityBin",
     "Report",
     "Scorer",
     "ScorerInput",
     "Summary",
+    "Threshold",
     "aevaluate",
+    "brier",
+    "calibrate",
     "close_to",
     "contains",
     "evaluate",
     "exact",
+    "log_loss",
     "mean_interval",
     "scored_by",
     "strategy_of",
@@ -47,14 +58,26 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
+    "calibration": ("Calibrated", "calibrate"),
+    "calibration_math": ("Labelled", "ReliabilityBin", "Threshold"),
     "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
     "evaluation": ("Case", "aevaluate", "evaluate"),
     "fake": ("FakeChatModel",),
     "golden": ("Golden", "GoldenError"),
     "guard": ("RealModelCallError",),
     "hypothesis_values": ("strategy_of",),
+    "reliability": ("Reliability",),
     "report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
-    "scoring": ("Scorer", "ScorerInput", "close_to", "contains", "exact", "scored_by"),
+    "scoring": (
+        "Scorer",
+        "ScorerInput",
+        "brier",
+        "close_to",
+        "contains",
+        "exact",
+        "log_loss",
+        "scored_by",
+    ),
 }
 _MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
@@ -67,7 +90,9 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise
-        raise ImportError(f'{name} needs hypothesis: pip install "aiservices[testing]"') from error
+        from ..models.extras import missing_extra
+
+        raise missing_extra("hypothesis", "testing", name) from None
     value: object = getattr(module, name)
     globals()[name] = value
     return value

@@ -1,4 +1,4 @@
-"""Cassettes: a chat model that records the replies of another model in a file and replays them later."""
+"""A chat model that records the replies of another model in a file (a cassette) and replays them later."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ..models import errors
-from ..models.base import Capabilities, ChatModel, find_model
+from ..models.base import Capabilities, ChatModel, DecisionLimits, find_model
 from ..models.messages import ChatReply, ReplyDelta
+from ..models.reply_json import reply_from_json, reply_to_json
 from ..models.requests import ChatRequest
 from ..models.scripted import ScriptedChatModel
 from .serialization import (
     canonical_json,
     delta_from_json,
     delta_to_json,
-    reply_from_json,
-    reply_to_json,
     request_to_json,
     without_secrets,
     write_atomically,
@@ -31,11 +30,11 @@ from .serialization import (
 
 
 class CassetteError(Exception):
-    """A request has no recorded reply, or the cassette file cannot be read or written."""
+    """Raised if a request has no recorded reply, or the cassette file cannot be read or written."""
 
 
 class CassetteMode(StrEnum):
-    """The mode of a cassette: which requests it records.
+    """The mode of a cassette (a file of recorded replies), which says what requests it records.
 
     Attributes:
         NONE: Record nothing. A request that was not recorded is an error.
@@ -51,7 +50,7 @@ class CassetteMode(StrEnum):
 
 
 class CassetteChatModel:
-    """A chat model that replays recorded replies from a file, and records the replies to new requests.
+    """A chat model that replays replies from a file, and records the replies to new requests.
 
     Requests are compared by messages, options, response format and tools; timeouts and headers are ignored.
     Equal requests get their recorded replies in the order of recording. API keys are removed by their names,
@@ -86,7 +85,7 @@ class CassetteChatModel:
         self._open(CassetteFile(Path(path), CassetteMode(mode)), model, redact)
 
     def also(self, model: ChatModel | str) -> CassetteChatModel:
-        """Return a chat model that records and replays the replies of another model in the same file."""
+        """Return a chat model for another model, which records and replays replies in the same file."""
         other = CassetteChatModel.__new__(CassetteChatModel)
         other._open(self._file, model, self._redact)
         return other
@@ -98,7 +97,7 @@ class CassetteChatModel:
             self._name, self._capabilities = self._recorded_model()
         else:
             self._name, self._capabilities = self._model.name, self._model.capabilities
-            file.models[self._name] = asdict(self._capabilities)
+            file.models[self._name] = _capabilities_to_json(self._capabilities)
 
     def _recorded_model(self) -> tuple[str, Capabilities]:
         file, models = self._file, self._file.models
@@ -112,7 +111,7 @@ class CassetteChatModel:
                 f"{file.path} has recordings of several models ({', '.join(models)}); pass the one to replay"
             )
         ((name, capabilities),) = models.items()
-        return name, Capabilities(**capabilities)
+        return name, _capabilities_from_json(capabilities)
 
     @property
     def name(self) -> str:
@@ -124,7 +123,7 @@ class CassetteChatModel:
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded replies in the file that were not replayed yet."""
+        """The number of recorded replies in the file that have not been replayed yet."""
         return self._file.unplayed
 
     def complete(self, request: ChatRequest) -> ChatReply:
@@ -234,7 +233,7 @@ _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks f
 
 
 def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
-    """Return a recorded model error that is raised in a replay, without a waiting time before a retry."""
+    """Return a recorded model error to raise during replay, without a waiting time before retries."""
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), None)
     if not isinstance(error_type, type) or not issubclass(error_type, errors.ModelError):
@@ -271,7 +270,7 @@ _FORMAT_VERSION = 1
 
 @dataclass(eq=False)
 class Exchange:
-    """A recorded request with the reply or error of the model, as plain JSON.
+    """A recorded model request with the reply or error, as JSON data.
 
     Attributes:
         request: The request, with the name of the model.
@@ -301,7 +300,7 @@ class Exchange:
 
 
 class CassetteFile:
-    """The requests and replies that are recorded in one cassette file.
+    """The recorded model requests and replies in one cassette file.
 
     It is safe to use from several threads, and the file is written atomically.
 
@@ -330,7 +329,7 @@ class CassetteFile:
 
     @property
     def unplayed(self) -> int:
-        """The number of recorded replies in the file that were not replayed yet."""
+        """The number of recorded replies in the file that have not been replayed yet."""
         return len(self._not_replayed)
 
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
@@ -353,7 +352,7 @@ class CassetteFile:
 
     @contextmanager
     def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
-        """Yield an object for a new request and its reply, and save it in the file at the end of the block.
+        """Context manager that records a model request and the reply to it, and saves them at the end.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
         """
@@ -386,7 +385,7 @@ class CassetteFile:
                 )
             self.models = dict(data["models"])
             for capabilities in self.models.values():
-                Capabilities(**capabilities)
+                _capabilities_from_json(capabilities)
             exchanges = [Exchange(**exchange) for exchange in data["exchanges"]]
             for exchange in exchanges:
                 exchange.check()
@@ -425,7 +424,7 @@ def _no_reply_message(
     request: Mapping[str, object],
     recorded: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return a message that explains why a request has no recorded reply, and how to record one."""
+    """Explain why a model request has no recorded reply, and how to record one."""
     if not is_loaded:
         return (
             f"{path} does not exist, and the mode {mode} records nothing; "
@@ -462,3 +461,16 @@ def _no_reply_message(
 def _similarity(one: Mapping[str, object], other: Mapping[str, object]) -> float:
     lines, other_lines = canonical_json(one).splitlines(), canonical_json(other).splitlines()
     return SequenceMatcher(None, lines, other_lines, autojunk=False).ratio()
+
+
+def _capabilities_to_json(capabilities: Capabilities) -> dict[str, Any]:
+    data = asdict(capabilities)
+    for name in ("logprobs", "decisions", "continues_replies"):  # most models have none of them
+        if not data[name]:
+            del data[name]
+    return data
+
+
+def _capabilities_from_json(data: Mapping[str, Any]) -> Capabilities:
+    limits = data.get("decisions")
+    return Capabilities(**{**data, "decisions": None if limits is None else DecisionLimits(**limits)})

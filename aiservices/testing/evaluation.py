@@ -1,4 +1,4 @@
-"""``evaluate`` and ``aevaluate``: call a method once for each case and score its answers."""
+"""Evaluate a service method: call it once for each test case, and score the answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class Case(Generic[E]):
-    """A test case of an evaluation: the arguments of a call and the expected value.
+    """A test case of an evaluation: the arguments of a method call and the expected value.
 
     Attributes:
         arguments: The arguments of the call, by parameter name.
@@ -94,7 +94,7 @@ def evaluate(
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """Call a method once for each test case, and pass each answer to each scorer.
+    """Call a method once for each test case, and score each answer with the given scorers.
 
     ``method`` is a method of a service (blocking, async or streaming) or any function to compare it with. At
     most ``max_concurrency`` calls run at a time. ``confidence`` is the level of the intervals in the report.
@@ -169,15 +169,16 @@ async def aevaluate(
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """Call a method in the running event loop once for each test case, and score the answers.
+    """Call a method once for each test case in the running event loop, and score the answers.
 
-    Blocking functions run in threads.
+    Blocking functions run in threads. ``cases``, ``scorers``, ``max_concurrency`` and ``confidence`` are
+    those of ``evaluate``.
     """
     return await arun(_Evaluation(method, cases, scorers, max_concurrency, confidence).flow(arun))
 
 
 class _Evaluation:
-    """The evaluation of a service method with test cases, for blocking and async methods."""
+    """The evaluation of a service method with test cases, for both blocking and async methods."""
 
     def __init__(
         self,
@@ -198,14 +199,15 @@ class _Evaluation:
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        """Run all test cases of an evaluation concurrently and return the report."""
+        """Run all test cases of an evaluation at the same time, and return the report."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
         # Each case is one effect, so that the driver runs them in threads or tasks with one limit.
         outcomes: list[Outcome] = yield Gather(runs, self._max_concurrency)
         names = tuple(scorer.name for scorer in self._scorers)
         seconds = time.monotonic() - started
-        return Report(title_of(self._method), tuple(outcomes), names, self._confidence, seconds)
+        means = frozenset(scorer.name for scorer in self._scorers if scorer.is_rate is False)
+        return Report(title_of(self._method), tuple(outcomes), names, self._confidence, seconds, means)
 
     def _case(self, case: Case[Any], number: int) -> Flow[Outcome]:
         call = yield from measure_call(self._method, case.arguments)
@@ -239,7 +241,7 @@ def _problems(
     max_concurrency: int,
     confidence: float,
 ) -> Iterator[str]:
-    """Yield the mistakes in the arguments of ``evaluate``, such as ``exact`` instead of ``exact()``."""
+    """Yield the mistakes in arguments of the evaluation, such as ``exact`` instead of ``exact()``."""
     if not callable(method):
         yield f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
     if not cases:
@@ -262,7 +264,7 @@ def _problems(
 
 
 def _score(scorer: Scorer[Any], scorer_input: ScorerInput[Any]) -> Flow[MeasuredCall]:
-    """Call a scorer, and return its score or its error."""
+    """Call a scorer for an answer; return the score, or the error that the scorer raised."""
     try:
         arguments = scorer.select_arguments(scorer_input)
     except TypeError as error:

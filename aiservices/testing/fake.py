@@ -1,29 +1,45 @@
-"""A chat model that answers with made-up values, and made-up arguments for the methods of a service."""
+"""A fake chat model that answers with generated values, and generated arguments for service methods."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_type_hints
 
 from output_parsers import UnsupportedTypeError, parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.reading import dump_json
+from output_parsers.types.decisions import Decision, collect_decisions
+from output_parsers.types.target import type_name
 
+from ..engine.probabilities import answer_leaves
 from ..interface.parameters import Parameter, Role
 from ..models.base import Capabilities
-from ..models.messages import AiMessage, ChatReply, FinishReason, ToolCall, ToolMessage, Usage, UserMessage
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.extras import require_extra
+from ..models.messages import (
+    AiMessage,
+    ChatReply,
+    Distribution,
+    FinishReason,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from ..models.requests import ChatRequest, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
 from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
 from .serialization import canonical_json, request_to_json
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
-_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
+_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True, logprobs=20)
+_PROBABILITY = 0.9  # of a made-up answer
 
 
 class FakeChatModel(ScriptedChatModel):
-    """A chat model that answers each request with a made-up, valid value of the expected type.
+    """A fake chat model that answers each request with a generated, valid value of the expected type.
 
     The answer goes through the whole pipeline: it is written as the strategy asks for it and parsed by the
     service. A request gets the same answer for the same ``seed`` in every process and in any order. The model
@@ -31,7 +47,8 @@ class FakeChatModel(ScriptedChatModel):
 
     Arguments:
         seed: Selects the made-up values.
-        values: For a return type, the value to answer with instead of a made-up one.
+        values: The value to answer with instead of a made-up one, by a method such as ``"Desk.ticket"`` or by
+            a return type. A method takes precedence over its type.
         calls: The names of the tools to call before answering, one call each, in this order; "all" calls all
             tools of the request. Their arguments are made up.
         draw: ``st.data().draw`` of Hypothesis, which then chooses the values.
@@ -39,7 +56,8 @@ class FakeChatModel(ScriptedChatModel):
         name: The name of the model.
 
     A call raises LookupError if no valid value is found, or if a tool of ``calls`` is not in the request. A
-    request without a parser is answered by its JSON schema.
+    request without a parser is answered by its JSON schema. A value that the method cannot return raises
+    DefinitionError.
     """
 
     def __init__(
@@ -52,44 +70,62 @@ class FakeChatModel(ScriptedChatModel):
         capabilities: Capabilities = _CAPABILITIES,
         name: str = "fake",
     ) -> None:
+        if draw is not None:
+            require_extra("hypothesis", "testing", "FakeChatModel(draw=…)")
+        problems = [
+            DefinitionProblem("FakeChatModel", f'values has the key {key!r}; write it as in "Desk.ticket"')
+            for key in values or {}
+            if isinstance(key, str) and "." not in key
+        ]
+        if not isinstance(seed, int):
+            message = f"seed is {type(seed).__name__}; pass a whole number, and values by values={{…}}"
+            problems.append(DefinitionProblem("FakeChatModel", message))
+        if problems:
+            raise DefinitionError(problems)
         super().__init__(self._reply, capabilities=capabilities, name=name)
         self._seed = seed
         self._values = dict(values or {})
         self._calls = calls
         self._draw = draw
 
+    @classmethod
+    def named(cls, name: str) -> FakeChatModel:
+        """Return the fake chat model for the model name ``"fake"``."""
+        if name:
+            raise LookupError(f'"fake:{name}" is not a model: write "fake", or pass FakeChatModel(…)')
+        return cls()
+
     def _reply(self, request: ChatRequest) -> ChatReply:
         choices = self._choices(request)
         call = self._next_call(request, choices)
         if call is not None:
             return self._chat_reply(request, AiMessage("", (call,)))
-        text = self._text(request, choices)
+        with collect_decisions() as decisions:
+            text = self._text(request, choices)
         tool = _output_tool(request)
         if tool is None:
-            return self._chat_reply(request, AiMessage(text))
+            reply = self._chat_reply(request, AiMessage(text))
+            return replace(reply, probabilities=_probabilities(request, text, decisions))
         return self._chat_reply(request, AiMessage("", (ToolCall(_call_id(request), tool.name, text),)))
 
     def _choices(self, request: ChatRequest) -> Choices:
         if self._draw is None:
             return SeededChoices(f"{self._seed}:{canonical_json(request_to_json(request))}")
-        try:
-            from .hypothesis_values import HypothesisChoices
-        except ModuleNotFoundError as error:
-            if error.name != "hypothesis":
-                raise
-            message = 'FakeChatModel(draw=…) needs hypothesis: pip install "aiservices[testing]"'
-            raise ImportError(message) from error
+        from .hypothesis_values import HypothesisChoices
+
         return HypothesisChoices(self._draw)
 
     def _next_call(self, request: ChatRequest, choices: Choices) -> ToolCall | None:
-        """Return the next made-up tool call of the fake model, or None if it made enough tool calls."""
+        """Return the next generated tool call of the fake model, or None after enough tool calls."""
         output_tool = _output_tool(request)
         offered = {} if request.tooling is None else {tool.name: tool for tool in request.tooling.tools}
         wanted = [name for name in offered if output_tool is None or name != output_tool.name]
         if self._calls != "all":
             wanted = list(self._calls) if offered else []
         # A tool of the list that already has a result in the messages is done. The list may repeat a name.
-        called = [message.name for message in request.messages if isinstance(message, ToolMessage)]
+        users = [n for n, message in enumerate(request.messages) if isinstance(message, UserMessage)]
+        recent = request.messages[users[-1] :] if users else request.messages  # earlier turns do not count
+        called = [message.name for message in recent if isinstance(message, ToolMessage)]
         for name in wanted:
             if name in called:
                 called.remove(name)
@@ -104,17 +140,42 @@ class FakeChatModel(ScriptedChatModel):
         return None
 
     def _text(self, request: ChatRequest, choices: Choices) -> str:
-        parser = request.parser
+        parser, key = request.parser, self._key(request)
+        if key is not None:
+            return self._write(self._values[key], key, parser)
         if parser is not None:
-            value = _given_value(self._values, parser)
-            return value_and_text_for(parser, choices).text if value is None else parser.write(value)
+            return value_and_text_for(parser, choices).text
         schema = _schema_of(request)
-        if self._values and schema is not None:
+        if schema is not None and not all(isinstance(one, str) for one in self._values):
             raise LookupError(
                 f"{self.name} has values by type, but the request does not say which type its answer has; "
                 "code that builds a new request must keep its parser"
             )
         return choices.text(1, None) if schema is None else dump_json(json_value_for(schema, choices))
+
+    def _key(self, request: ChatRequest) -> Any:
+        """Find the key in ``values`` (a method name or type) for the requested answer, or return None."""
+        if request.qualname in self._values:
+            return request.qualname
+        try:
+            has_type = request.parser is not None and request.parser.target.type in self._values
+        except TypeError:  # an unhashable type cannot be a key of the mapping
+            return None
+        return request.parser.target.type if has_type and request.parser is not None else None
+
+    def _write(self, value: Any, key: Any, parser: TypeParser[Any] | None) -> str:
+        """Write a value from ``values`` as a model would, or raise DefinitionError."""
+        name = repr(key) if isinstance(key, str) else type_name(key)
+        location = f"FakeChatModel(values={{{name}: …}})"
+        if parser is None:
+            if isinstance(value, str):
+                return value
+            message = f"the method returns the reply of the model; pass a text, not {type(value).__name__}"
+            raise DefinitionError([DefinitionProblem(location, message)])
+        try:
+            return parser.write(value)
+        except ValueError as error:
+            raise DefinitionError([DefinitionProblem(location, str(error))]) from None
 
     def _chat_reply(self, request: ChatRequest, message: AiMessage) -> ChatReply:
         # One token per word: tests of budgets and prices need counts that depend on the texts.
@@ -125,15 +186,35 @@ class FakeChatModel(ScriptedChatModel):
         return ChatReply(message, finish, Usage(input_tokens, output_tokens), self.name)
 
 
-def _given_value(values: Mapping[Any, object], parser: TypeParser[Any]) -> Any:
-    try:
-        return values.get(parser.target.type)
-    except TypeError:  # an unhashable type cannot be a key of the mapping
+def _probabilities(
+    request: ChatRequest, text: str, decisions: Sequence[Decision[Any]]
+) -> dict[str, Distribution] | None:
+    """Return the probabilities of the decisions that were given, and 0.9 for each made-up answer."""
+    if request.parser is None or not request.logprobs:
         return None
+    # The text is written and then read again, each in the order of the decisions in the value.
+    given = [decision for decision in decisions if not decision.path]
+    by_path = dict(zip(dict.fromkeys(one.path for one in decisions if one.path), given, strict=False))
+    found: dict[str, Distribution] = {}
+    for leaf in answer_leaves(request.parser.node, text):
+        written = text[leaf.start : leaf.end]
+        rest = (1 - _PROBABILITY) / (len(leaf.options) - 1)
+        shares: Mapping[Any, float] = {
+            value: _PROBABILITY if written in (data, dump_json(data)) else rest
+            for data, value in leaf.options
+        }
+        decision = by_path.get(leaf.path if leaf.list_path is None else leaf.list_path)
+        if decision is not None and decision.probabilities:
+            shares = decision.probabilities
+            if leaf.list_path is not None:
+                applies = shares.get(leaf.member, 0.0)
+                shares = {False: 1 - applies, True: applies}
+        found[leaf.path] = tuple((data, shares.get(value, 0.0)) for data, value in leaf.options)
+    return found
 
 
 def _output_tool(request: ChatRequest) -> ToolSpecification | None:
-    """Return the tool with which a model gives its final answer, or None if the answer is plain text."""
+    """Return the tool by which the model must give its final answer, or None if the answer is text."""
     tooling = request.tooling
     if tooling is None or request.response_format is not None or tooling.choice == "auto":
         return None
@@ -160,7 +241,7 @@ _SAMPLES_BY_ROLE: dict[Role, object] = {Role.HISTORY: (), Role.TOOL_CONTEXT: Non
 
 
 def sample_arguments(method: object) -> dict[str, Any]:
-    """Return made-up arguments for the parameters of a service method that have no default.
+    """Generate arguments for the parameters of a service method that have no default.
 
     A text parameter gets ``<name>``, another one a value of its type. Raises TypeError for a parameter whose
     type is unknown or unsupported.

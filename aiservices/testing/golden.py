@@ -1,4 +1,4 @@
-"""Golden files: compare the requests that a service would send with an accepted version."""
+"""Compare the model requests of a service with accepted versions (golden files) in tests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SEPARATOR = "\n\n" + "=" * 72 + "\n\n"
 
 
 class GoldenError(AssertionError):
-    """The prompts differ from the golden file (the accepted version), or the file does not exist yet."""
+    """Raised if a model request differs from the accepted version (golden file), or the file is missing."""
 
 
 class Golden:
-    """A function that compares the requests of a service with the golden files of one test.
+    """Compares the model requests of a service with the golden files (accepted versions) of one test.
 
     The first comparison uses ``path``; further ones use files numbered from 2. With ``update`` the golden
     files are written instead.
@@ -33,7 +33,7 @@ class Golden:
         self._comparisons = 0
 
     def __call__(self, subject: object, /, *args: object, **kwargs: object) -> None:
-        """Compare the model requests of a method, or of all methods of a service, with their golden files.
+        """Compare the model requests of one or all methods of a service with their golden files.
 
         For a service, each keyword is the name of a method and its value a mapping of arguments, as in
         ``golden(service, ask={"text": "tea"})``. The arguments of other methods are made up. Raises
@@ -90,7 +90,7 @@ def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) ->
 
 
 def call_text(method: Any, /, *args: Any, **kwargs: Any) -> str:
-    """Return a model request as text for a golden file: strategy, messages, schema, tools and options."""
+    """Convert a model request to text for a golden file: strategy, messages, schema, tools and options."""
     call = preview(method, *args, **kwargs)
     hidden = ("extra_headers",)  # they may contain credentials
     options = [

@@ -1,4 +1,4 @@
-"""Block requests to real models in tests without permission, by patching classes that send requests."""
+"""Block requests to real models in tests that have no permission, by patching the sending classes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 
 
 class RealModelCallError(RuntimeError):
-    """A test tried to call a real model without permission. No request was sent."""
+    """Raised if a test tries to call a real model without permission, before anything is sent."""
 
 
 class Permissions(Protocol):
-    """The models and hosts that the running test may call."""
+    """The models and hosts that the running test is allowed to call."""
 
     @property
     def all_permitted(self) -> bool:
-        """True if the test may call any model."""
+        """True if the test is allowed to call any model."""
         ...
 
     @property
@@ -29,17 +29,17 @@ class Permissions(Protocol):
 
     @property
     def hosts(self) -> Collection[str]:
-        """The host names that every test may send model requests to."""
+        """The host names to which every test may send model requests."""
         ...
 
     @property
     def local_permitted(self) -> bool:
-        """True if every test may run the embedded model."""
+        """True if every test may run the embedded model (llama.cpp in this process)."""
         ...
 
 
 class RealCallGuard:
-    """A guard that patches the classes that send requests, so that each request is checked first."""
+    """Patches the classes that send model requests, so that each request of a test is checked first."""
 
     def __init__(self, permissions: Permissions) -> None:
         self._permissions = permissions
@@ -50,26 +50,26 @@ class RealCallGuard:
         PATCHES[module.__name__](self, module)
 
     def undo(self) -> None:
-        """Restore the original methods of all classes that were patched to block model requests in tests."""
+        """Restore the original methods of all classes that were patched to block model requests."""
         # In reverse order: a method may have been patched twice.
         while self._undo:
             self._undo.pop()()
 
     def patch(self, cls: type, name: str, replacement: Callable[..., Any]) -> None:
-        """Replace a method of a class to block real model requests, until the original is restored."""
+        """Replace a method of a class until it is restored, to block requests to real models."""
         original = getattr(cls, name)
         setattr(cls, name, wraps(original)(replacement))
         self._undo.append(lambda: setattr(cls, name, original))
 
     def check(self, model: str, address: str) -> None:
-        """Raise RealModelCallError unless the test may send requests to the model at a URL."""
+        """Raise RealModelCallError unless the test may send requests to the model at the given URL."""
         host = urlsplit(address).hostname or ""
         permissions = self._permissions
         if not (permissions.all_permitted or _is_loopback(host) or host in permissions.hosts):
             self._refuse(f"{model} at {address if host else 'no address'}")
 
     def check_local(self, model: str) -> None:
-        """Raise RealModelCallError unless the test may run the embedded model."""
+        """Raise RealModelCallError unless the test may run the embedded model (llama.cpp in this process)."""
         if not (self._permissions.all_permitted or self._permissions.local_permitted):
             self._refuse(model)
 

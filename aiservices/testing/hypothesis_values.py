@@ -1,4 +1,4 @@
-"""Made-up values that Hypothesis chooses: edge cases first, and shrunk when a test fails."""
+"""Let the testing library Hypothesis choose generated values: edge cases first, and simple failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXTRA_ITEMS = 5
 
 
 class HypothesisChoices:
-    """Random choices that Hypothesis draws inside one of its tests.
+    """Lets the testing library Hypothesis make the random choices when values are generated.
 
     ``draw`` is the function that Hypothesis passes to a composite strategy, or ``st.data().draw``.
     """
@@ -51,10 +51,10 @@ class HypothesisChoices:
 
 
 def strategy_of(output_type: TypeForm[T] | TypeParser[T]) -> st.SearchStrategy[T]:
-    """Return a Hypothesis strategy for the values of a return type.
+    """Return a Hypothesis strategy that generates values of a return type.
 
-    Each value is read from a JSON text by the parser of the type. Raises UnsupportedTypeError for a type that
-    has no parser.
+    Each value is read from a JSON text by the parser of the type. ``output_type`` is the type, or its parser.
+    Raises UnsupportedTypeError for a type that has no parser.
 
         @given(strategy_of(Ticket))
         def test_every_ticket_has_a_title(ticket): ...

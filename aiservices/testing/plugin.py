@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures, options, and a guard against real calls.
+"""The pytest plugin: fixtures, options, and protection against calls of real models.
 
 Pytest imports it in every test run of an environment that has the package installed. It imports the library
 only when a fixture needs it.
@@ -82,7 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.fixture
 def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
-    """A fixture with a chat model that answers each request with a made-up value of the expected type."""
+    """A pytest fixture: a chat model that answers each request with a generated value of the right type."""
     from .fake import FakeChatModel
 
     return FakeChatModel(_option(request, "--fake-seed"))
@@ -90,7 +90,7 @@ def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """A fixture that compares the requests of a service or method with an accepted file.
+    """A pytest fixture that compares the model requests of a service with an accepted file.
 
     Call ``golden(service)`` or ``golden(service.method, …)``.
     """
@@ -101,7 +101,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]:
-    """A fixture that returns a function: ``cassette(model)`` returns a model that replays recorded replies.
+    """A pytest fixture: ``cassette(model)`` returns a model that records replies and replays them.
 
     The option --cassettes records them.
 
@@ -129,7 +129,7 @@ def _option(request: pytest.FixtureRequest, name: str) -> Any:
 
 
 def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> Path:
-    """Return the path of the data file for a test: ``<folder>/<module>/<test><suffix>``."""
+    """Return the path of a test's data file: ``<folder>/<module>/<test><suffix>``."""
     item = request.node
     cls = "" if item.cls is None else f"{item.cls.__name__}."
     return Path(item.path.parent, folder, item.path.stem, _file_name(cls + item.name, suffix))
@@ -139,7 +139,7 @@ _MAX_FILE_NAME = 120  # bytes; file systems accept 255, and encrypted ones 143
 
 
 def _file_name(test: str, suffix: str) -> str:
-    """Return a unique file name for the data of a test.
+    """Return a unique name for a test's data file.
 
     Parameter ids may contain characters that are not valid in file names, and be long. Such a name is
     changed, and a hash of the original makes it unique.
@@ -152,7 +152,7 @@ def _file_name(test: str, suffix: str) -> str:
 
 
 class GuardedRun:
-    """Checks in one pytest run that tests call real models only with permission."""
+    """Makes sure in one pytest run that tests call real models only with permission."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.real_models = bool(config.getoption("--real-models"))
@@ -164,7 +164,7 @@ class GuardedRun:
         self._finder = ImportWatcher(self.protect)
 
     def start(self) -> None:
-        """Block real model requests in the modules that send them, now or when they are imported later."""
+        """Block real model requests in the modules that send them, now or after their import."""
         sys.meta_path.insert(0, self._finder)
         for name in WATCHED:
             if name in sys.modules:
@@ -183,7 +183,7 @@ class GuardedRun:
 
 
 class ImportWatcher(MetaPathFinder):
-    """An import hook that calls a function with each watched module after the import of the module.
+    """An import hook that calls a function when one of the watched modules has been imported.
 
     Importing the modules to guard them would cost every test run the import of the library.
     """
@@ -211,7 +211,7 @@ class ImportWatcher(MetaPathFinder):
 
 
 class WatchingLoader(Loader):
-    """A module loader that calls a function after it has executed the module.
+    """A module loader that calls a function after the module was executed.
 
     It forwards all other attributes to the wrapped loader: that of pytest loads other files, too.
     """

@@ -1,4 +1,4 @@
-"""Reports of evaluations: scores with confidence intervals, costs and cases, as text, rich tables or HTML."""
+"""Evaluation reports with scores, confidence intervals, costs and cases, as text, tables or HTML."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from output_parsers.result.errors import shorten
 
 from ..models.messages import Usage
+from .reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
 from .scoring import Score
 from .serialization import write_atomically
 
@@ -26,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Interval(NamedTuple):
-    """A confidence interval, including both bounds.
+    """A confidence interval with its lower and upper bound.
 
     Attributes:
         low: The lower bound.
@@ -38,7 +39,7 @@ class Interval(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of one case of an evaluation.
+    """The result of one test case of an evaluation.
 
     Attributes:
         name: The name of the case, or its number.
@@ -66,7 +67,7 @@ class Outcome(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The scores of one scorer over all cases: a rate if all scores are bools, else a mean.
+    """The scores of one scorer over all test cases: a rate if all scores are bools, else a mean.
 
     A failed call counts as False in a rate and is left out of a mean. A case whose scorer failed is left out.
 
@@ -87,7 +88,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Report(Generic[T_co]):
-    """The result of an evaluation. ``str(report)`` is a text with tables.
+    """The result of an evaluation; ``str(report)`` shows it as text with tables.
 
     Attributes:
         method: The method and its model, as ``Service.method → model``.
@@ -95,6 +96,7 @@ class Report(Generic[T_co]):
         scorers: The names of the scorers.
         confidence: The level of the intervals, for example 0.95.
         seconds: The wall time of the evaluation.
+        means: The names of the scorers that are known to give numbers, even if no call succeeded.
     """
 
     method: str
@@ -102,15 +104,16 @@ class Report(Generic[T_co]):
     scorers: tuple[str, ...]
     confidence: float
     seconds: float
+    means: frozenset[str] = frozenset()
 
     @property
     def values(self) -> list[T_co]:
-        """The values of all calls of an evaluation that succeeded."""
+        """The values that the successful calls of an evaluation returned."""
         return [outcome.value for outcome in self.outcomes if outcome.error is None]
 
     @property
     def errors(self) -> list[tuple[str, Exception]]:
-        """All errors of an evaluation, each with the name of its case.
+        """All errors of an evaluation, each with the name of its test case.
 
         The name for an error of a scorer is ``case, scorer``.
         """
@@ -126,30 +129,41 @@ class Report(Generic[T_co]):
 
     @property
     def attempts(self) -> int:
-        """The number of model requests of all evaluated calls, not counting requests of scorers."""
+        """The number of model requests of all evaluated calls, without the requests of scorers."""
         return sum(outcome.attempts for outcome in self.outcomes)
 
     @property
     def usage(self) -> Usage:
-        """The tokens that all evaluated calls used, not counting those of scorers."""
+        """The tokens used by all evaluated calls, without the tokens used by scorers."""
         return sum((outcome.usage for outcome in self.outcomes), Usage())
 
     @property
     def judge_usage(self) -> Usage:
-        """The tokens of all scorers that call a model to judge the answers."""
+        """The tokens used by all scorers that let a model judge the answers."""
         return sum((outcome.judge_usage for outcome in self.outcomes), Usage())
 
     @property
+    def reliability(self) -> Reliability | None:
+        """How well the probabilities of decisions agree with the expected answers.
+
+        None if the method returned no Decision with probabilities, or no case has an expected answer.
+        """
+        values = [(one.value, one.expected) for one in self.outcomes if one.error is None]
+        return reliability_of(values, self.confidence)
+
+    @property
     def summaries(self) -> tuple[Summary, ...]:
-        """The rate or mean of the scores of each scorer, in the order in which the scorers were passed."""
+        """The rate or mean of each scorer's scores, in the order of the scorers."""
         return tuple(self.summary(name) for name in self.scorers)
 
     def summary(self, scorer: str) -> Summary:
-        """Return the rate or mean of the scores that one scorer gave. Raises KeyError for an unknown name."""
+        """Return the rate or mean of the named scorer's scores, or raise KeyError for an unknown name."""
         if scorer not in self.scorers:
             raise KeyError(f"there is no scorer {scorer}; there are {', '.join(self.scorers)}")
         results = [outcome.scores[scorer] for outcome in self.outcomes if outcome.error is None]
         scores = [result for result in results if not isinstance(result, Exception)]
+        if not scores and scorer in self.means:
+            return Summary(scorer, False, 0, None, None)
         if all(isinstance(score, bool) for score in scores):
             failed_calls = len(self.outcomes) - len(results)
             return self._rate(scorer, int(sum(scores)), len(scores) + failed_calls)
@@ -166,11 +180,11 @@ class Report(Generic[T_co]):
         return _text_report(self)
 
     def show(self) -> None:
-        """Print the tables of the report, with colours if rich is installed (the extra ``cli``)."""
+        """Print the tables of the evaluation report, with colours if the package rich is installed."""
         _print_report(self)
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as one self-contained HTML file with a plot of the scores. Returns its path."""
+        """Write the evaluation report as one HTML file with plots, and return its path."""
         file = Path(path)
         write_atomically(file, html_report(self))
         return file
@@ -180,11 +194,12 @@ class Report(Generic[T_co]):
 
 
 def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
-    """Return the Wilson score interval of a rate, or the interval from 0 to 1 if there are no cases.
+    """Return the Wilson score interval of a rate, or the interval from 0 to 1 without any cases.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22 (1927), 209-212. Brown, Cai and DasGupta, "Interval estimation for a
-    binomial proportion", Statistical Science 16 (2001), 101-133, recommend it for small samples.
+    binomial proportion", Statistical Science 16 (2001), 101-133, recommend it for small samples. ``hits`` of
+    the ``cases`` were right, and ``confidence`` is the probability that the interval contains the true rate.
     """
     if cases == 0:
         return Interval(0.0, 1.0)
@@ -201,7 +216,8 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     """Return the Student t interval of a mean, or None if there are fewer than two values.
 
     Student, "The probable error of a mean", Biometrika 6 (1908), 1-25. It assumes that the mean of so many
-    cases is approximately normally distributed.
+    cases is approximately normally distributed. ``confidence`` is the probability that the interval contains
+    the true mean.
     """
     if len(values) < 2:
         return None
@@ -259,7 +275,27 @@ def _text_report(report: Report[object]) -> str:
         _case_columns(report), [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
     )
     note = f"low and high: {report.confidence:.0%} confidence, Wilson's interval of rates, Student's of means"
-    return "\n".join([report.method, "", scores, note, "", totals, "", cases, *_error_lines(report)])
+    decisions = [
+        line
+        for _, columns, rows, notes in _reliability_tables(report)
+        for line in (_text_table(columns, rows), *notes, "")
+    ]
+    return "\n".join(
+        [report.method, "", scores, note, "", *decisions, totals, "", cases, *_error_lines(report)]
+    )
+
+
+def _reliability_tables(
+    report: Report[object],
+) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]]:
+    """Return the title, columns, rows and notes of each table about the probabilities of decisions."""
+    found = report.reliability
+    if found is None:
+        return []
+    return [
+        ("reliability", BIN_COLUMNS, found.bin_cells(), (found.bins_note, found.calibration_error)),
+        ("thresholds", THRESHOLD_COLUMNS, found.threshold_cells(), (found.thresholds_note,)),
+    ]
 
 
 def _print_report(report: Report[object]) -> None:
@@ -282,6 +318,10 @@ def _print_report(report: Report[object]) -> None:
     console.print(Text(report.method, style="bold"))
     title = f"scores, with intervals of {report.confidence:.0%} confidence"
     console.print(table(title, _SUMMARY_COLUMNS, [_summary_cells(one) for one in report.summaries]))
+    for title, columns, cells, notes in _reliability_tables(report):
+        console.print(table(title, columns, cells))
+        for note in notes:
+            console.print(Text(note))
     console.print(table("cost", _TOTAL_COLUMNS, [_total_cells(report)]))
     rows = [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
     console.print(table("cases", _case_columns(report), rows))
@@ -356,7 +396,7 @@ _MAX_LABEL_LENGTH = 22
 
 
 class PlotRow(NamedTuple):
-    """The data of one scorer that the plot in an evaluation report shows in a row.
+    """One row of the plot in an evaluation report, which shows the result of one scorer.
 
     Positions are in units of the plot.
 
@@ -390,6 +430,8 @@ def html_report(report: Report[object]) -> str:
         right=_RIGHT,
         alternative="; ".join(f"{row.label}: {row.description}" for row in rows),
         summaries=[_summary_cells(summary) for summary in report.summaries],
+        reliability_svg=_reliability_svg(report),
+        reliability_tables=_reliability_tables(report),
         totals=list(zip(_TOTAL_COLUMNS, _total_cells(report), strict=True)),
         cases=[
             (outcome, _case_cells(outcome, report.scorers), _scorer_errors(outcome))
@@ -397,6 +439,12 @@ def html_report(report: Report[object]) -> str:
         ],
         failed=len([outcome for outcome in report.outcomes if outcome.error is not None]),
     )
+
+
+def _reliability_svg(report: Report[object]) -> str:
+    found = report.reliability
+    # In HTML the namespace is not needed, and the page contains no addresses.
+    return "" if found is None else found.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "")
 
 
 def _plot_row(report: Report[object], summary: Summary, number: int) -> PlotRow:
@@ -423,14 +471,14 @@ def _plot_row(report: Report[object], summary: Summary, number: int) -> PlotRow:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return the tick marks of an axis: round numbers at equal distances, from one end to the other."""
+    """Return tick marks for a plot axis: round numbers at equal distances over its whole length."""
     power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * _TICKS >= high - low)
     return [step * factor for factor in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
 def _scale(report: Report[object], summary: Summary) -> tuple[float, float]:
-    """Return the smallest and largest number on the score axis of a plot: 0 and 1, or a wider range."""
+    """Return the ends of the score axis of a plot: 0 and 1, or a wider range if necessary."""
     scores = [outcome.scores.get(summary.scorer) for outcome in report.outcomes]
     numbers = [float(score) for score in scores if isinstance(score, (int, float))]
     numbers += [] if summary.interval is None or summary.is_rate else list(summary.interval)

@@ -1,4 +1,4 @@
-"""Scorers, which rate answers in an evaluation, and the measurement of tokens and time of a call."""
+"""Rate the answers in an evaluation with scorers, and measure the tokens and time of each call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from statistics import fmean
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from output_parsers import Decision
 from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
@@ -37,7 +39,7 @@ NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
 class ScorerInput(NamedTuple, Generic[T]):
-    """The input of a scorer: one case and the value that the method returned for it.
+    """The input of a scorer: a test case, and the value that the evaluated method returned for it.
 
     Attributes:
         arguments: The arguments of the call, by parameter name.
@@ -51,7 +53,7 @@ class ScorerInput(NamedTuple, Generic[T]):
 
     @property
     def named_values(self) -> dict[str, Any]:
-        """Return a dict of the arguments that a scorer can take, such as ``value`` and ``expected``.
+        """Return all arguments that a scorer may take, such as ``value`` and ``expected``, by name.
 
         They are ``value``, ``expected`` and the arguments of the case.
         """
@@ -61,33 +63,38 @@ class ScorerInput(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True)
 class Scorer(Generic[T_contra]):
-    """A named function that gives each answer a score: True or False, or a number (higher is better).
+    """A named function that scores each answer with True or False, or a number (higher is better).
 
     Attributes:
         name: The name of the scorer in the report.
         function: Returns the score. It may be async, or a method of a service.
         select_arguments: Returns the keyword arguments of ``function`` for an answer. Raises TypeError if the
             case lacks a value that ``function`` needs.
+        is_rate: True if the scores are bools, False if they are numbers; None if only the scores tell.
     """
 
     name: str
     function: Callable[..., Score | Awaitable[Score]]
     select_arguments: Callable[[ScorerInput[Any]], dict[str, Any]]
+    is_rate: bool | None = None
 
 
 def exact(name: str = "exact") -> Scorer[Any]:
-    """Return a scorer that checks if the value equals the expected one, including its type.
+    """Return a scorer that checks if an answer equals the expected value, including its type.
 
-    1 equals neither True nor 1.0.
+    1 equals neither True nor 1.0. ``name`` is the name of the scorer in reports.
     """
-    return Scorer(name, lambda value, expected: strict_equal(value, expected), _value_and_expected)
+    return Scorer(
+        name, lambda value, expected: strict_equal(value, expected), _value_and_expected, is_rate=True
+    )
 
 
 def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:
-    """Return a scorer that checks if the value contains the expected text, item or key.
+    """Return a scorer that checks if an answer contains the expected text, item or key.
 
     If several are expected (a list, tuple or set), the value must contain all of them. The scorer fails with
-    TypeError for a value that is not a text, list, tuple, set or mapping.
+    TypeError for a value that is not a text, list, tuple, set or mapping. ``name`` is the name of the scorer
+    in reports, and with ``ignore_case`` upper and lower case are the same.
     """
 
     def score(value: object, expected: object) -> bool:
@@ -101,23 +108,71 @@ def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any
             return all(_casefolded(item) in _casefolded(value) for item in wanted)
         return all(item in value for item in wanted)
 
-    return Scorer(name, score, _value_and_expected)
+    return Scorer(name, score, _value_and_expected, is_rate=True)
 
 
 def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Scorer[float]:
-    """Return a scorer that checks if a number is close to the expected one.
+    """Return a scorer that checks if a number in an answer is close to the expected one.
 
-    ``rel`` and ``abs`` are the relative and absolute tolerances of ``math.isclose``.
+    ``rel`` and ``abs`` are the relative and absolute tolerances of ``math.isclose``. ``name`` is the name of
+    the scorer in reports.
     """
 
     def score(value: float, expected: float) -> bool:
         return math.isclose(value, expected, rel_tol=rel, abs_tol=abs)
 
-    return Scorer(name, score, _value_and_expected)
+    return Scorer(name, score, _value_and_expected, is_rate=True)
+
+
+def brier(name: str = "brier") -> Scorer[Decision[Any]]:
+    """Return a scorer for the Brier score, the squared error of the probabilities in a Decision.
+
+    It is from 0 (certain and right) to 1 (certain and wrong). For a list, it is the mean of its
+    members. ``name`` is the name of the scorer in reports.
+    """
+
+    def score(value: Decision[Any], expected: Any) -> float:
+        shares = _probabilities_of(value, expected)
+        if value.is_list:
+            return fmean((share - (1.0 if one in expected else 0.0)) ** 2 for one, share in shares.items())
+        squares = [(share - (1.0 if answer == expected else 0.0)) ** 2 for answer, share in shares.items()]
+        return sum(squares) / 2
+
+    return Scorer(name, score, _value_and_expected, is_rate=False)
+
+
+def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
+    """Return a scorer that measures a Decision by the negative logarithm of the right answer's probability.
+
+    It is 0 for a certain and right answer, and grows the surer a wrong answer is. For a list, it is the
+    mean of its members. ``name`` is the name of the scorer in reports.
+    """
+
+    def score(value: Decision[Any], expected: Any) -> float:
+        shares = _probabilities_of(value, expected)
+        if value.is_list:
+            rights = [share if one in expected else 1 - share for one, share in shares.items()]
+        else:
+            rights = [shares[expected]]
+        return fmean(-math.log(max(share, 1e-6)) for share in rights)
+
+    return Scorer(name, score, _value_and_expected, is_rate=False)
+
+
+def _probabilities_of(value: object, expected: Any) -> Mapping[Any, float]:
+    """Return the probabilities of a Decision, or raise TypeError or ValueError if it cannot be scored."""
+    if not isinstance(value, Decision) or not value.probabilities:
+        raise TypeError(f"the method returned {value!r}; it must return a Decision with probabilities")
+    if value.is_list and (isinstance(expected, str) or not isinstance(expected, Collection)):
+        raise TypeError(f"the method returned {value!r}, and the expected answer {expected!r} is not a list")
+    for answer in expected if value.is_list else [expected]:
+        if answer not in value.probabilities:
+            raise ValueError(f"{answer!r} is not one of the answers {list(value.probabilities)}")
+    return value.probabilities
 
 
 def scored_by(function: Callable[..., Score | Awaitable[Score]], name: str | None = None) -> Scorer[Any]:
-    """Return a scorer that calls a function, or a method of a service that judges the answer.
+    """Return a scorer that calls a function, or a service method in which a model judges the answer.
 
     The function receives the values that its parameters name: ``value``, ``expected``, or an argument of the
     case. It returns a bool or a number. The report counts the tokens of a judge separately. Raises
@@ -165,7 +220,7 @@ def _name_of(function: Callable[..., object]) -> str:
 
 
 class MeasuredCall(NamedTuple):
-    """The outcome of one call, with its requests, tokens and time.
+    """The result or error of one call, with its model requests, tokens and time.
 
     Attributes:
         value: The returned value; None if the call failed.
@@ -183,7 +238,7 @@ class MeasuredCall(NamedTuple):
 
 
 def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) -> Flow[MeasuredCall]:
-    """Call a service method or a function, and return its value or error with its attempts and tokens.
+    """Call a service method or function; return its value or error with the model requests and tokens.
 
     The attempts of a plain function are known only if it returns the ``Result`` of a service method.
     """
@@ -210,7 +265,7 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
 
 
 def _consume(returned: Any, shape: ReturnShape) -> Any:
-    """Return the value of a service call; read a stream to its end first."""
+    """Return the value of a service call, reading a stream to its end."""
     if shape is ReturnShape.STREAM:
         returned = returned.result()
     if shape is ReturnShape.TEXT_STREAM:

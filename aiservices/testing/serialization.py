@@ -1,4 +1,4 @@
-"""Convert model requests and replies to plain JSON without secrets, and replies back.
+"""Convert model requests and replies to JSON data without secrets, and convert replies back.
 
 Cassettes and the seeds of fake answers are made from this JSON. Also writes files atomically.
 """
@@ -15,16 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ..models.messages import (
-    AiMessage,
-    ChatReply,
-    FinishReason,
-    ReplyDelta,
-    ToolCallDelta,
-    Usage,
-    message_from_dict,
-    message_to_dict,
-)
+from ..models.messages import ReplyDelta, ToolCallDelta, message_to_dict
+from ..models.questions import DecisionFormat
 from ..models.requests import ChatRequest, JsonSchemaFormat
 
 REMOVED = "(removed)"
@@ -46,7 +38,7 @@ _MIN_SECRET_LENGTH = 8  # a shorter value may be a word of the prompt
 
 
 def request_to_json(request: ChatRequest) -> dict[str, Any]:
-    """Return a request as plain JSON, without headers, timeout, deadline and empty fields."""
+    """Convert a model request to JSON data, without headers, timeout, deadline and empty fields."""
     options = {name: value for name, value in asdict(request.options).items() if value is not None}
     for name in _NOT_RECORDED:
         options.pop(name, None)
@@ -60,8 +52,13 @@ def request_to_json(request: ChatRequest) -> dict[str, Any]:
             "strict": response_format.strict,
             "schema": response_format.schema,
         }
+    elif isinstance(response_format, DecisionFormat):
+        questions = [question._asdict() for question in response_format.questions]
+        data["response_format"] = {"task": response_format.task, "questions": questions}
     elif response_format is not None:
         data["response_format"] = "json_object"
+    if request.logprobs:
+        data["logprobs"] = request.logprobs
     if request.tooling is not None:
         data["tooling"] = {
             "choice": request.tooling.choice,
@@ -73,37 +70,8 @@ def request_to_json(request: ChatRequest) -> dict[str, Any]:
     return plain
 
 
-def reply_to_json(reply: ChatReply) -> dict[str, Any]:
-    """Return a reply as plain JSON, without the raw response of its provider."""
-    data: dict[str, Any] = {
-        "message": message_to_dict(reply.message),
-        "finish_reason": str(reply.finish_reason),
-        "model": reply.model,
-    }
-    if reply.usage is not None:
-        data["usage"] = asdict(reply.usage)
-    if reply.refusal is not None:
-        data["refusal"] = reply.refusal
-    return data
-
-
-def reply_from_json(data: Mapping[str, Any]) -> ChatReply:
-    """Return the model reply that was saved as plain JSON, or raise ValueError or KeyError for wrong data."""
-    message = message_from_dict(data["message"])
-    if not isinstance(message, AiMessage):
-        raise ValueError("the message of a reply must be an AiMessage")
-    usage = data.get("usage")
-    return ChatReply(
-        message,
-        FinishReason(data["finish_reason"]),
-        None if usage is None else Usage(**usage),
-        data.get("model", ""),
-        refusal=data.get("refusal"),
-    )
-
-
 def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
-    """Return one chunk of a streamed model reply as plain JSON for a recording.
+    """Convert one chunk of a streamed model reply to JSON data.
 
     The whole reply that the last chunk carries is left out.
 
@@ -116,7 +84,7 @@ def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
 
 
 def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
-    """Return the chunk of a streamed model reply that was recorded as plain JSON."""
+    """Convert JSON data back to a chunk of a streamed model reply."""
     if isinstance(data, str):
         return ReplyDelta(data)
     calls = tuple(ToolCallDelta(**call) for call in data.get("tool_calls", ()))
@@ -124,7 +92,7 @@ def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
 
 
 def without_secrets(data: object, redact: Callable[[str], str]) -> Any:
-    """Return plain JSON data with secrets replaced by "(removed)".
+    """Replace secrets in JSON data by "(removed)".
 
     A secret is recognized by its key, by its form, or because an environment variable such as
     ``…_API_KEY`` has it as its value. Then ``redact`` is applied to each text.
@@ -149,12 +117,12 @@ def _text_without_secrets(text: str) -> str:
 
 
 def canonical_json(data: object) -> str:
-    """Return plain JSON as an indented text with sorted keys. Equal data has equal text."""
+    """Convert JSON data to an indented text with sorted keys, which is the same for equal data."""
     return json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically: if writing fails, the old file remains. Creates missing folders.
+    """Write a file atomically, so that the old file remains if writing fails; create missing folders.
 
     A new file gets permissions for its owner only, because it contains prompts. An existing file keeps its
     permissions.

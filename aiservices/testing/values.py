@@ -1,4 +1,4 @@
-"""Generate made-up values for the type of a parser, a JSON Schema or a regular expression.
+"""Generate values that fit the type of a parser, a JSON Schema or a regular expression.
 
 All of them are built from the choices of a ``Choices`` object: ``SeededChoices`` here, or Hypothesis (in the
 module ``hypothesis_values``). The parts, from top to bottom: values for a parser, JSON values for a schema,
@@ -33,7 +33,7 @@ AnyParser: TypeAlias = TypeParser[Any]
 
 
 class Choices(Protocol):
-    """A source of random numbers, texts and choices for made-up values.
+    """The interface of random sources for generated values: numbers, texts and choices.
 
     Ranges include both bounds; a bound of None means unbounded.
     """
@@ -45,7 +45,7 @@ class Choices(Protocol):
     def text(self, least: int, most: int | None) -> str: ...
     def matching(self, pattern: str) -> str: ...
     def reject(self) -> None:
-        """Discard the random choices that led to an invalid made-up value, so that others can be tried."""
+        """Discard the random choices that led to an invalid value, so that others can be tried."""
 
 
 # --- Values for a parser ---
@@ -55,7 +55,7 @@ _ATTEMPTS_PER_FORMAT = 3
 
 
 class TextFormats(NamedTuple):
-    """The formats, such as "date", for made-up strings of which the JSON Schema gives no format.
+    """The formats, such as "date", of generated strings for which the JSON Schema gives no format.
 
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any text.
@@ -74,7 +74,7 @@ _FORMATS_OF_PARSERS: WeakKeyDictionary[AnyParser, TextFormats] = WeakKeyDictiona
 
 
 class ValueAndText(NamedTuple):
-    """A made-up value, and the reply text from which the parser reads this value.
+    """A generated value, and the reply text that a parser converts to this value.
 
     Attributes:
         value: The value.
@@ -86,12 +86,12 @@ class ValueAndText(NamedTuple):
 
 
 def value_for(parser: TypeParser[T], choices: Choices) -> T:
-    """Return a made-up value that the parser accepts. Raises LookupError if no value is found."""
+    """Generate a value that a parser accepts, or raise LookupError if none is found."""
     return cast(T, value_and_text_for(parser, choices).value)
 
 
 def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
-    """Return a made-up value that a parser accepts, with the reply text from which it reads the value.
+    """Generate a value that a parser accepts, and the reply text that the parser converts to it.
 
     Raises LookupError if no value is found after many attempts.
     """
@@ -111,7 +111,7 @@ def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
 
 
 def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
-    """Make up one value and the reply text for it, from which the parser must read the same value.
+    """Generate one value and its reply text, and check that the parser reads the value from the text.
 
     Raises OutputParsingError or ValueError if the parser does not accept it.
     """
@@ -128,7 +128,7 @@ def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: Tex
 
 
 def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
-    """Return the string formats, such as "date", for which the parser accepts a made-up example.
+    """Return the string formats, such as "date", whose generated example values a parser accepts.
 
     They are found with seeded choices, so that the result is the same for all ``Choices``.
     """
@@ -153,7 +153,7 @@ def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> b
 
 
 def _without_encoding(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return a parser for the plain schema; the schema of strict mode omits limits such as ``minimum``."""
+    """Return the parser of a type without the changes that were made for strict mode or wrapping."""
     node = parser.node
     while isinstance(node, (EncodedNode, EnvelopeNode)):
         node = node.inner
@@ -178,7 +178,7 @@ _TYPE_OF_KEYWORD = {
 
 
 def json_value_for(schema: JsonSchema, choices: Choices, formats: TextFormats = _ANY_TEXT) -> Json:
-    """Return a made-up JSON value for a schema (draft 2020-12).
+    """Generate a JSON value that is valid under a JSON Schema (draft 2020-12).
 
     Keywords that only exclude values, such as ``not``, are ignored: parse the value to be sure that it is
     valid.
@@ -187,7 +187,7 @@ def json_value_for(schema: JsonSchema, choices: Choices, formats: TextFormats = 
 
 
 class _SchemaValues:
-    """Makes up JSON values for a schema and its nested schemas."""
+    """Generates JSON values for a JSON Schema and the schemas nested in it."""
 
     def __init__(self, root: JsonSchema, choices: Choices, formats: TextFormats) -> None:
         self._root = root
@@ -214,7 +214,7 @@ class _SchemaValues:
         return self._of_type(self._type(schema, depth), schema, depth)
 
     def _resolve(self, schema: object) -> Any:
-        """Return the schema that ``$ref`` refers to, or the schema itself if it has no ``$ref``."""
+        """Return the JSON Schema that a ``$ref`` refers to; return a schema without a ``$ref`` unchanged."""
         while isinstance(schema, Mapping) and "$ref" in schema:
             referenced: Any = self._root
             for step in schema["$ref"].removeprefix("#").strip("/").split("/"):
@@ -330,7 +330,7 @@ class _SchemaValues:
         return self._choices.number(low, high)
 
     def _height(self, schema: object, enclosing: tuple[int, ...]) -> int:
-        """Return the depth of nesting of the smallest value that a schema allows.
+        """Return the nesting depth of the smallest value that a JSON Schema allows.
 
         ``enclosing`` identifies the schemas around this one; one that contains itself has no finite value.
         """
@@ -361,7 +361,7 @@ def _without(schema: JsonSchema, *keywords: str) -> dict[str, Any]:
 
 
 def _merge(one: object, other: JsonSchema) -> Any:
-    """Return a schema that combines the keywords and properties of two schemas."""
+    """Combine the keywords and properties of two JSON Schemas in one schema."""
     if not isinstance(one, Mapping):
         return other or one
     merged = {**other, **one}
@@ -372,7 +372,7 @@ def _merge(one: object, other: JsonSchema) -> Any:
 
 
 def _bounds(schema: JsonSchema) -> tuple[Any, Any]:
-    """Return the smallest and the largest number that a schema allows, each None if unbounded."""
+    """Return the smallest and largest number that a JSON Schema allows; None means no limit."""
     whole = schema.get("type") == "integer"
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
@@ -438,7 +438,7 @@ pebble quartz river saffron timber umbra velvet willow yarrow zephyr""".split()
 
 
 class SeededChoices:
-    """Random choices from a seed: small, plain values, the same for a seed in every process."""
+    """A random source with a seed for generated values, which are small and the same in every process."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -476,7 +476,7 @@ class SeededChoices:
         return text_matching(pattern, self._random)
 
     def reject(self) -> None:
-        """Do nothing after an invalid made-up value, because the next random choices are different anyway."""
+        """Do nothing after an invalid generated value, because the next random choices differ anyway."""
 
 
 # --- Texts for a pattern ---
@@ -494,7 +494,7 @@ _CHARACTERS_OF_CATEGORY = {
 
 
 def text_matching(pattern: str, rng: random.Random) -> str:
-    """Return a short text that probably contains a match of a regular expression.
+    """Generate a short text that is likely to match a regular expression.
 
     Lookarounds and conditional groups are ignored, so the caller must check the text. Raises re.error for an
     invalid pattern.
@@ -505,7 +505,7 @@ def text_matching(pattern: str, rng: random.Random) -> str:
 
 
 class _PatternWriter:
-    """Writes a text that matches the syntax tree of a regular expression."""
+    """Generates a text that matches a parsed regular expression."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

@@ -1,4 +1,4 @@
-"""Convert functions to tools that a model may call, with a description and an argument parser."""
+"""Convert Python functions to tools that a model may call, with descriptions and argument parsers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SERVICE_METHOD = "__aiservices_method__"
 
 
 class ReturnBehavior(StrEnum):
-    """The destination of a tool's result: the model, or directly the caller of the service method.
+    """Where a tool's result goes: to the model, or directly to the caller of the service method.
 
     Attributes:
         TO_LLM: The result goes to the model, which continues.
@@ -67,7 +67,7 @@ class ReturnBehavior(StrEnum):
 
 @dataclass(frozen=True)
 class Denied:
-    """The decision not to approve a tool call, with a reason that is sent to the model.
+    """A person's decision to reject a tool call, with a reason for the model.
 
     Attributes:
         reason: Why the call is not approved. The model is told.
@@ -96,7 +96,7 @@ class ToolAnswer:
 
 
 class ToolException(Exception):
-    """An exception that a tool raises to send its error message to the model."""
+    """Raised by a tool to send an error message to the model."""
 
 
 class ToolDeclaration(NamedTuple):
@@ -112,7 +112,7 @@ class ToolDeclaration(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A tool: a Python function that a language model may call, with its description and settings.
+    """A Python function that a language model may call, with its description and settings.
 
     Attributes:
         name: The name by which the model calls it.
@@ -145,7 +145,7 @@ class Tool:
 
     @staticmethod
     def from_schema(definition: Mapping[str, Any], function: Callable[..., Any]) -> Tool:
-        """Create a tool from a tool dict of OpenAI or Anthropic and the function that runs it.
+        """Create a tool from a function and its description as a dict in OpenAI's or Anthropic's format.
 
         The function gets the arguments by name, as JSON values that are valid under the schema.
 
@@ -190,7 +190,7 @@ class ToolRun(NamedTuple):
 
     @property
     def message(self) -> ToolMessage:
-        """The message that sends the result of the tool to the model."""
+        """The message that sends the tool's result to the model."""
         failed = self.error is not None
         return ToolMessage(self.call.id, self.call.name, self.text, self.contents, failed=failed)
 
@@ -199,7 +199,7 @@ ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
 
 
 class ToolErrors(NamedTuple):
-    """Functions that create the error text that is sent to the model when a tool call fails.
+    """Functions that write the error text that the model receives when a tool call fails.
 
     Each function returns the text, or raises an exception to end the call of the method. The exception
     becomes the cause of a ToolError, unless it is an AiServiceError. The functions are not awaited.
@@ -319,6 +319,9 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
             f"{name} is a service; pass its methods, as in tools=[service.{methods_of_service[0]}], or "
             "decorate methods of its interface with @tool"
         )
+    if hasattr(source, "args_schema") and callable(getattr(source, "func", None)):
+        label = getattr(source, "name", name)
+        raise ToolDefinitionError(f"{label} is a tool of LangChain; pass its function: {label}.func")
     raise ToolDefinitionError(f"{name} has no tools: decorate its methods with @tool")
 
 
@@ -368,7 +371,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
 
 @lru_cache(maxsize=1024)
 def _cached_signature(function: FunctionType, bound: bool, name: str, docs: str) -> ParsedSignature:
-    """Return the cached argument parser and return type of a tool function.
+    """Return the argument parser and the return type of a tool function, cached for each function.
 
     The function must not have a closure.
     """
@@ -383,7 +386,7 @@ def _yields_text(function: object) -> bool:
 
 
 def _is_async_iterable(function: object, return_type: object) -> bool:
-    """Return True if a tool function is an async generator or returns an async iterator."""
+    """Return True if a tool function yields values asynchronously."""
     result_class = Target.of(return_type).origin or return_type
     is_iterable = isinstance(result_class, type) and issubclass(result_class, AsyncIterable)
     return is_iterable or inspect.isasyncgenfunction(function)
@@ -423,12 +426,12 @@ _DATA_ATTRIBUTES = (
 
 
 def has_own_text(cls: Any) -> bool:
-    """Return True if a class defines or inherits its own ``__str__``, so that its objects have a text."""
+    """Return True if a class has a ``__str__`` that shows its objects as meaningful text."""
     return cls.__str__ is not object.__str__
 
 
 def _is_plain_class(cls: object) -> bool:
-    """Return True if objects of a class cannot be sent to a model, as they have no fields and no text.
+    """Return True if a class has neither fields nor text, so that its objects cannot be sent to a model.
 
     Classes with subclasses are left out, because an object may be of a subclass.
     """
@@ -446,7 +449,7 @@ def _is_plain_class(cls: object) -> bool:
 
 
 def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> str | None:
-    """Return an error message if a tool parameter has a default of the wrong type; None if all fit.
+    """Return an error if a default value of a tool parameter has the wrong type; None if all fit.
 
     Only texts, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
     """
@@ -460,7 +463,7 @@ def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> st
 
 
 def default_problem(default: object, node: Node[Any]) -> str | None:
-    """Return an error message if a default value does not fit the type of its parameter, else None."""
+    """Return an error if a default value does not fit the type of its parameter, else None."""
     if not isinstance(default, (str, int, float)):
         return None
     if isinstance(default, float) and not math.isfinite(default):  # JSON cannot express it

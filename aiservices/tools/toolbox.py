@@ -1,4 +1,4 @@
-"""The tools of a service method, with their limits and the descriptions that are sent to a model."""
+"""The tools of a service method, with their limits and the descriptions that the model sees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from output_parsers.parser.type_parser import TypeParser
 
 from ..interface.parameters import ToolDefinitionError
 from ..models.base import Capabilities, ChatModel
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
 from ..models.requests import Tooling, ToolSpecification
 from .tool import Tool, ToolProvider, ToolSource, tool_methods, tools_of
 
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # accepted by every provider
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """The limits of tool use in one service call: number of calls, concurrency, time and result size.
+    """Limits on tool use in one service call: number of calls, concurrency, time and result size.
 
     Attributes:
         max_rounds: How many times the model may call tools and continue.
@@ -43,16 +43,16 @@ class ToolLimits:
         messages = []
         for name in ("max_rounds", "max_calls", "max_concurrency", "max_characters"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                messages.append(f"{name} is {value}; it must be at least 1")
-        if self.timeout is not None and not self.timeout > 0:  # "not >" also refuses NaN
-            messages.append(f"timeout is {self.timeout}; it must be greater than 0")
+            if value is not None and not is_at_least(value, 1):
+                messages.append(f"{name} is {value!r}; it must be at least 1")
+        if self.timeout is not None and not is_positive(self.timeout):
+            messages.append(f"timeout is {self.timeout!r}; it must be greater than 0")
         if messages:
             raise DefinitionError([DefinitionProblem("ToolLimits", message) for message in messages])
 
 
 class OfferedTools(NamedTuple):
-    """The tool descriptions that are sent to a model, and the parsers for the tool arguments it returns.
+    """The tool descriptions to send to a model, and the parsers for the arguments of the model's calls.
 
     Attributes:
         tooling: The specifications that are sent with the request.
@@ -65,7 +65,7 @@ class OfferedTools(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Toolbox:
-    """The tools that the model may call in a service method, and the limits of their use.
+    """The tools that the model may call in a service method, and limits on using them.
 
     Attributes:
         tools: The tools by name.
@@ -79,11 +79,11 @@ class Toolbox:
     _offered: dict[Capabilities, OfferedTools] = field(default_factory=dict, init=False, repr=False)
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
-        """Return a copy of the collection with more tools, or raise ToolDefinitionError for invalid names."""
+        """Return a copy with additional tools, or raise ToolDefinitionError for invalid tool names."""
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
-        """Return the tool descriptions to send to a model with given capabilities; None without tools."""
+        """Return the tool descriptions in the form that a model supports; None if there are no tools."""
         if not self.tools:
             return None
         if capabilities not in self._offered:  # setdefault, because two threads may get here
@@ -134,7 +134,7 @@ def plan_toolbox(
 def make_toolbox(
     sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, object] | None = None
 ) -> Toolbox:
-    """Collect tools for the model from functions, objects with ``@tool`` methods, and tool providers.
+    """Collect the tools that the model may call: functions, ``@tool`` methods and tool providers.
 
     Raises ToolDefinitionError if a model cannot call one of the tools.
     """
@@ -147,7 +147,7 @@ def make_toolbox(
 def tool_problems(
     tool: Tool, parameter_names: Collection[str], *, is_async: bool, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error if a service method cannot use a tool, for example because the tool is async."""
+    """Yield an error for each reason why a service method cannot use a tool."""
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     missing = [name for name in tool.injected if name not in parameter_names]
@@ -194,7 +194,7 @@ def _offer(tools: Iterable[Tool], capabilities: Capabilities) -> OfferedTools:
 def _specify(
     name: str, description: str, arguments: TypeParser[dict[str, Any]], profile: str | None
 ) -> tuple[ToolSpecification, TypeParser[dict[str, Any]]]:
-    """Return the JSON Schema description of a tool for the model, and a parser for its arguments."""
+    """Return a description of a tool for the model, with a JSON Schema, and a parser for its arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
         from output_parsers.strict import encode_parser  # not every model has a strict mode

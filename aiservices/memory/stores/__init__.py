@@ -1,4 +1,4 @@
-"""Stores for chat conversations: their interface, a store in process memory, and shared functions."""
+"""Stores for conversations: their interface, a store in memory, and functions for all stores."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ...models.errors import (
     DefinitionProblem,
     MemoryConflictError,
     MemoryStoreError,
+    is_positive,
 )
 from ...models.messages import Message, SystemMessage, message_from_dict
 
@@ -25,7 +26,7 @@ RESUMED_PREFIX = "aiservices:resumed:"
 
 
 class StoredConversation(NamedTuple):
-    """The messages of a conversation as loaded from a store, with a version number to detect conflicts.
+    """The stored messages of a conversation, with a version number to detect conflicting writes.
 
     Attributes:
         messages: The messages, oldest first.
@@ -40,7 +41,7 @@ class StoredConversation(NamedTuple):
 
 @runtime_checkable
 class ChatMemoryStore(Protocol):
-    """The interface of a store that keeps chat conversations under their ids.
+    """The interface of stores that keep conversations under their ids.
 
     The methods must be safe to call from several threads. ``append`` and ``replace`` write all of the
     messages or none of them and return the new version. They write nothing and raise MemoryConflictError if
@@ -65,7 +66,7 @@ class ChatMemoryStore(Protocol):
 
 
 def new_version() -> int:
-    """Return a random version number for a stored conversation, which changes with each write.
+    """Return a random version number for a stored conversation, to be changed with each write.
 
     A random number differs from the one of a conversation that was deleted and created again.
     """
@@ -73,7 +74,7 @@ def new_version() -> int:
 
 
 def check_version(expected: object) -> None:
-    """Raise TypeError if the version number passed for a write to a conversation is not an int."""
+    """Raise TypeError if the version number for writing a conversation is not an int."""
     # without this, another object would look like a conflict with another writer
     if not isinstance(expected, int) or isinstance(expected, bool):
         raise TypeError(f"expected is {expected!r}; it must be the version of the conversation, an int")
@@ -102,7 +103,7 @@ def read_messages(store: object, conversation: str, rows: Iterable[str | bytes])
 def newest_messages(
     older: Sequence[Message], newest: tuple[Message, ...], version: int, *, is_complete: bool
 ) -> StoredConversation:
-    """Return a conversation's newest messages, preceded by its system message if that one is older."""
+    """Return a conversation's newest messages, and its system message even if that is older."""
     system_messages = [one for one in older if isinstance(one, SystemMessage)]
     if not system_messages or any(isinstance(one, SystemMessage) for one in newest):
         return StoredConversation(newest, version, is_complete)
@@ -142,7 +143,7 @@ def store_errors(
     kind: type[Exception],
     is_temporary: Callable[[Exception], bool],
 ) -> Iterator[None]:
-    """Context manager that converts the errors of a database library to MemoryStoreError.
+    """Context manager that converts a database library's errors to MemoryStoreError.
 
     Args:
         store: The store.
@@ -161,7 +162,7 @@ _EMPTY = StoredConversation()
 
 
 class _Conversation:
-    """The list of messages of one conversation in the in-memory store."""
+    """The messages of one conversation in the in-memory store."""
 
     __slots__ = ("messages", "system", "version")
 
@@ -178,7 +179,7 @@ class _Conversation:
 
 
 class InMemoryChatMemoryStore:
-    """A store that keeps chat conversations in a dict until they are deleted or the process ends.
+    """A store that keeps conversations in a dict until they are deleted or the process ends.
 
     A server should set a limit: otherwise the conversations of all users stay in memory.
 
@@ -194,7 +195,7 @@ class InMemoryChatMemoryStore:
 
     def __init__(self, *, max_conversations: int | None = None, expires_after: float | None = None) -> None:
         for name, limit in (("max_conversations", max_conversations), ("expires_after", expires_after)):
-            if limit is not None and not limit > 0:
+            if limit is not None and not is_positive(limit):
                 problem = f"{name} is {limit!r}; it must be greater than 0"
                 raise DefinitionError([DefinitionProblem("InMemoryChatMemoryStore", problem)])
         self._max_conversations = max_conversations

@@ -1,14 +1,14 @@
-"""A store that keeps chat conversations in Redis: one list per conversation, one Lua script per write."""
+"""A store for conversations in Redis, with one list per conversation."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
 from typing import Any
 
 from ...models.errors import MemoryConflictError
+from ...models.extras import import_extra
 from ...models.messages import Message, SystemMessage, message_to_dict
 from . import (
     StoredConversation,
@@ -58,7 +58,7 @@ return {header, 0, older, redis.call('LRANGE', KEYS[1], -last, -1)}
 
 
 class RedisChatMemoryStore:
-    """A store that keeps chat conversations in Redis; it needs the extra ``redis`` of this package.
+    """A store for conversations in Redis (needs the extra ``redis`` of this package).
 
     Args:
         url: The URL of the server, such as "redis://localhost:6379/0", or a ``redis.Redis`` client.
@@ -69,7 +69,7 @@ class RedisChatMemoryStore:
     def __init__(
         self, url: str | Any, *, prefix: str = "aiservices:memory:", expires_after: int | None = None
     ) -> None:
-        package = _redis()
+        package = import_extra("redis", "redis", "RedisChatMemoryStore")
         self._exceptions: Any = package.exceptions
         self._client: Any = package.Redis.from_url(url) if isinstance(url, str) else url
         self._prefix = prefix
@@ -125,7 +125,7 @@ class RedisChatMemoryStore:
         return store_errors(self, action, conversation, self._exceptions.RedisError, self._is_temporary)
 
     def _is_temporary(self, error: Exception) -> bool:
-        """Return True if an exception means that Redis cannot be reached, so a retry may succeed."""
+        """Return True if an exception means that Redis is temporarily unreachable, so a retry may help."""
         package = self._exceptions
         refused = (package.AuthenticationError, package.AuthorizationError)
         return isinstance(error, (package.ConnectionError, package.TimeoutError)) and not isinstance(
@@ -142,12 +142,3 @@ def _version_of(store: object, conversation: str, header: bytes | str) -> int:
         return int(text.partition(":")[0])
     except ValueError as error:
         raise store_error(store, "read", conversation, error, retryable=False) from error
-
-
-def _redis() -> Any:
-    try:
-        return import_module("redis")
-    except ImportError as error:
-        raise ImportError(
-            'RedisChatMemoryStore needs the package redis: pip install "aiservices[redis]"'
-        ) from error

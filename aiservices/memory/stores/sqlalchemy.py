@@ -1,14 +1,14 @@
-"""A store that keeps chat conversations in any database that SQLAlchemy supports."""
+"""A store for conversations in any database that SQLAlchemy supports."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...models.errors import MemoryConflictError
+from ...models.errors import DefinitionError, DefinitionProblem, MemoryConflictError, MissingExtraError
+from ...models.extras import import_extra
 from ...models.messages import Message, message_to_dict
 from . import (
     StoredConversation,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SqlAlchemyChatMemoryStore:
-    """A store that keeps chat conversations in a database that SQLAlchemy supports.
+    """A store for conversations in a database that SQLAlchemy supports.
 
     Needs the extra ``sqlalchemy`` and a driver for the database.
 
@@ -36,8 +36,8 @@ class SqlAlchemyChatMemoryStore:
     """
 
     def __init__(self, url: str | Engine, *, prefix: str = "chat_memory") -> None:
-        self._sql: Any = _sqlalchemy()
-        self._engine: Engine = self._sql.create_engine(url) if isinstance(url, str) else url
+        self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "SqlAlchemyChatMemoryStore")
+        self._engine: Engine = _engine(self._sql, url) if isinstance(url, str) else url
         tables: MetaData = self._sql.MetaData()
         self._conversations, self._messages = _tables(self._sql, tables, prefix)
         with self._errors("open", ""):
@@ -92,7 +92,7 @@ class SqlAlchemyChatMemoryStore:
         return store_errors(self, action, conversation, self._sql.exc.SQLAlchemyError, self._is_temporary)
 
     def _is_temporary(self, error: Exception) -> bool:
-        """Return True if a retry may succeed after a database error, such as a lock or a lost connection."""
+        """Return True if a retry may help after a database error, such as a lost connection."""
         errors = self._sql.exc
         if isinstance(error, errors.TimeoutError) or getattr(error, "connection_invalidated", False):
             return True
@@ -108,7 +108,7 @@ class SqlAlchemyChatMemoryStore:
         return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
-        """Write a new version number to a conversation's database row, to lock the row until the commit.
+        """Lock a conversation's database row until the commit, by writing a new version number to it.
 
         Raises MemoryConflictError if its version is not ``expected``.
         """
@@ -145,7 +145,7 @@ _Statement = TypeVar("_Statement", "Select[Any]", "Update", "Delete")
 
 
 def _in_conversation(statement: _Statement, table: Table, conversation: str) -> _Statement:
-    """Restrict an SQL statement to the rows of one conversation."""
+    """Limit an SQL statement to the rows of one conversation."""
     return statement.where(table.c.conversation == conversation)
 
 
@@ -166,10 +166,24 @@ def _tables(sql: Any, tables: MetaData, prefix: str) -> tuple[Table, Table]:
     return conversations, messages
 
 
-def _sqlalchemy() -> Any:
+def _engine(sql: Any, url: str) -> Any:
+    """Return the engine for a database URL.
+
+    Raises DefinitionError for a URL that SQLAlchemy cannot read, and MissingExtraError without the driver.
+    """
+    scheme = url.partition(":")[0]
     try:
-        return import_module("sqlalchemy")
-    except ImportError as error:
-        raise ImportError(
-            'SqlAlchemyChatMemoryStore needs the package sqlalchemy: pip install "aiservices[sqlalchemy]"'
-        ) from error
+        return sql.create_engine(url)
+    except sql.exc.ArgumentError as error:
+        message = (
+            f"SQLAlchemy cannot use the scheme {scheme!r} of the URL; "
+            'write it as in "postgresql+psycopg://user@host/database"'
+        )
+        raise DefinitionError([DefinitionProblem("SqlAlchemyChatMemoryStore", message)]) from error
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        message = (
+            f"SqlAlchemyChatMemoryStore needs the package {package} for {scheme} URLs: "
+            f"pip install {package}, or name another driver in the URL"
+        )
+        raise MissingExtraError(message, name=package) from None

@@ -487,3 +487,16 @@ def test_a_call_that_is_cancelled_while_it_waits_makes_no_further_request(loopba
 
     asyncio.run(cancelled())
     assert len(loopback.requests) == 1
+
+
+def test_time_that_ran_out_in_the_last_attempt_is_the_limit_that_is_named() -> None:
+    state = CallState(Budget(max_attempts=2, seconds=0.1), attempts=[FAILED, FAILED])
+    state.started_at -= 1
+    error = state.exceeded()
+    assert error is not None
+    assert error.limit == "seconds"
+
+
+def test_an_attempt_has_the_usage_of_its_reply() -> None:
+    replied = Attempt("m", ChatReply(AiMessage("x"), usage=Usage(3, 4)), None, 0.1)
+    assert (replied.usage, FAILED.usage) == (Usage(3, 4), None)

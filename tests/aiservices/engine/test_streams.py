@@ -624,9 +624,9 @@ def test_an_error_is_that_of_a_call_that_blocks(kind: str) -> None:
     with pytest.raises(AuthenticationError) as caught:
         result_of(people(model), kind)
     where = "grow" if kind == "blocking" else "agrow"
-    assert ([str(one.error) for one in caught.value.attempts], caught.value.__notes__) == (
+    assert ([str(one.error) for one in caught.value.attempts], caught.value.qualname) == (
         ["401"],
-        [f"in People.{where}"],
+        f"People.{where}",
     )
 
 

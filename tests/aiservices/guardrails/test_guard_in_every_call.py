@@ -113,7 +113,7 @@ def test_nothing_of_a_refused_answer_is_shown(kind: str) -> None:
     kinds = create(Kinds, ScriptedChatModel([REPLY]), interceptors=[guards])
     with pytest.raises(GuardrailError) as caught:
         CALLS[kind](kinds)
-    where = caught.value.__notes__[0].removeprefix("in ")
+    where = caught.value.qualname
     assert (str(caught.value), len(caught.value.attempts)) == (
         f"{where}: the output guard forbidden refused: the text contains 'SECRET', which is forbidden",
         1,

@@ -19,6 +19,7 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     DefinitionError,
+    Image,
     InvalidReplyError,
     ModelServerError,
     ModelTimeoutError,
@@ -131,7 +132,7 @@ def test_a_flagged_message_is_an_error_before_anything_is_shown(kind: str, answe
     moderation = Moderation(Flagging("bad", "ba"), answers=answers)
     with pytest.raises(ModerationError) as caught:
         CALLS[kind](create(Kinds, ScriptedChatModel(["[1, 2]"]), interceptors=[moderation]), seen)
-    where = caught.value.__notes__[0].removeprefix("in ")
+    where = caught.value.qualname
     assert (str(caught.value), caught.value.categories, caught.value.stage, seen) == (
         f"{where}: the user message is flagged by moderation: bad, ba",
         ("bad", "ba"),
@@ -156,7 +157,7 @@ def test_a_flagged_answer_is_never_shown(kind: str) -> None:
     moderation = Moderation(Flagging("666"), answers=True)
     with pytest.raises(ModerationError) as caught:
         CALLS[kind](create(Kinds, model, interceptors=[moderation]), seen)
-    where = caught.value.__notes__[0].removeprefix("in ")
+    where = caught.value.qualname
     assert (str(caught.value), caught.value.stage, seen, len(caught.value.attempts)) == (
         f"{where}: the answer is flagged by moderation: 666",
         "output",
@@ -355,6 +356,64 @@ def test_an_object_without_moderate_is_a_definition_error() -> None:
     assert str(caught.value) == "Moderation: 'strictly' has no method moderate(texts)"
 
 
+class Viewer(Protocol):
+    @user_message("{{text}} {{image}}")
+    def look(self, text: str, image: Image) -> str: ...
+
+
+class Forwarder(Protocol):
+    def send(self, message: UserMessage) -> str: ...
+
+
+IMAGE = Image.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
+
+
+class FlaggingImages(Flagging):
+    media_types = (Image,)
+
+    def _of(self, text: Any) -> ModerationResult:
+        return ModerationResult(flagged=isinstance(text, Image), categories=("sexual",))
+
+
+def test_media_that_the_moderator_cannot_check_are_a_definition_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        create(Viewer, ScriptedChatModel([]), interceptors=[Moderation(Flagging())])
+    assert str(caught.value) == (
+        "Viewer.look: Moderation cannot check an image; pass a moderator whose media_types include it, or "
+        'let it pass unchecked with media="skip"'
+    )
+    with pytest.raises(DefinitionError, match="Moderation: media is 'ignore'; it must be one of check, skip"):
+        Moderation(Flagging(), media="ignore")  # type: ignore[arg-type]
+
+
+def test_unchecked_media_in_a_message_block_the_call() -> None:
+    model = ScriptedChatModel(["ok"])
+    service = create(Forwarder, model, interceptors=[Moderation(Flagging())])
+    with pytest.raises(ModerationError) as caught:
+        service.send(UserMessage("look", contents=(IMAGE,)))
+    assert str(caught.value) == (
+        "Forwarder.send: the user message has an image, which is not checked; use a moderator with such "
+        'media_types, or pass Moderation(moderator, media="skip")'
+    )
+    assert model.requests == []
+
+
+def test_media_can_pass_unchecked() -> None:
+    moderator = Flagging()
+    service = create(Viewer, ScriptedChatModel(["ok"]), interceptors=[Moderation(moderator, media="skip")])
+    assert service.look("see", IMAGE) == "ok"
+    assert [[text.strip() for text in texts] for texts in moderator.checked_texts] == [["see"]]
+
+
+def test_an_error_has_what_was_flagged_and_the_results() -> None:
+    service = create(Viewer, ScriptedChatModel(["ok"]), interceptors=[Moderation(FlaggingImages())])
+    with pytest.raises(ModerationError) as caught:
+        service.look("see", IMAGE)
+    assert (caught.value.categories, caught.value.flagged) == (("sexual",), (IMAGE,))
+    assert [result.flagged for result in caught.value.results] == [False, True]
+    assert failing(Flagging("bad")).flagged == ("bad",)
+
+
 def test_an_error_without_categories_is_reported_as_such() -> None:
     class Vague:
         def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
@@ -459,6 +518,23 @@ def test_openai_gets_the_texts_and_its_categories_are_reported(loopback: Loopbac
         "/v1/moderations",
         {"model": "omni-moderation-latest", "input": ["a", "b"]},
     )
+
+
+def test_openai_gets_each_image_in_a_request_of_its_own(loopback: Loopback) -> None:
+    loopback.reply(moderations([], []))
+    loopback.reply(moderations(["violence"]))
+    moderator = openai(loopback)
+    assert moderator.moderate(["a", IMAGE, "b"]) == [
+        FINE,
+        ModerationResult(flagged=True, categories=("violence",)),
+        FINE,
+    ]
+    moderator.close()
+    assert [seen.json["input"] for seen in loopback.requests] == [
+        ["a", "b"],
+        [{"type": "image_url", "image_url": {"url": IMAGE.address}}],
+    ]
+    assert OpenAiModerator("text-moderation-latest", api_key="k").media_types == ()
 
 
 @every_kind

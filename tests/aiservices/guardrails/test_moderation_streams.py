@@ -203,7 +203,7 @@ def test_a_message_flagged_while_the_model_writes_cancels_the_request(kind: str)
     never = threading.Event()
     model = Writing("[1, 2", never, ", 3]")
     failure = refused(model, Judge(model.silent, flags=True), kind)
-    where = failure.__notes__[0].removeprefix("in ")
+    where = failure.qualname
     assert str(failure) == f"{where}: the user message is flagged by moderation: rude"
     never.set()  # a blocking stream is closed after its next delta
     waited(model.closed)
@@ -286,7 +286,7 @@ def test_a_failing_moderator_blocks_a_stream(kind: str) -> None:
         raise KeyError("gone")
 
     failure = refused(model, Judge(model.begun, then=fail), kind)
-    where = failure.__notes__[0].removeprefix("in ")
+    where = failure.qualname
     assert (str(failure), type(failure.__cause__)) == (
         f"{where}: the moderator failed: KeyError: 'gone'",
         KeyError,
@@ -300,7 +300,7 @@ def test_a_moderator_without_results_blocks_a_stream(kind: str) -> None:
             return None
 
     failure = refused(Writing("[1]"), Mute(), kind)
-    where = failure.__notes__[0].removeprefix("in ")
+    where = failure.qualname
     assert str(failure) == f"{where}: the moderator failed: TypeError: 'NoneType' object is not iterable"
 
 

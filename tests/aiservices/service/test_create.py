@@ -51,7 +51,6 @@ from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.memory import ChatMemory
 from aiservices.models import base
 from aiservices.service.methods import plan_of
-from aiservices.testing import FakeChatModel
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -71,6 +70,14 @@ class Person:
 class Judge(Protocol):
     @user_message("Is {{text}} good?")
     def good(self, text: str) -> bool: ...
+
+
+class Parrot(ScriptedChatModel):
+    """A model that always replies with the text after its provider's name, as in ``"parrot:yes"``."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(lambda request: text)
+        self.text = text
 
 
 def messages(model: ScriptedChatModel) -> tuple[Message, ...]:
@@ -257,6 +264,11 @@ def test_keyword_arguments_of_any_name_are_one_record() -> None:
         (
             lambda service: service.good("a", other=1),
             "Judge.good: got an unexpected keyword argument 'other'",
+        ),
+        (
+            lambda service: service.good("a", options=ChatOptions(seed=1)),
+            "Judge.good: got an unexpected keyword argument 'options'; to set options for one call, declare "
+            "a parameter of type ChatOptions",
         ),
     ],
 )
@@ -630,14 +642,16 @@ def test_the_embedded_model_is_the_default_if_it_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
-    monkeypatch.setitem(base._BUILT_IN, "local", "aiservices.testing:FakeChatModel")
-    assert isinstance(plan_of(create(Judge).good).call.model, FakeChatModel)
+    monkeypatch.setitem(base.BUILT_IN, "local", f"{__name__}:Parrot")
+    assert isinstance(plan_of(create(Judge).good).call.model, Parrot)
 
 
 def test_a_model_of_an_installed_package_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("parrot", "aiservices.testing:FakeChatModel", "aiservices.models")
+    point = EntryPoint("parrot", f"{__name__}:Parrot", "aiservices.models")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
-    assert create(Judge, "parrot:yes").good is not None
+    model = plan_of(create(Judge, "parrot:yes").good).call.model
+    assert isinstance(model, Parrot)
+    assert model.text == "yes"
 
 
 def test_an_unknown_model_is_reported_with_the_models_of_installed_packages(

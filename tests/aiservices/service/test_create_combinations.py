@@ -329,7 +329,10 @@ def outcome_of(
         return "bad"
 
     memory, model = ChatMemory(), strict_provider(*script, *["fine"] * 40)
-    interceptors: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_attempts=10)]
+    interceptors: list[Interceptor] = [
+        memory,
+        OutputGuardrails(not_bad, masked("name"), max_attempts=attempts),
+    ]
     tools = [look, tell, paying(needs_approval=waits)]
     budget = Budget(max_attempts=attempts, first_wait=0)
     service = create(TextService, model, tools=tools, interceptors=interceptors, budget=budget)

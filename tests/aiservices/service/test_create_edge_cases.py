@@ -1,5 +1,6 @@
 """Other attributes of interfaces, and arguments that are messages or options."""
 
+import asyncio
 from abc import ABC, abstractmethod
 from typing import Annotated, Protocol
 
@@ -14,7 +15,9 @@ from aiservices import (
     History,
     MemoryId,
     Message,
+    Result,
     ScriptedChatModel,
+    Stream,
     SystemMessage,
     UserMessage,
     create,
@@ -144,3 +147,18 @@ def test_options_of_a_call_are_checked_too() -> None:
         create(Chat, ScriptedChatModel([])).say("hello", ChatOptions(temperature=9))
 
     assert str(caught.value) == "Chat.say: temperature is 9; it must be from 0 to 2"
+
+
+def test_result_of_none_accepts_any_text() -> None:
+    class Booker(Protocol):
+        def book(self, text: str) -> Result[None]: ...
+
+        async def abook(self, text: str) -> Result[None]: ...
+
+        def stream(self, text: str) -> Stream[None]: ...
+
+    model = ScriptedChatModel(["Booked."] * 3)
+    booker = create(Booker, model)
+    results = [booker.book("x"), asyncio.run(booker.abook("x")), booker.stream("x").result()]
+    assert [(result.value, result.text) for result in results] == [(None, "Booked.")] * 3
+    assert [request.response_format for request in model.requests] == [None] * 3

@@ -10,10 +10,22 @@ from typing import Annotated, Any, Literal, Protocol, overload
 import pytest
 from pydantic import Field
 
-from aiservices import Image, MemoryId, ToolErrors, UserMessage, create, preview, user_message
-from aiservices.memory import ChatMemory
+from aiservices import (
+    Budget,
+    Image,
+    MemoryId,
+    Retry,
+    ToolErrors,
+    ToolLimits,
+    UserMessage,
+    create,
+    preview,
+    user_message,
+)
+from aiservices.memory import ChatMemory, MessageWindow
 from aiservices.models.errors import DefinitionError
 from aiservices.models.scripted import ScriptedChatModel
+from aiservices.retrieval import split
 
 
 class Counter(Protocol):
@@ -276,3 +288,28 @@ def test_media_before_the_text_are_sent_before_it() -> None:
     (message,) = preview(create(Compare, ScriptedChatModel([])).compare, one, "Which?", two).messages
     assert isinstance(message, UserMessage)
     assert message.parts == (one, "Which?", two)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (lambda wrong: Budget(max_attempts=wrong), "Budget: max_attempts is 'a'; it must be at least 1"),
+        (lambda wrong: Budget(seconds=wrong), "Budget: seconds is 'a'; it must be greater than 0"),
+        (lambda wrong: ToolLimits(max_rounds=wrong), "ToolLimits: max_rounds is 'a'; it must be at least 1"),
+        (lambda wrong: Retry(max_attempts=wrong), "Retry: max_attempts is 'a'; it must be at least 1"),
+        (lambda wrong: MessageWindow(wrong), "MessageWindow: max_messages is 'a'; it must be at least 1"),
+        (lambda wrong: ChatMemory(timeout=wrong), "ChatMemory: timeout is 'a'; it must not be negative"),
+        (
+            lambda wrong: split("x", max_characters=wrong),
+            "split: max_characters is 'a'; it must be at least 1",
+        ),
+        (
+            lambda wrong: split("x", max_characters=3, overlap=3),
+            "split: overlap is 3; it must be at least 0 and less than max_characters",
+        ),
+    ],
+)
+def test_a_number_of_a_wrong_type_is_a_definition_error(setting: Any, message: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        setting("a")
+    assert str(caught.value) == message

@@ -308,7 +308,7 @@ def test_further_properties_that_the_schema_allows_are_kept() -> None:
 # what is wrong with the declaration
 
 
-KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_calling"
+KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, decision, text, function_calling"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ from aiservices import (
     RateLimitError,
     ReplyDelta,
     ScriptedChatModel,
+    TokenLogprob,
     ToolCall,
     Usage,
     UserMessage,
@@ -401,7 +403,8 @@ def test_the_file_is_readable_text(path: Path) -> None:
       "constrained": false,
       "tools": true,
       "schema_with_tools": true,
-      "profile": "openai"
+      "profile": "openai",
+      "logprobs": 20
     }
   },
   "exchanges": [
@@ -435,6 +438,16 @@ def test_the_file_is_readable_text(path: Path) -> None:
 }
 """
     )
+
+
+def test_probabilities_are_recorded(path: Path) -> None:
+    token = TokenLogprob("é".encode()[:1], -0.5, ((b"a", -1.0), (b"\xff", -2.0)))
+    reply = ChatReply(AiMessage("true"), logprobs=(token,), probabilities={"$": ((True, 0.9), (False, 0.1))})
+    request = replace(ChatRequest.of("Good?"), logprobs=20)
+    recorded = CassetteChatModel(path, ScriptedChatModel([reply])).complete(request)
+    replayed = CassetteChatModel(path).complete(request)
+    for one in (recorded, replayed):
+        assert (one.logprobs, one.probabilities) == (reply.logprobs, reply.probabilities)
 
 
 def one_exchange(**fields: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,8 +13,12 @@ import pytest
 from pydantic import BaseModel
 
 from aiservices import (
+    AiMessage,
     AsyncStream,
+    ChatReply,
+    Decision,
     DefinitionError,
+    ModelServerError,
     Result,
     ScriptedChatModel,
     Stream,
@@ -28,10 +33,12 @@ from aiservices.testing import (
     Scorer,
     Summary,
     aevaluate,
+    brier,
     close_to,
     contains,
     evaluate,
     exact,
+    log_loss,
     mean_interval,
     scored_by,
     wilson_interval,
@@ -147,6 +154,8 @@ def test_any_function_can_be_compared() -> None:
         (contains(ignore_case=True), "Green tea", ["TEA", "green"], True),
         (contains(), ["a", "b"], ["a", "c"], False),
         (contains(), {"a": 1}, "a", True),
+        (brier(), Decision("a", {"a": 0.5, "b": 0.5}), "a", 0.25),
+        (log_loss(), Decision("a", {"a": 0.5, "b": 0.5}), "b", math.log(2)),
         (close_to(), 0.1 + 0.2, 0.3, True),
         (close_to(rel=0.1), 105, 100, True),
         (close_to(abs=0.5), 1.6, 1.0, False),
@@ -163,6 +172,25 @@ def test_scorers(scorer: Scorer[Any], value: Any, expected: Any, score: Any) -> 
     report = evaluate(answers, [Case({"text": "abc"}, expected)], [scorer])
     given = report.outcomes[0].scores[scorer.name]
     assert (given, type(given)) == (score, type(score))
+
+
+def test_the_decisions_of_a_service_are_compared_with_expected_answers() -> None:
+    class Desk(Protocol):
+        @user_message("Is this spam?\n\n{{text}}")
+        async def is_spam(self, text: str) -> Result[Decision[bool]]: ...
+
+    shares = {"$.value": ((True, 0.8), (False, 0.2))}
+    reply = ChatReply(AiMessage('{"value": true}'), probabilities=shares, model="stub")
+    desk = create(Desk, ScriptedChatModel([reply] * 4))
+    cases = [Case({"text": "x"}, right) for right in (True, True, True, False)]
+    report = evaluate(desk.is_spam, cases, [brier(), log_loss()])
+    assert report.summary("brier").value == pytest.approx((3 * 0.04 + 0.64) / 4)
+    assert report.reliability is not None
+    (one,) = report.reliability.bins
+    assert (one.cases, one.stated, one.observed) == (4, 0.8, 0.75)
+    (coverage, error) = report.reliability.thresholds[3][1:3]
+    assert (coverage, error) == (1.0, 0.25)
+    assert "threshold  coverage  error  upper bound" in str(report)
 
 
 def test_the_tokens_of_a_judge_are_counted_separately() -> None:
@@ -356,3 +384,17 @@ def test_the_summary_of_an_unknown_scorer_is_a_key_error() -> None:
     with pytest.raises(KeyError) as caught:
         evaluate(sums().value, CASES, [exact()]).summary("close")
     assert caught.value.args == ("there is no scorer close; there are exact",)
+
+
+def test_scores_that_are_numbers_have_no_mean_if_all_calls_failed() -> None:
+    class Desk(Protocol):
+        @user_message("Spam?\n\n{{text}}")
+        def is_spam(self, text: str) -> Decision[bool]: ...
+
+    service = create(Desk, ScriptedChatModel([ModelServerError("down")] * 2), retry=None)
+    cases = [Case({"text": "x"}, True), Case({"text": "y"}, False)]
+    report = evaluate(service.is_spam, cases, [brier(), log_loss(), exact()])
+    assert report.summary("brier") == Summary("brier", False, 0, None, None)
+    assert report.summary("log loss") == Summary("log loss", False, 0, None, None)
+    assert report.summary("exact").value == 0
+    assert "brier     mean  0      -" in str(report)

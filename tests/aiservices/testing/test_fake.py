@@ -21,6 +21,7 @@ from aiservices import (
     Capabilities,
     ChatReply,
     ChatRequest,
+    DefinitionError,
     FinishReason,
     JsonObjectFormat,
     JsonSchemaFormat,
@@ -32,6 +33,7 @@ from aiservices import (
     tool,
     user_message,
 )
+from aiservices.memory import ChatMemory
 from aiservices.testing import FakeChatModel
 
 ROOT = Path(__file__).parents[3]
@@ -262,7 +264,10 @@ def test_without_hypothesis_the_error_names_the_extra_to_install(code: str, name
         f"try:\n    {code}\nexcept ImportError as error:\n    sys.stdout.buffer.write(str(error).encode())"
     )
     done = subprocess.run([sys.executable, "-c", whole], capture_output=True, check=True)
-    assert done.stdout.decode() == f'{name} needs hypothesis: pip install "aiservices[testing]"'
+    assert (
+        done.stdout.decode()
+        == f"{name} needs the package hypothesis: install the extra testing of aiservices"
+    )
 
 
 def test_usage_is_counted_in_words_and_the_model_named() -> None:
@@ -307,3 +312,47 @@ def test_a_type_with_a_custom_parser_is_answered() -> None:
     result = service.ask("x")
     assert result.value == Loudness(len(result.text))
     assert result.text
+
+
+class TwoTexts(Protocol):
+    def title(self, text: str) -> str: ...
+
+    def body(self, text: str) -> str: ...
+
+    def number(self, text: str) -> int: ...
+
+    def reply(self, text: str) -> ChatReply: ...
+
+
+def test_values_are_selected_by_method_before_type() -> None:
+    model = FakeChatModel(values={"TwoTexts.title": "A title", str: "any text", "TwoTexts.reply": "hello"})
+    service = create(TwoTexts, model)
+    assert (service.title("x"), service.body("x"), service.reply("x").text) == (
+        "A title",
+        "any text",
+        "hello",
+    )
+
+
+def test_a_wrong_value_is_named() -> None:
+    for key, name in (("TwoTexts.number", "'TwoTexts.number'"), (int, "int")):
+        with pytest.raises(DefinitionError) as caught:
+            create(TwoTexts, FakeChatModel(values={key: "many"})).number("x")
+        assert str(caught.value) == (
+            f"FakeChatModel(values={{{name}: …}}): 'many' is not read as int: $.value: expected an integer, "
+            'found "many"'
+        )
+    with pytest.raises(DefinitionError, match="FakeChatModel: values has the key 'title'; write it as in"):
+        FakeChatModel(values={"title": "x"})
+
+
+def test_tools_are_called_in_each_turn_of_a_conversation() -> None:
+    def stock(article: str) -> int:
+        return 3
+
+    class Shop(Protocol):
+        @user_message("{{text}}")
+        def ask(self, text: str) -> Result[str]: ...
+
+    shop = create(Shop, FakeChatModel(calls=["stock"]), tools=[stock], interceptors=[ChatMemory()])
+    assert [len(shop.ask("How many?").tool_runs) for _ in range(3)] == [1, 1, 1]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiservices import Usage
-from aiservices.testing import Outcome, Report
+from aiservices import Decision, Usage
+from aiservices.testing import Outcome, Reliability, Report
 from aiservices.testing.report import html_report
 
 
@@ -146,3 +147,117 @@ def test_a_report_without_scores_has_no_plot(tmp_path: Path) -> None:
     page = Page(path.read_text("utf-8"))
     assert page.named("svg") == []
     assert "0.25" in "".join(page.texts)
+
+
+# decisions
+
+
+class Team(Enum):
+    BILLING = "<billing>"
+    SUPPORT = "support"
+    SALES = "sales"
+
+
+def decided(pairs: list[tuple[Any, Any]], **settings: Any) -> Report[Any]:
+    """Return the report of an evaluation with these values and expected values."""
+    outcomes = [
+        outcome(str(number), value)._replace(expected=expected)
+        for number, (value, expected) in enumerate(pairs, 1)
+    ]
+    outcomes.append(outcome("failed", None, error=ValueError("no")))
+    return Report("Desk.ask → fake", tuple(outcomes), (), settings.get("confidence", 0.95), 1.0)
+
+
+def yes(share: float) -> Decision[bool]:
+    return Decision(share >= 0.5, {True: share, False: 1 - share})
+
+
+def reliability_of(report: Report[Any]) -> Reliability:
+    found = report.reliability
+    assert found is not None
+    return found
+
+
+def test_the_text_compares_probabilities_with_expected_answers() -> None:
+    pairs = [(yes(0.95), True)] * 20 + [(yes(0.75), True)] * 14 + [(yes(0.75), False)] * 6
+    text = str(decided(pairs))
+    tables = text[text.index("stated") : text.index("calls")]
+    assert (
+        tables
+        == """\
+stated        cases  mean  observed  low   high
+------------  -----  ----  --------  ----  ----
+0.75 to 0.75  20     0.75  0.70      0.46  0.88
+0.95 to 0.95  20     0.95  1.00      0.83  1.00
+stated probability of True, and how often it was right in 40 cases; low and high: 95% confidence, \
+Clopper and Pearson's interval
+calibration error 0.050; perfect probabilities would have 0.057 by chance
+
+threshold  coverage  error  upper bound
+---------  --------  -----  -----------
+0.50       100%      15.0%  27.5%
+0.60       100%      15.0%  27.5%
+0.70       100%      15.0%  27.5%
+0.80       50%       0.0%   13.9%
+0.90       50%       0.0%   13.9%
+0.95       50%       0.0%   13.9%
+0.99       0%        -      -
+upper bound: of the error with 95% confidence (Clopper and Pearson), for a threshold that was not chosen \
+with this table; calibrate chooses one
+
+"""
+    )
+
+
+def test_with_several_answers_the_most_likely_one_is_compared() -> None:
+    team = Decision(Team.SALES, {Team.BILLING: 0.2, Team.SUPPORT: 0.2, Team.SALES: 0.6})
+    found = reliability_of(decided([(team, Team.SALES), (team, Team.BILLING)]))
+    assert found.title == "stated probability of the most likely answer"
+    (one,) = found.bins
+    assert (one.cases, one.stated, one.observed) == (2, 0.6, 0.5)
+    pair = Decision(Team.BILLING, {Team.SUPPORT: 0.2, Team.BILLING: 0.8})
+    assert reliability_of(decided([(pair, Team.BILLING)])).title == "stated probability of <billing>"
+
+
+def test_the_bounds_have_the_confidence_of_the_report() -> None:
+    found = reliability_of(decided([(yes(0.9), True)] * 59, confidence=0.9))
+    assert found.thresholds[0].upper == pytest.approx(1 - 0.1 ** (1 / 59))
+    assert found.bins[0].low == pytest.approx(0.05 ** (1 / 59))
+
+
+def test_values_without_probabilities_or_labels_are_left_out() -> None:
+    other = Decision("a", {"a": 0.5, "b": 0.5})
+    rest: list[tuple[Any, Any]] = [
+        (Decision(True), True),
+        (3, 3),
+        (other, "a"),
+        (yes(0.9), 1),
+        (yes(0.9), []),
+    ]
+    assert reliability_of(decided([(yes(0.9), True), *rest])).samples == (((1 - 0.9, 0.9), 1),)
+    assert decided([(Decision(True), True), (3, 3), (yes(0.9), "yes")]).reliability is None
+
+
+def test_the_page_has_a_plot_and_tables_of_the_probabilities() -> None:
+    pair = Decision(Team.BILLING, {Team.SUPPORT: 0.2, Team.BILLING: 0.8})
+    text = html_report(decided([(pair, Team.BILLING), (pair, Team.SUPPORT)]))
+    page = Page(text)
+    (plot,) = page.named("svg")
+    assert plot["role"] == "img"
+    assert "stated probability of <billing>" in page.texts
+    assert [one["cx"] for one in page.named("circle")] == ["280.0"]
+    assert not re.findall(r"https?://", text)
+    assert all(header.get("scope") in ("col", "row") for header in page.named("th"))
+    assert len(page.named("caption")) == len(page.named("table")) == 4
+    assert "upper bound" in page.texts
+
+
+def test_with_rich_the_tables_of_the_probabilities_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rich", reason="the extra cli is not installed")
+    monkeypatch.setenv("COLUMNS", "150")
+    decided([(yes(0.9), True)]).show()
+    out = capsys.readouterr().out
+    for cell in ("0.90 to 0.90", "upper bound", "stated probability of True", "calibration error 0.100"):
+        assert cell in out

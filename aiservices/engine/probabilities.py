@@ -1,0 +1,457 @@
+"""Find the probabilities of answers that a model chose from fixed options, such as True and False.
+
+They come from the tokens of the reply or from a decision endpoint. A token probability is read at the place
+where the texts of the possible answers begin to differ.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out
+from typing import Any, NamedTuple, TypeAlias
+
+from output_parsers.result.reading import Cursor, ValidationFailure
+from output_parsers.types.constraints import ConstrainedNode
+from output_parsers.types.containers import DictNode, ListNode
+from output_parsers.types.decisions import DecisionNode, MembersNode, options_of
+from output_parsers.types.node import Node, RecursiveNode
+from output_parsers.types.records import EnvelopeNode, ObjectNode
+
+from ..models.messages import ChatReply, TokenLogprob
+
+_SPACES = b" \t\r\n"
+_ENDS = b",]} \t\r\n"  # what may follow a JSON value
+YES_NO = ((False, False), (True, True))  # the possible answers to a yes/no question
+_MAX_DEPTH = 8  # of records inside records
+_SMALLEST_SHARED = 0.01  # the probability of a token for which a further request is worth its time
+_MAX_STARTS = 20  # places in a reply at which the JSON may begin
+
+
+Keys: TypeAlias = tuple[str | int, ...]
+Spans: TypeAlias = dict[Keys, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value in a JSON reply that has a fixed set of possible answers, such as an Enum or bool.
+
+    Attributes:
+        path: Its JSON path.
+        options: The possible answers: JSON value and Python value.
+        start: Where its JSON text begins in the text of the reply.
+        end: Where it ends.
+        answer: The position of the option that it is.
+        is_bare: True if the text is the answer itself, without quotes.
+        is_decision: True if the type of the value is a Decision.
+        list_path: If this is the yes or no for a member of a ``Decision[list[…]]``: the path of the list.
+        member: This member.
+    """
+
+    path: str
+    options: tuple[tuple[Any, object], ...]
+    start: int
+    end: int
+    answer: int
+    is_bare: bool = False
+    is_decision: bool = False
+    list_path: str | None = None
+    member: object = None
+
+
+class Probabilities(NamedTuple):
+    """The probabilities of all possible answers to one question.
+
+    Attributes:
+        leaf: The answer that the reply gives, with the possible answers.
+        shares: The probabilities of the possible answers, in their order; the sum is 1.
+        seen: The share that the source reported for them, before they were scaled to the sum of 1.
+        source: Where they come from, such as "logprobs" or "decisions".
+    """
+
+    leaf: Leaf
+    shares: tuple[float, ...]
+    seen: float
+    source: str
+
+    def by_value(self) -> dict[Any, float]:
+        """Return the probability of each possible answer."""
+        return {value: share for (_, value), share in zip(self.leaf.options, self.shares, strict=True)}
+
+    @property
+    def of_answer(self) -> float:
+        """The probability of the answer that the model chose."""
+        return self.shares[self.leaf.answer]
+
+
+def answer_leaves(node: Node[Any], text: str) -> list[Leaf]:
+    """Find the values in a JSON reply for which the model chose between several possible answers.
+
+    Returns an empty list if the text is not exactly the JSON of the type, with or without text around it.
+    """
+    for start in _starts(text):
+        spans: Spans = {}
+        try:
+            value, end = _Scanner(text).scan(start, (), spans)
+        except (ValueError, IndexError, RecursionError):
+            continue
+        if isinstance(value, (dict, list)) or not text[end:].strip():
+            return list(_leaves(node, value, (), Cursor(), spans))
+    options = options_of(node)
+    bare = text.strip()
+    labels = [data for data, _ in options or ()]
+    if options is not None and bare in labels:
+        start = text.index(bare)
+        return [
+            Leaf(
+                "$",
+                options,
+                start,
+                start + len(bare),
+                labels.index(bare),
+                is_bare=True,
+                is_decision=isinstance(node, DecisionNode),
+            )
+        ]
+    return []
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Yield each index in a reply's text at which JSON may begin."""
+    first = len(text) - len(text.lstrip())
+    yield first
+    found = 0
+    for position, character in enumerate(text):
+        if character in "{[" and position > first:
+            yield position
+            found += 1
+            if found == _MAX_STARTS:
+                return
+
+
+class _Scanner:
+    """Parses JSON, and records where each value that is not an object or array begins and ends."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._decoder = json.JSONDecoder()
+
+    def scan(self, start: int, keys: Keys, spans: Spans) -> tuple[Any, int]:
+        text = self._text
+        if text[start] not in "{[":
+            value, end = self._decoder.raw_decode(text, start)
+            spans[keys] = (start, end)
+            return value, end
+        is_object, close = text[start] == "{", "}" if text[start] == "{" else "]"
+        items: dict[str | int, Any] = {}
+        position = self._skip(start + 1)
+        while text[position] != close:
+            key: str | int = len(items)
+            if is_object:
+                if text[position] != '"':
+                    raise ValueError("expected a key")
+                key, position = scanstring(text, position + 1)
+                position = self._skip(position)
+                if text[position] != ":" or key in items:
+                    raise ValueError("expected a colon, or a key occurs twice")
+                position = self._skip(position + 1)
+            items[key], position = self.scan(position, (*keys, key), spans)
+            position = self._skip(position)
+            if text[position] == ",":
+                position = self._skip(position + 1)
+                if text[position] == close:
+                    raise ValueError("a comma before the end")
+            elif text[position] != close:
+                raise ValueError("expected a comma")
+        return (items if is_object else list(items.values())), position + 1
+
+    def _skip(self, position: int) -> int:
+        while self._text[position] in " \t\r\n":
+            position += 1
+        return position
+
+
+def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
+    """Yield the values in a JSON reply that have several possible answers, and skip malformed parts."""
+    while isinstance(node, (RecursiveNode, ConstrainedNode)):
+        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    if isinstance(node, DecisionNode) and isinstance(node.inner, MembersNode):
+        yield from _member_leaves(node.inner, value, keys, cursor, spans)
+        return
+    options = options_of(node)
+    if options is not None and keys in spans:
+        positions = [index for index, (data, _) in enumerate(options) if _same_json(data, value)]
+        if len(options) > 1 and positions:
+            yield Leaf(
+                cursor.path, options, *spans[keys], positions[0], is_decision=isinstance(node, DecisionNode)
+            )
+        return
+    children: list[tuple[Node[Any], str | int]] = []
+    if isinstance(node, EnvelopeNode):
+        if isinstance(value, dict) and set(value) == {node.field}:
+            children.append((node.inner, node.field))
+        else:
+            yield from _leaves(node.inner, value, keys, cursor, spans)
+    elif isinstance(node, ObjectNode) and isinstance(value, dict):
+        for field in node.spec.fields:
+            found = [key for key in field.keys if key in value]
+            if found:
+                children.append((node.nodes[field.name], found[0]))
+    elif isinstance(node, ListNode) and isinstance(value, list):
+        children += [(node.item, index) for index in range(len(value))]
+    elif isinstance(node, DictNode) and isinstance(value, dict):
+        children += [(node.parts[-1], key) for key in value]
+    else:
+        fitting = [part for part in node.parts if _fits(part, value, cursor)]
+        if len(fitting) == 1:
+            yield from _leaves(fitting[0], value, keys, cursor, spans)
+    items: Any = value
+    for child, key in children:
+        yield from _leaves(child, items[key], (*keys, key), cursor.child(key), spans)
+
+
+def _member_leaves(node: MembersNode, value: Any, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
+    """Yield the answer for each member of a ``Decision[list[…]]``."""
+    answers = value if isinstance(value, dict) else {}
+    if not all(isinstance(answers.get(key), bool) for key, _ in node.options):
+        return
+    for key, member in node.options:
+        path, span = cursor.child(key).path, spans[*keys, key]
+        yield Leaf(path, YES_NO, *span, int(answers[key]), list_path=cursor.path, member=member)
+
+
+def _fits(node: Node[Any], value: Any, cursor: Cursor) -> bool:
+    try:
+        node.read(value, Cursor(cursor.leniency))
+    except (ValidationFailure, ValueError, TypeError):
+        return False
+    return True
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+class SharedToken(NamedTuple):
+    """A token that the model could have written, with which several possible answers begin.
+
+    Attributes:
+        position: The position of the token that it wrote instead.
+        token: The token.
+        text: The text of the reply up to this position, and the token.
+    """
+
+    position: int
+    token: bytes
+    text: str
+
+
+def shared_tokens(node: Node[Any], reply: ChatReply) -> list[SharedToken]:
+    """Find the probable tokens of a reply which do not tell apart all possible answers."""
+    if not reply.logprobs:
+        return []
+    tokens = _Tokens(reply.logprobs, reply.text)
+    for leaf in answer_leaves(node, reply.text):
+        tokens.probabilities_of(leaf)
+    found = []
+    for index, token in tokens.shared:
+        begin = b"".join(one.token for one in reply.logprobs[:index])
+        with suppress(UnicodeDecodeError):  # a token may end inside a character
+            found.append(SharedToken(index, token, (begin + token).decode()))
+    return found
+
+
+def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLogprob) -> ChatReply:
+    """Replace a token that the model could have written by what it could have written after it.
+
+    ``following`` has the tokens after this token.
+    """
+    tokens = list(reply.logprobs)
+    old = tokens[shared.position]
+    alternatives = dict(old.alternatives)
+    logprob = alternatives.pop(shared.token)
+    for token, share in {**dict(following.alternatives), following.token: following.logprob}.items():
+        text = shared.token + token
+        total = _probability(logprob) * _probability(share)
+        if text in alternatives:  # one token and two tokens may be the same text
+            total += _probability(alternatives[text])
+        alternatives[text] = math.log(total) if total else -math.inf
+    tokens[shared.position] = old._replace(alternatives=tuple(alternatives.items()))
+    return replace(reply, logprobs=tuple(tokens))
+
+
+class PossibleAnswers(NamedTuple):
+    """The possible answers at one place of a type.
+
+    Attributes:
+        options: The JSON value and the Python value of each; empty for a ``Decision[list[…]]`` as a whole.
+        is_decision: True if the type at this place is a Decision.
+        list_path: For a member of a ``Decision[list[…]]``: the path of the list.
+        member: This member.
+    """
+
+    options: tuple[tuple[Any, object], ...]
+    is_decision: bool
+    list_path: str | None = None
+    member: object = None
+
+
+def answer_options(node: Node[Any]) -> dict[str, PossibleAnswers]:
+    """Map the JSON path of each bool, Enum, Literal and Decision in a type to its possible answers.
+
+    The paths of items of lists have ``[]``. Each member of a ``Decision[list[…]]`` has a path of its own.
+    What is inside unions and recursive types is left out.
+    """
+    found: dict[str, PossibleAnswers] = {}
+
+    def visit(node: Node[Any], path: str, depth: int) -> None:
+        while isinstance(node, ConstrainedNode):
+            node = node.inner
+        options = options_of(node)
+        if isinstance(node, DecisionNode) and isinstance(node.inner, MembersNode):
+            found[path] = PossibleAnswers((), is_decision=True)
+            for key, member in node.inner.options:
+                found[Cursor(path=path).child(key).path] = PossibleAnswers(YES_NO, False, path, member)
+        elif options is not None and len(options) > 1:
+            found[path] = PossibleAnswers(options, isinstance(node, DecisionNode))
+        elif isinstance(node, ObjectNode) and depth < _MAX_DEPTH:
+            for field in node.spec.fields:
+                visit(node.nodes[field.name], Cursor(path=path).child(field.keys[0]).path, depth + 1)
+        elif isinstance(node, ListNode):
+            visit(node.item, f"{path}[]", depth + 1)
+
+    visit(node, "$", 0)
+    return found
+
+
+def find_probabilities(node: Node[Any], reply: ChatReply) -> dict[str, Probabilities]:
+    """Return the probabilities of the answers in a reply, by JSON path; empty if the reply has none."""
+    leaves = answer_leaves(node, reply.text) if reply.logprobs or reply.probabilities else []
+    found: dict[str, Probabilities] = {}
+    tokens = _Tokens(reply.logprobs, reply.text) if reply.logprobs else None
+    for leaf in leaves:
+        stated = (reply.probabilities or {}).get(leaf.path)
+        if stated is not None:
+            made = _of_endpoint(leaf, stated)
+        else:
+            made = None if tokens is None else tokens.probabilities_of(leaf)
+        if made is not None:
+            found[leaf.path] = made
+    incomplete = {leaf.list_path for leaf in leaves if leaf.path not in found} - {None}
+    return {path: one for path, one in found.items() if one.leaf.list_path not in incomplete}
+
+
+def _of_endpoint(leaf: Leaf, stated: Sequence[tuple[Any, float]]) -> Probabilities | None:
+    shares = [sum(share for data, share in stated if _same_json(data, option)) for option, _ in leaf.options]
+    return _scaled(leaf, shares, sum(shares), "decisions")
+
+
+def _scaled(leaf: Leaf, shares: Sequence[float], seen: float, source: str) -> Probabilities | None:
+    total = sum(shares)
+    if not 0 < total < math.inf:
+        return None
+    return Probabilities(leaf, tuple(share / total for share in shares), min(1.0, seen), source)
+
+
+class _Tokens:
+    """The tokens of a model's reply, with their log probabilities and their positions in the text."""
+
+    def __init__(self, logprobs: Sequence[TokenLogprob], text: str) -> None:
+        self._text = text
+        self._tokens = logprobs
+        # The tokens may also contain what is not in the text, such as a mark before the answer.
+        self._offset = b"".join(token.token for token in logprobs).rfind(text.encode())
+        # Tokens that were not written and are the beginning of several options, by the positions of tokens.
+        self.shared: list[tuple[int, bytes]] = []
+
+    def probabilities_of(self, leaf: Leaf) -> Probabilities | None:
+        """Return the probabilities of the possible answers at one place of the reply.
+
+        Starting with all options, each token narrows down which options its text can still become. The
+        alternatives of a token count for an option if they can become this option only. What several options
+        share is split between them, but not counted as seen.
+        """
+        if self._offset < 0:
+            return None
+        start = self._offset + len(self._text[: leaf.start].encode())
+        value = self._text[leaf.start : leaf.end].encode()
+        written = [_spellings(data, is_bare=leaf.is_bare) for data, _ in leaf.options]
+        shares, shared = [0.0] * len(written), 0.0
+        possible, mass, position = list(range(len(written))), 1.0, 0
+        for index, token in enumerate(self._tokens):
+            begin, position = position, position + len(token.token)
+            if position <= start:
+                continue
+            if begin >= start + len(value) + 1:
+                break
+            before = value[: max(0, begin - start)]  # of the value, what earlier tokens have written
+            lead = token.token[: max(0, start - begin)]  # of this token, what stands before the value
+            chosen: list[int] = []
+            alternatives = {**dict(token.alternatives), token.token: token.logprob}
+            for text, logprob in alternatives.items():
+                reached = _reached(text, lead, is_first=begin <= start)
+                if reached is None:
+                    continue
+                fitting = [
+                    one
+                    for one in possible
+                    if any(_can_become(before + reached, spelling) for spelling in written[one])
+                ]
+                if text == token.token:
+                    chosen = fitting
+                elif fitting:
+                    part = mass * _probability(logprob)
+                    if len(fitting) > 1:
+                        shared += part
+                        if part >= _SMALLEST_SHARED:
+                            self.shared.append((index, text))
+                    for one in fitting:
+                        shares[one] += part / len(fitting)
+            mass *= _probability(token.logprob)
+            if len(chosen) <= 1:
+                if chosen:
+                    shares[chosen[0]] += mass
+                return _scaled(leaf, shares, sum(shares) - shared, "logprobs") if chosen else None
+            possible = chosen
+        # the reply ended with the value, which is also the beginning of another option
+        complete = [one for one in possible if value in written[one]]
+        if len(complete) != 1:
+            return None
+        shares[complete[0]] += mass
+        return _scaled(leaf, shares, sum(shares) - shared, "logprobs")
+
+
+def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
+    """Strip the text before a value from a token; return None if the token has no part of the value.
+
+    White space before the value is layout, so a token without it, or with more of it, counts the same.
+    """
+    if not is_first:
+        return text
+    stripped = lead.rstrip(_SPACES)
+    if not text.startswith(stripped):
+        return None
+    rest = text[len(stripped) :]
+    added = rest.lstrip(_SPACES)
+    return added or None  # white space alone says nothing about the value
+
+
+def _can_become(text: bytes, option: bytes) -> bool:
+    """Return True if a text is a beginning of an option, or the option with the end of the value after it."""
+    if option.startswith(text):
+        return True
+    return text.startswith(option) and (option[-1:] in b'"' or text[len(option)] in _ENDS)
+
+
+def _spellings(data: Any, *, is_bare: bool) -> set[bytes]:
+    """Return the texts of an answer in a reply: in JSON, other letters than ASCII may be escaped."""
+    if is_bare:
+        return {data.encode()}
+    return {json.dumps(data, ensure_ascii=is_ascii).encode() for is_ascii in (False, True)}
+
+
+def _probability(logprob: float) -> float:
+    return math.exp(min(logprob, 0.0))  # a faulty server may send numbers that are too large
