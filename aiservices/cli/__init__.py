@@ -1,4 +1,4 @@
-"""The ``aiservices`` command line, with commands to show, call, check and serve services."""
+"""The ``aiservices`` command line, which shows, calls, checks, calibrates and serves services."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _REQUIRED_PACKAGES = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line with the arguments of the process, and end the process with its exit code.
+    """Run the command line with this process's arguments, and exit with its exit code.
 
-    Needs the extra ``cli``; without it the exit code is 2, and standard error says what to install.
+    Needs the extra ``cli``; without it the exit code is 1, and standard error says what to install.
     """
     # Imported here, so that a missing package is reported with the name of its extra.
     try:
@@ -22,8 +22,8 @@ def main() -> None:
             raise
         print(
             f"aiservices: the command line needs {error.name}, which is not installed: "
-            "pip install 'aiservices[cli]'",
+            "install the extra cli of aiservices",
             file=sys.stderr,
         )
-        sys.exit(2)
+        sys.exit(1)
     application(prog_name="aiservices")

@@ -1,4 +1,4 @@
-"""The command ``call``, which calls a method of a service and prints the answer."""
+"""The command ``call``, which calls a service method and prints the answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..service.compile import ReturnShape
 from ..service.methods import result_of
 from .console import print_text, stdout_console
 from .errors import UsageError
-from .services import find_target, make_service, model_from_option, selected_methods
+from .services import find_target, make_service, selected_methods
 from .values import display_text, read_arguments
 
 T = TypeVar("T")
@@ -35,14 +35,14 @@ _NO_DETAILS = (
 def call(
     target_name: str, model: str | None, argument_texts: Sequence[str], *, verbose: bool, as_json: bool
 ) -> None:
-    """Call a method with arguments from the command line, and print its answer.
+    """Call a service method with arguments from the command line, and print the answer.
 
     With ``verbose`` it prints the details of the call, too. Raises UsageError, DefinitionError, and the
     errors of the call.
     """
     target = find_target(target_name)
     details = _CallDetails()
-    service = make_service(target, model_from_option(model), [details])
+    service = make_service(target, model, [details])
     names = selected_methods(target, service)
     if len(names) > 1:
         raise UsageError(
@@ -59,7 +59,7 @@ def call(
 
 
 class _CallDetails:
-    """A listener that stores the result of a service call, so that the command can print its details.
+    """A listener that stores the result of a service call, to print the call's details later.
 
     It receives no events of a service that the user's program created. Then only methods that return a Result
     or a Stream have details.
@@ -77,7 +77,7 @@ class _CallDetails:
 
 
 class _AnswerPrinter(NamedTuple):
-    """Prints the answer of one method call.
+    """Prints the answer of one service method call.
 
     Attributes:
         method: The method, with the codec of its values.
@@ -94,7 +94,7 @@ class _AnswerPrinter(NamedTuple):
     as_json: bool
 
     def print_answer(self, returned: Any) -> None:
-        """Print the return value of a method, which may be a value, a stream or an iterator."""
+        """Print the return value of a service method, which may be a value, a stream or an iterator."""
         shape, is_async = self.method.returns.shape, self.method.returns.is_async
         # print_text flushes, so that the reader of a pipe gets each item as soon as it arrives.
         if shape is ReturnShape.ITEMS:
@@ -124,7 +124,7 @@ class _AnswerPrinter(NamedTuple):
             self._print_value(value)
 
     def print_details(self) -> None:
-        """Print the details of the call, such as attempts and tokens, to standard error."""
+        """Print the details of a service call, such as model requests and tokens, to standard error."""
         details = self.details.as_json()
         print_text(_NO_DETAILS if details is None else _details_text(details), file=sys.stderr)
 
@@ -153,7 +153,7 @@ class _AnswerPrinter(NamedTuple):
 
 
 def iterate(runner: asyncio.Runner, items: AsyncIterable[T]) -> Iterator[T]:
-    """Yield the items of an async iterable in blocking code."""
+    """Yield the items of an async iterable to a caller that is not async."""
     iterator = aiter(items)
     while True:
         try:
@@ -168,7 +168,7 @@ async def _next(iterator: AsyncIterator[T]) -> T:
 
 
 def show_live(snapshots: Iterable[Any]) -> None:
-    """Show the incomplete value of a stream on the terminal while it grows, and erase it at the end."""
+    """Show a stream's growing value on the terminal, and erase it at the end."""
     console = stdout_console()
     # Without a terminal only the final value is printed, but the stream must be read to its end.
     if not console.is_terminal:
@@ -186,7 +186,7 @@ def show_live(snapshots: Iterable[Any]) -> None:
 
 
 def _details_json(result: Result[Any]) -> dict[str, Any]:
-    """Return the details of a call as JSON data, in the same format as the HTTP API.
+    """Return the details of a service call as JSON data, in the same format as the HTTP API.
 
     The details are attempts, tokens, coercions and tool runs.
     """
@@ -208,7 +208,7 @@ def _details_json(result: Result[Any]) -> dict[str, Any]:
 
 
 def _details_text(details: dict[str, Any]) -> str:
-    """Return the details of a call as text, with one line for each attempt, coercion and tool run."""
+    """Describe a service call in text: one line for each model request, repair of a reply, and tool call."""
     lines = [f"strategy: {details['strategy']} ({'; '.join(details['reasons'])})"]
     for number, attempt in enumerate(details["attempts"], 1):
         error = f", {attempt['error']}" if attempt["error"] else ""

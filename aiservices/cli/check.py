@@ -1,4 +1,4 @@
-"""The command ``check``: find problems in services, and types that the API's strict mode does not support."""
+"""The ``check`` command: it finds mistakes in services, and types unsuitable for strict JSON output."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from .services import (
     ServiceTarget,
     find_target,
     has_prompts,
+    is_bodiless_protocol,
     load_module,
     make_service,
     selected_methods,
@@ -36,7 +37,7 @@ from .services import (
 
 
 class CheckedMethod(NamedTuple):
-    """The result of checking one method, or a whole service if the service cannot be created.
+    """The result of checking one service method, or a service that cannot be created at all.
 
     Attributes:
         service: The service as ``module:name``.
@@ -73,8 +74,9 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
         raise UsageError(f"there is no profile {profile}{suggestion(profile, list(PROFILES))}")
     results: list[CheckedMethod] = []
     skipped: list[str] = []
+    without_prompts: list[str] = []
     for text in targets:
-        for target in _find_services(text, skipped):
+        for target in _find_services(text, skipped, without_prompts):
             results += _check(target, profile)
     if not results:
         others = f"; skipped because of missing prompts: {', '.join(skipped)}" if skipped else ""
@@ -84,14 +86,15 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
     if as_json:
         print(json.dumps(_as_dict(results, skipped, profile, passes=passes), indent=2))
     else:
-        _print(results, skipped, profile)
+        _print(results, skipped, without_prompts, profile)
     return passes
 
 
-def _find_services(text: str, skipped: list[str]) -> Iterator[ServiceTarget]:
-    """Yield the service that a command line target names, or all services of a module.
+def _find_services(text: str, skipped: list[str], without_prompts: list[str]) -> Iterator[ServiceTarget]:
+    """Yield the service named on the command line, or every service if the argument names a module.
 
-    A Protocol without prompts may have another purpose: in a whole module it is added to ``skipped``.
+    In a whole module, a Protocol without prompts is checked if its methods have no body, and added to
+    ``without_prompts``. Other classes without prompts may have another purpose and are added to ``skipped``.
     """
     module_name, name, _ = split_target(text)
     if name:
@@ -100,9 +103,12 @@ def _find_services(text: str, skipped: list[str]) -> Iterator[ServiceTarget]:
     module = load_module(module_name)
     for service_name in service_names(module):
         value = getattr(module, service_name)
-        if isinstance(value, type) and not has_prompts(value):
+        lacks_prompts = isinstance(value, type) and not has_prompts(value)
+        if lacks_prompts and not is_bodiless_protocol(value):
             skipped.append(f"{module_name}:{service_name}")
         else:
+            if lacks_prompts:
+                without_prompts.append(f"{module.__name__}:{service_name}")
             yield ServiceTarget(module, service_name, value)
 
 
@@ -129,7 +135,9 @@ def _check(target: ServiceTarget, profile: str) -> Iterator[CheckedMethod]:
         yield CheckedMethod(service_name, qualname, returns, (), tuple(strict_mode_notes(plan, profile)))
 
 
-def _print(results: Sequence[CheckedMethod], skipped: Sequence[str], profile: str) -> None:
+def _print(
+    results: Sequence[CheckedMethod], skipped: Sequence[str], without_prompts: Sequence[str], profile: str
+) -> None:
     print_table(
         ("method", "answer", "verdict"),
         [(result.qualname, result.returns, result.verdict) for result in results],
@@ -146,6 +154,13 @@ def _print(results: Sequence[CheckedMethod], skipped: Sequence[str], profile: st
     )
     not_strict = sum(not result.is_strict for result in results)
     print(f"\n{', '.join(counts)}; without strict mode for {profile}: {not_strict}")
+    wrong_services = {result.service for result in results if result.problems}
+    for name in without_prompts:
+        if name in wrong_services:
+            print(
+                f"{name} has no prompts; if it is not a service, name the services to check instead of the "
+                "module"
+            )
     for name in skipped:
         print(f"skipped: {name} has no prompts; check it by its name")
 
@@ -175,7 +190,7 @@ def _as_dict(
 
 
 class StrictModeNote(NamedTuple):
-    """A feature of a Python type that the API's strict mode lacks, and how the library handles it.
+    """A feature of a Python type that the provider's strict mode does not support, and its replacement.
 
     Attributes:
         about: "answer", or "tool NAME".
@@ -196,7 +211,7 @@ class StrictModeNote(NamedTuple):
 
 
 def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
-    """Yield notes on the types in a service method that the API's strict mode does not support.
+    """Yield a note for each type in a service method that the provider's strict mode does not support.
 
     The default profile is that of the model, if the model has a strict mode. There are no notes on a type
     that only a custom parser can read.
@@ -229,7 +244,7 @@ def _findings(tp: object, profile: str) -> list[Finding]:
 
 
 def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
-    """Return the drawbacks of strict mode for a return type of which partial values are streamed.
+    """Return the problems that strict mode causes for return values that are streamed in parts.
 
     A value that is encoded for strict mode cannot be decoded before its end.
     """
@@ -244,7 +259,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
 
 
 def _keeps_its_shape(tp: Any, profile: str) -> bool:
-    """Return True if strict mode does not change the JSON in which a model writes values of a type.
+    """Return True if the JSON that a model writes for a type is the same in strict mode.
 
     A root that is not an object is wrapped in one first.
     """

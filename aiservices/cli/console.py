@@ -1,4 +1,4 @@
-"""Print texts, headings, tables and signatures on the terminal."""
+"""Print texts, headings, tables and signatures to the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PIPE_WIDTH = 500  # columns if the output is not a terminal, so that rich wraps
 
 
 def stdout_console() -> Console:
-    """Return a rich console for standard output. It uses colours only on a terminal without NO_COLOR."""
+    """Return a rich console for standard output, with colours only on a terminal without NO_COLOR."""
     # Markup and emoji codes are disabled: text of models and prompts must appear unchanged.
     console = Console(highlight=False, markup=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
@@ -30,7 +30,7 @@ def print_heading(text: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows as a table under the names of their columns."""
+    """Print rows as a table with column names."""
     rich_table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         rich_table.add_column(name, overflow="fold")
@@ -84,5 +84,5 @@ def _annotation_text(annotation: object) -> str:
 
 
 def count_text(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural, such as ``1 method`` or ``2 methods``."""
+    """Return a number and its noun in singular or plural, such as ``1 method`` or ``2 methods``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

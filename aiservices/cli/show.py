@@ -1,4 +1,4 @@
-"""The commands ``show``, which prints the request of a method, and ``models``, which lists models.
+"""The commands ``show`` (print a service method's model request) and ``models`` (list the models).
 
 Neither command sends a request or needs an API key.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import entry_points
@@ -15,13 +16,16 @@ from typing import Any, NamedTuple
 
 from ..interface.parameters import summary_of
 from ..interface.templates import Prompt
-from ..models.errors import DefinitionError
+from ..models.base import ChatModel, find_model
+from ..models.errors import DefinitionError, ModelError
+from ..models.http.model import HttpChatModel
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
-from ..models.openai.presets import PRESETS
+from ..models.openai.presets import PRESETS, preset_variable
+from ..models.requests import ChatRequest
 from ..service.compile import MethodPlan
-from ..service.methods import plan_of
-from ..service.preview import Preview, preview
+from ..service.methods import plan_of, service_method_of
+from ..service.preview import Preview, preview_request
 from .check import StrictModeNote, strict_mode_notes
 from .console import print_heading, print_table, signature_text
 from .errors import UsageError
@@ -31,16 +35,17 @@ from .services import (
     find_target,
     has_local_runtime,
     make_service,
-    model_from_option,
     selected_methods,
 )
 from .values import placeholder_arguments, read_arguments
 
 _MODEL_VARIABLE = "AISERVICES_MODEL"
+_NO_DEFAULT_MODEL = f"none, since {_MODEL_VARIABLE} is not set and the embedded model is not installed"
 
 # --- The command show ---
 
-_PREVIEW_MODEL = "openai:gpt-5-mini"  # the default model of the preview; it is not called
+_ASSUMED_MODEL = "openai:gpt-5-mini"  # the model of the preview if call would have none
+_ENCODED_DATA = re.compile(r"[A-Za-z0-9+/]{500,}={0,2}")  # the data of images and files
 _TEMPLATE_DATA = "data of the prompt"
 _BRANCHES_NOTE = (
     "The prompt has conditions or loops: here, a missing argument counts as true and as a list of one item. "
@@ -48,35 +53,60 @@ _BRANCHES_NOTE = (
 )
 
 
+class _DefaultModel(NamedTuple):
+    """The model for methods that do not specify one, and the reason why it was chosen."""
+
+    name: str
+    reason: str
+
+
+class _HttpPreview(NamedTuple):
+    """The HTTP request that a call of a service method would send.
+
+    Attributes:
+        url: The URL; "" if the request cannot be shown.
+        body: The JSON of the body, as it is sent.
+        error: Why the request cannot be shown; "" if it can.
+    """
+
+    url: str
+    body: str
+    error: str
+
+
 class _MethodPreview(NamedTuple):
-    """A service method, with the model request that a call of the method would send.
+    """A service method, and the model request that a call of it would send.
 
     Attributes:
         plan: The plan of the method.
         doc: The first paragraph of its docstring.
         preview: The request.
+        model_reason: Why the request is for its model; "" if the user named it.
         notes: What strict mode does not support in its types.
         has_branches: True if conditions or loops of the prompt depend on missing arguments.
+        http: The HTTP request; None if the model is not called over HTTP.
     """
 
     plan: MethodPlan
     doc: str
     preview: Preview
+    model_reason: str
     notes: tuple[StrictModeNote, ...]
     has_branches: bool
+    http: _HttpPreview | None
 
 
 def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, as_json: bool) -> None:
-    """Print the requests that the methods of a service would send, without sending them."""
+    """Print the requests that ``call`` would send for the methods of a service, without sending them."""
     target = find_target(target_name)
-    service = make_service(target, model_from_option(_model_name(target, model)))
+    service, default = _make_service(target, model)
     names = selected_methods(target, service)
     if argument_texts and len(names) > 1:
         raise UsageError(
             f"arguments belong to one method; name it as {target_name}.METHOD: {', '.join(names)}"
         )
     # All previews are built before the first is printed, so that an error leaves no partial output.
-    previews = [_preview_method(target, service, name, argument_texts) for name in names]
+    previews = [_preview_method(target, service, name, argument_texts, default) for name in names]
     if as_json:
         data = [_as_dict(method_preview) for method_preview in previews]
         print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
@@ -87,22 +117,39 @@ def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, 
         _print(method_preview)
 
 
-def _model_name(target: ServiceTarget, model: str | None) -> str | None:
-    """Return the model name with which a request is previewed, or None if the service has a model."""
-    if model is not None or not accepts_model(target):
-        return model
-    return os.environ.get(_MODEL_VARIABLE) or _PREVIEW_MODEL
+def _make_service(target: ServiceTarget, model: str | None) -> tuple[object, _DefaultModel | None]:
+    """Create a service as the command ``call`` would; also return the default model, if one is used.
+
+    If ``call`` would have no model, the service is created for another one, since nothing is sent.
+    """
+    try:
+        service = make_service(target, model)
+    except DefinitionError as error:
+        if model is not None or not error.unavailable or not accepts_model(target):
+            raise
+        reason = f"assumed, because call has no model: {error.problems[0].message}"
+        return make_service(target, _ASSUMED_MODEL), _DefaultModel(_ASSUMED_MODEL, reason)
+    if model is not None or not target.is_interface:
+        return service, None
+    try:
+        return service, _DefaultModel(find_model(None).name, _default_model_text())
+    except DefinitionError:  # each method names its model
+        return service, None
 
 
 def _preview_method(
-    target: ServiceTarget, service: object, name: str, argument_texts: Sequence[str]
+    target: ServiceTarget,
+    service: object,
+    name: str,
+    argument_texts: Sequence[str],
+    default: _DefaultModel | None,
 ) -> _MethodPreview:
     method = getattr(service, name)
     plan = plan_of(method)
     supplied = _supplied_arguments(target, service, name, argument_texts) if argument_texts else {}
     args, kwargs, has_placeholders = placeholder_arguments(plan, supplied)
     try:
-        request = preview(method, *args, **kwargs)
+        request, chat_model, chat_request = preview_request(method, *args, **kwargs)
     except (DefinitionError, TypeError, ValueError, AttributeError) as error:
         # A template may do something that a placeholder cannot, such as arithmetic.
         if not has_placeholders:
@@ -113,7 +160,25 @@ def _preview_method(
         ) from error
     doc = summary_of(inspect.getdoc(method) or "")
     has_branches = has_placeholders and _has_branches(plan)
-    return _MethodPreview(plan, doc, request, tuple(strict_mode_notes(plan)), has_branches)
+    # A method may have a model of its own.
+    reason = default.reason if default is not None and default.name == request.model else ""
+    http = _http_preview(chat_model, chat_request, is_streamed=service_method_of(method).is_streamed)
+    if http is not None and http.error:
+        problem = "it cannot be sent"
+        if has_placeholders:
+            problem = "it cannot be shown with placeholders, so pass values: NAME=VALUE"
+        http = http._replace(error=f"{problem} ({http.error})")
+    return _MethodPreview(plan, doc, request, reason, tuple(strict_mode_notes(plan)), has_branches, http)
+
+
+def _http_preview(model: ChatModel, request: ChatRequest, *, is_streamed: bool) -> _HttpPreview | None:
+    if not isinstance(model, HttpChatModel):
+        return None
+    try:
+        http_request = model.http_request(request, stream=is_streamed)
+    except ModelError as error:
+        return _HttpPreview("", "", str(error))
+    return _HttpPreview(model.request_url(http_request.path), http_request.body.decode(), "")
 
 
 def _has_branches(plan: MethodPlan) -> bool:
@@ -137,7 +202,8 @@ def _print(method_preview: _MethodPreview) -> None:
     print_heading(signature_text(plan.call.qualname, plan.prompt.signature))
     if method_preview.doc:
         print(method_preview.doc)
-    print(f"\nmodel: {request.model}")
+    reason = f" ({method_preview.model_reason})" if method_preview.model_reason else ""
+    print(f"\nmodel: {request.model}{reason}")
     options = _options(request)
     if options:
         print(f"options: {', '.join(f'{name}={value!r}' for name, value in options.items())}")
@@ -151,12 +217,20 @@ def _print(method_preview: _MethodPreview) -> None:
         print("\n[notes]")
         for note in method_preview.notes:
             print(note)
+    if method_preview.http is not None:
+        url, body, error = method_preview.http
+        print(f"\n[request body, POST {url}]" if url else "\n[request body]")
+        print(_ENCODED_DATA.sub(_shortened, body) or error)
     if method_preview.has_branches:
         print(f"\n{_BRANCHES_NOTE}")
 
 
+def _shortened(encoded: re.Match[str]) -> str:
+    return f"{encoded[0][:20]}… ({len(encoded[0])} characters)"
+
+
 def _options(request: Preview) -> dict[str, Any]:
-    """Return the options that are set for a request, without headers, which may contain API keys."""
+    """Return the options that are set for a model request, without headers, which may contain API keys."""
     names = [field.name for field in fields(request.options) if field.name != "extra_headers"]
     values = {name: getattr(request.options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
@@ -174,6 +248,7 @@ def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
         "signature": signature_text(plan.call.qualname, plan.prompt.signature),
         "doc": method_preview.doc,
         "model": request.model,
+        "model_reason": method_preview.model_reason,
         "strategy": request.strategy,
         "reasons": request.reasons,
         "strict": request.strict,
@@ -185,25 +260,41 @@ def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
         "options": _options(request),
         "schema": request.schema,
         "tools": [asdict(tool) for tool in request.tools],
+        "questions": [
+            {**question._asdict(), "options": [option._asdict() for option in question.options]}
+            for question in request.questions
+        ],
         "notes": [note._asdict() for note in method_preview.notes],
         "has_branches": method_preview.has_branches,
+        "http": _http_as_dict(method_preview.http),
     }
+
+
+def _http_as_dict(http: _HttpPreview | None) -> dict[str, Any] | None:
+    if http is None:
+        return None
+    if http.error:
+        return {"error": http.error}
+    return {"method": "POST", "url": http.url, "body": json.loads(http.body)}
 
 
 # --- The command models ---
 
 
 class ModelProvider(NamedTuple):
-    """A provider of models, with the environment variables that it reads.
+    """A provider of models, with its features and the environment variables for its settings.
 
     Attributes:
         name: The name of the provider.
         model_syntax: How to write a model of this provider, for example ``openai:NAME``.
+        features: What requests to it can have, such as "schema", "tools" and "images". Some of its models may
+            support less. Empty for models of other packages.
         variables: The environment variables that the provider reads.
     """
 
     name: str
     model_syntax: str
+    features: tuple[str, ...]
     variables: tuple[str, ...]
 
 
@@ -212,23 +303,50 @@ _AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOIN
 _GEMINI = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _BEDROCK = ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
 _LOCAL = ("AISERVICES_LOCAL_MODEL", "AISERVICES_CACHE")
+_FEATURES_NOTE = (
+    "Some models of a provider have fewer features; with services that speak OpenAI's API, images depend on "
+    'the model. "reasoning" means that the reasoning of a model is kept and sent back to it.'
+)
+_STRICT = ("schema", "strict schema", "tools", "stream")
+_MEDIA = ("images", "files")
 PROVIDERS = (
-    ModelProvider("openai", "openai:NAME", _OPENAI),
-    ModelProvider("openai-responses", "openai-responses:NAME", _OPENAI),
-    ModelProvider("azure", "azure:DEPLOYMENT", _AZURE),
-    ModelProvider("azure-responses", "azure-responses:DEPLOYMENT", _AZURE),
-    ModelProvider("anthropic", "anthropic:NAME", ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")),
-    ModelProvider("gemini", "gemini:NAME", _GEMINI),
-    ModelProvider("google", "google:NAME", _GEMINI),
-    ModelProvider("google-vertex", "google-vertex:NAME", ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")),
-    ModelProvider("bedrock", "bedrock:NAME", _BEDROCK),
-    ModelProvider("ollama", "ollama:NAME", ("OLLAMA_HOST",)),
-    ModelProvider("local", "local, local:NAME, local:PATH.gguf", _LOCAL),
+    ModelProvider("openai", "openai:NAME", (*_STRICT, *_MEDIA, "sound"), _OPENAI),
+    ModelProvider("openai-responses", "openai-responses:NAME", (*_STRICT, "reasoning", *_MEDIA), _OPENAI),
+    ModelProvider("azure", "azure:DEPLOYMENT", (*_STRICT, *_MEDIA, "sound"), _AZURE),
+    ModelProvider("azure-responses", "azure-responses:DEPLOYMENT", (*_STRICT, "reasoning", *_MEDIA), _AZURE),
+    ModelProvider(
+        "anthropic",
+        "anthropic:NAME",
+        (*_STRICT, "reasoning", *_MEDIA),
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    ),
+    ModelProvider("gemini", "gemini:NAME", (*_STRICT, "reasoning", *_MEDIA, "sound"), _GEMINI),
+    ModelProvider("google", "google:NAME", (*_STRICT, "reasoning", *_MEDIA, "sound"), _GEMINI),
+    ModelProvider(
+        "google-vertex",
+        "google-vertex:NAME",
+        (*_STRICT, "reasoning", *_MEDIA, "sound"),
+        ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+    ),
+    ModelProvider("bedrock", "bedrock:NAME", (*_STRICT, "reasoning", *_MEDIA, "sound"), _BEDROCK),
+    ModelProvider("openai-decisions", "openai-decisions:NAME", ("decisions",), _OPENAI),
+    ModelProvider("google-decisions", "google-decisions:NAME", ("decisions", *_MEDIA), _GEMINI),
+    ModelProvider(
+        "systemone",
+        "systemone:NAME",
+        ("decisions",),
+        ("TYPESAFE_API_KEY", "TYPESAFE_BASE_URL"),
+    ),
+    ModelProvider(
+        "ollama", "ollama:NAME", ("schema", "tools", "stream", "reasoning", "images"), ("OLLAMA_HOST",)
+    ),
+    ModelProvider("local", "local, local:NAME, local:PATH.gguf", ("schema", "tools", "stream"), _LOCAL),
+    ModelProvider("fake", "fake", _STRICT, ()),
 )
 
 
 def list_models(*, as_json: bool) -> None:
-    """Print the providers of models and the weights of the embedded model.
+    """Print the model providers, and the weights for the embedded model.
 
     Of an environment variable it prints only if it is set, because the value may be an API key.
     """
@@ -236,12 +354,15 @@ def list_models(*, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_models_as_dict(providers), indent=2))
         return
-    rows = [
-        (provider.model_syntax, ", ".join(f"{name} ({_set_or_not(name)})" for name in provider.variables))
-        for provider in providers
-    ]
-    print_table(("--model", "variables"), [*rows, ("fake", "made-up answers: no key, no weights")])
-    print(f"\nWithout --model: {_default_model_text()}.\n")
+    print_table(
+        ("--model", "features", "variables"),
+        [
+            (provider.model_syntax, ", ".join(provider.features), _variables_text(provider))
+            for provider in providers
+        ],
+    )
+    print(f"\n{_FEATURES_NOTE}\n")
+    print(f"Without --model: {_default_model_text() or _NO_DEFAULT_MODEL}.\n")
     print_heading("weights of the embedded model")
     for weights in KNOWN_WEIGHTS:
         source = str(weights_path(weights)) if is_ready(weights) else f"aiservices models pull {weights.name}"
@@ -250,32 +371,49 @@ def list_models(*, as_json: bool) -> None:
             f"{weights.licence}: {source}"
         )
     if not has_local_runtime():
-        print("To run them, install the runtime: pip install 'aiservices[local]'")
+        print("To run them, install the runtime: the extra local of aiservices")
 
 
 def _presets() -> Iterator[ModelProvider]:
-    """Yield the services and servers that speak OpenAI's API."""
+    """Yield the model providers whose API is compatible with the OpenAI API."""
     for name, preset in PRESETS.items():
-        variables = () if preset.key_variable is None else (preset.key_variable,)
-        yield ModelProvider(name, f"{name}:NAME", (*variables, f"{name.upper()}_BASE_URL"))
+        features = {
+            "schema": preset.capabilities.json_schema,
+            "strict schema": preset.capabilities.strict_schema,
+            "tools": preset.capabilities.tools,
+            "stream": True,
+            "reasoning": bool(preset.returned),
+        }
+        key = preset.key_variable or preset_variable(name, "API_KEY")
+        yield ModelProvider(
+            name,
+            f"{name}:NAME",
+            tuple(feature for feature, has_feature in features.items() if has_feature),
+            (key, preset_variable(name, "BASE_URL")),
+        )
 
 
 def _installed_providers() -> Iterator[ModelProvider]:
-    """Yield the model providers that other installed packages add."""
+    """Yield the model providers that are defined by other installed packages."""
     for entry_point in entry_points(group="aiservices.models"):
-        yield ModelProvider(entry_point.name, f"{entry_point.name}:NAME", ())
+        yield ModelProvider(entry_point.name, f"{entry_point.name}:NAME", (), ())
 
 
-def _set_or_not(variable: str) -> str:
-    return "set" if os.environ.get(variable) else "not set"
+def _variables_text(provider: ModelProvider) -> str:
+    if provider.name == "fake":
+        return "made-up answers: no key, no weights"
+    return ", ".join(
+        f"{name} ({'set' if os.environ.get(name) else 'not set'})" for name in provider.variables
+    )
 
 
 def _default_model_text() -> str:
+    """Describe the model that is used for an interface without ``--model``; return "" if there is none."""
     if os.environ.get(_MODEL_VARIABLE):
         return f"the model in {_MODEL_VARIABLE}"
     if has_local_runtime():  # the second choice of create, after the environment variable
         return f"the embedded model, since {_MODEL_VARIABLE} is not set"
-    return f"none, since {_MODEL_VARIABLE} is not set and the embedded model is not installed"
+    return ""
 
 
 def _models_as_dict(providers: list[ModelProvider]) -> dict[str, object]:
@@ -284,6 +422,7 @@ def _models_as_dict(providers: list[ModelProvider]) -> dict[str, object]:
             {
                 "name": provider.name,
                 "written": provider.model_syntax,
+                "features": provider.features,
                 "variables": {name: bool(os.environ.get(name)) for name in provider.variables},
             }
             for provider in providers

@@ -1,4 +1,4 @@
-"""Read arguments from the command line, display values, and create placeholders for missing arguments.
+"""Parse arguments of the command line, display values, and create placeholders for missing arguments.
 
 Arguments are written as ``text=…``, ``limit:=3`` (JSON), ``letter=@letter.txt`` (a file), ``text=-``
 (standard input).
@@ -36,7 +36,7 @@ _MAX_VALUE_LENGTH = 60  # characters of a value in an error message
 
 
 class _RawValue(NamedTuple):
-    """The text of an argument value before it is parsed, from the command line or a file.
+    """An argument value from the command line or a file, before it is parsed.
 
     Attributes:
         text: The text; "" for a binary file.
@@ -54,7 +54,7 @@ class _RawValue(NamedTuple):
 def read_arguments(
     argument_texts: Sequence[str], method: Method, *, allow_missing: bool = False
 ) -> dict[str, Any]:
-    """Parse command line arguments as the types of a method's parameters, and return them as a dict.
+    """Parse command-line arguments as the types of a method's parameters; return the values by name.
 
     A text is used unchanged if the type accepts it. Otherwise it is read as JSON. After ``:=`` it is always
     JSON. An argument for a list may occur several times. Raises UsageError with all problems at once; a
@@ -83,6 +83,31 @@ def read_arguments(
     return values
 
 
+def read_cells(cells: Mapping[str, str], method: Method) -> tuple[dict[str, Any], list[str]]:
+    """Parse the cells of a table row as the types of a method's parameters; return values and problems.
+
+    A cell is read like ``NAME=CELL`` on the command line, but only an image, sound or file is read from
+    ``@PATH``. An empty cell is the default of its parameter, if it has one.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for argument in method.arguments:
+        text = cells.get(argument.name, "")
+        if not text and not argument.required:
+            continue
+        is_path = argument.role is Role.MEDIA and text.startswith("@")
+        try:
+            raw_value = _load_value(text, is_json=False) if is_path else _RawValue(text, False)
+        except OSError as error:
+            problems.append(f"{argument.name}: {error.filename} cannot be read: {error.strerror}")
+            continue
+        try:
+            values[argument.name] = _value(argument, [raw_value])
+        except (OutputParsingError, ValueError) as error:
+            problems.append(_value_problem(argument, [raw_value], error))
+    return values, problems
+
+
 def _add_argument(
     text: str,
     method: Method,
@@ -90,7 +115,7 @@ def _add_argument(
     raw_values: dict[str, list[_RawValue]],
     problems: list[str],
 ) -> None:
-    """Store the text of one command line argument, or add an error message to the problems."""
+    """Store the text of a command-line argument, or add an error message to the list of problems."""
     match = _ARGUMENT.fullmatch(text)
     if match is None:
         problems.append(f"{shorten(text, _MAX_VALUE_LENGTH)!r} is not an argument; write NAME=VALUE")
@@ -109,7 +134,7 @@ def _add_argument(
 
 
 def _load_value(text: str, *, is_json: bool) -> _RawValue:
-    """Return the text of an argument value, which may be in a file or on standard input."""
+    """Return the text of an argument value, reading it from a file or standard input if requested."""
     if text == "-":
         return _RawValue(sys.stdin.read().removesuffix("\n"), is_json)
     # The escape for a text that starts with @.
@@ -125,7 +150,7 @@ def _load_value(text: str, *, is_json: bool) -> _RawValue:
 
 
 def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
-    """Parse a command line argument as a parameter's type; raise OutputParsingError or ValueError."""
+    """Parse a command-line argument as its parameter's type, or raise OutputParsingError or ValueError."""
     # The type decides between text and JSON: 12 is a text for str and a number for int.
     readings = [_json_readings(argument, raw_value) for raw_value in raw_values]
     as_text, as_json = readings[0]
@@ -143,7 +168,7 @@ def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
 
 
 def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
-    """Return True if each text of a repeated command line argument is a list item; False for one value."""
+    """Return True if each value of a command-line argument is one list item, not a whole list."""
     schema, first = argument.codec.schema, raw_values[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
     if len(raw_values) > 1 and not argument.variadic and "array" not in types:
@@ -156,7 +181,7 @@ def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
 
 
 def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
-    """Return the two JSON texts that a command line value may mean, such as ``"5"`` (a string) and ``5``."""
+    """Return the two ways to read a command-line value as JSON, such as ``"5"`` (a string) and ``5``."""
     text = raw_value.text
     if argument.role is Role.MEDIA and not raw_value.is_json:
         record = _media_json(raw_value)
@@ -175,7 +200,7 @@ def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
 
 
 def _media_json(raw_value: _RawValue) -> str:
-    """Return an image, sound or file as the text of a JSON object, from its path or URL."""
+    """Return JSON text for an image, sound or file from its path or URL."""
     text = raw_value.text
     if raw_value.path is not None:
         media = File.from_path(raw_value.path)
@@ -229,7 +254,7 @@ def _value_syntax(argument: Argument) -> str:
 
 
 def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2) -> str:
-    """Return a value as readable text. Records and lists are written as JSON, other values as in a prompt.
+    """Convert a value to readable text: records and lists as JSON, other values as they appear in prompts.
 
     ``indent=None`` puts the JSON on one line. Raises ValueError if the value cannot be written.
     """
@@ -240,7 +265,7 @@ def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2
 
 
 def _indent_json(text: str, indent: int | None) -> str:
-    """Indent JSON text and keep each number as it is written, for example 1.50."""
+    """Indent JSON text, keeping each number as it is written, such as 1.50."""
     # json.loads would turn 1.50 into 1.5. A marker with random digits replaces such numbers until the end.
     marker = os.urandom(8).hex()
     numbers: list[str] = []
@@ -262,7 +287,7 @@ _PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
 class _Placeholder:
-    """A placeholder for a missing value in a prompt template, with placeholders as attributes and items."""
+    """Replaces a missing value in a prompt template; its attributes and items are placeholders, too."""
 
     unsafe_callable = alters_data = False  # the sandbox of Jinja reads these before a call
 
@@ -293,7 +318,7 @@ class _Placeholder:
         return 1
 
 
-# Media are checked by their class, so their placeholders must be subclasses of it.
+# Media are checked by their class, so their placeholders must be subclasses of it. Errors name the class.
 class _ImagePlaceholder(Image):
     def __str__(self) -> str:
         return f"{{{{{self.name}}}}}"
@@ -314,12 +339,13 @@ _MEDIA_PLACEHOLDERS: dict[object, type[Image | Audio | File]] = {
     Audio: _AudioPlaceholder,
     File: _FilePlaceholder,
 }
+_ImagePlaceholder.__name__, _AudioPlaceholder.__name__, _FilePlaceholder.__name__ = "Image", "Audio", "File"
 
 
 def placeholder_arguments(
     plan: MethodPlan, supplied: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """Return arguments with which a prompt can be previewed, and True if some are placeholders.
+    """Return arguments for previewing a prompt, and True if some of them are placeholders.
 
     ``supplied`` are the values of arguments by name. Every other parameter gets its default, or a placeholder
     if it has no default.
@@ -367,7 +393,7 @@ def _placeholder_for(parameter: Parameter) -> Any:
 
 
 def _structured_prompt_placeholder(parameter: Parameter) -> _Placeholder | None:
-    """Render the prompt of a ``@structured_prompt`` class with placeholder values; None for other classes."""
+    """Render a ``@structured_prompt`` class with placeholders for its fields; None for other classes."""
     for cls in parameter.types:
         prompt = record_prompt(cls) if isinstance(cls, type) else None
         if prompt is not None:

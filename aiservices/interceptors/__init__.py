@@ -1,4 +1,4 @@
-"""The public names for writing interceptors, which are middleware around service calls."""
+"""The public names for writing interceptors, which run around service calls like middleware."""
 
 from __future__ import annotations
 

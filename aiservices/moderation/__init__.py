@@ -1,4 +1,7 @@
-"""Moderation of user messages and answers. The code is in ``aiservices.guardrails.moderation``."""
+"""Let a moderation service check user messages and answers.
+
+The code is in ``aiservices.guardrails.moderation``.
+"""
 
 from __future__ import annotations
 

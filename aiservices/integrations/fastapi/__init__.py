@@ -55,7 +55,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "fastapi_offline", "httpx2", "starlette"):
             raise
-        raise ImportError(f'{name} needs {error.name}: pip install "aiservices[fastapi]"') from error
+        from ...models.extras import missing_extra
+
+        raise missing_extra(error.name, "fastapi", name) from None
     value = getattr(module, name)
     globals()[name] = value  # later accesses do not call this function
     return value

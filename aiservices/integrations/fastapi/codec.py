@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from types import UnionType
@@ -37,7 +38,8 @@ from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion, Leniency
-from output_parsers.types.node import JsonSchema, OutputParser
+from output_parsers.types.decisions import DecisionNode, decisions_with_probabilities
+from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
 
 from ...engine.results import Result
@@ -64,6 +66,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 # Every type is written and read as the only field of an object, the envelope, which is removed afterwards.
 _FIELD = "value"
+ENVELOPE_PATH = f"$.{_FIELD}"  # the path of the value while it is converted
 _ENVELOPE_START = f'{{"{_FIELD}": '
 # A time of day as Python writes it, with an optional UTC offset.
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?"
@@ -76,7 +79,7 @@ _TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": f"^{_DATE}T{_CLOCK}$"}
 
 
 class JsonCodec(Generic[T]):
-    """A codec that writes values of one type as JSON text, and reads the text back as equal values.
+    """Converts values of one type to JSON text and back without loss.
 
     Attributes:
         parser: The parser of the type.
@@ -90,25 +93,31 @@ class JsonCodec(Generic[T]):
         # The parser of str accepts any text as it is. Inside an object every value must be JSON, strings in
         # quotes.
         self._enveloped = parser.with_envelope(_FIELD)
+        has_decisions = any(isinstance(node, DecisionNode) for node in walk(parser.node))
+        self._context = decisions_with_probabilities if has_decisions else nullcontext
 
     @cached_property
     def schema(self) -> JsonSchema:
-        """The JSON Schema (draft 2020-12) of the codec's type, with shared definitions in ``$defs``."""
+        """The JSON Schema (draft 2020-12) of the converted type, with shared definitions in ``$defs``."""
         value_schema = (self._enveloped.schema or {}).get("properties", {}).get(_FIELD)
-        schema = _without_time_formats(self.parser.schema or value_schema)
+        with self._context():
+            own = None if self.parser.schema is None else schema_of(self.parser.node)
+        schema = _without_time_formats(own or value_schema)
         examples: dict[str, dict[str, list[object]]] = {}
         _collect_examples(self._type, examples)
         documented: JsonSchema = _with_examples(schema, examples) if any(examples.values()) else schema
         return documented
 
     def write(self, value: T) -> str:
-        """Return a value as JSON text, or raise ValueError if it does not have the codec's type."""
-        return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
+        """Convert a value to JSON text, or raise ValueError if the value has the wrong type."""
+        with self._context():
+            return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
 
     def read(self, text: str) -> T:
-        """Parse JSON text as the codec's type, without repairs, or raise OutputParsingError."""
+        """Parse JSON text as a value of the type, without repairs, or raise OutputParsingError."""
         try:
-            return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
+            with self._context():
+                return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
         except OutputParsingError as error:
             raise OutputParsingError(
                 text, [_outside_envelope(problem) for problem in error.problems]
@@ -132,7 +141,7 @@ def _without_time_formats(schema: object) -> Any:
 
 
 def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> None:
-    """Collect the ``Field(examples=…)`` values of the pydantic models and dataclasses inside a type."""
+    """Collect the ``Field(examples=…)`` values of pydantic models and dataclasses, also nested ones."""
     for argument in get_args(tp):
         _collect_examples(argument, examples)
     cls, title = get_origin(tp) or tp, type_name(tp)
@@ -157,7 +166,7 @@ def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> 
 
 
 def _with_examples(schema: object, examples: Mapping[str, Mapping[str, list[object]]]) -> Any:
-    """Return a copy of a JSON Schema in which properties have their ``examples`` from ``Field``."""
+    """Add the ``examples`` of pydantic fields to the properties in a copy of a JSON Schema."""
     if isinstance(schema, list):
         return [_with_examples(part, examples) for part in schema]
     if not isinstance(schema, dict):
@@ -172,20 +181,20 @@ def _with_examples(schema: object, examples: Mapping[str, Mapping[str, list[obje
 
 
 def _outside_envelope(problem: Problem) -> Problem:
-    path = problem.path.replace(f"$.{_FIELD}", "$", 1)
+    path = problem.path.replace(ENVELOPE_PATH, "$", 1)
     return Problem(path, problem.message, problem.found)
 
 
 def codec_for(
     tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
 ) -> JsonCodec[Any]:
-    """Return the JSON codec for a type, or raise UnsupportedTypeError if no parser supports the type."""
+    """Return the converter between values of a type and JSON text, or raise UnsupportedTypeError."""
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:
-    """Return a new TypedDict class with the given name and fields, for a JSON object."""
+    """Create a TypedDict class with the given name and fields."""
     return TypedDict(name, fields)  # type: ignore[operator]  # the fields are known at run time only
 
 
@@ -194,7 +203,7 @@ def typed_dict(name: str, fields: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _MediaJson:
-    """The JSON object that stands for an image, sound or file: ``data`` in base 64, or a ``url``."""
+    """The JSON form of an image, sound or file: ``data`` in base64, or a ``url``."""
 
     url: Annotated[str | None, Description("http:, https: or data:")] = None
     data: Annotated[str | None, Description("in base 64")] = None
@@ -207,7 +216,7 @@ class _MediaJson:
         self.to_media()  # reports a bad value while the arguments are read, with the path of the argument
 
     def to_media(self) -> Media:
-        """Return the image, sound or file, or raise ValueError unless it has either ``url`` or ``data``."""
+        """Convert the JSON form to an image, sound or file; raise ValueError unless it has data or a URL."""
         if self.data is None and self.url is not None and self.url.startswith("data:"):
             return self.kind.from_url(self.url, self.media_type)
         data = None if self.data is None else b64decode(self.data, validate=True)
@@ -216,7 +225,7 @@ class _MediaJson:
 
 @dataclass(frozen=True)
 class ImageJson(_MediaJson):
-    """An image: either ``data`` in base 64 with its ``media_type``, or a ``url``."""
+    """The JSON form of an image: ``data`` in base64 with its ``media_type``, or a ``url``."""
 
     detail: Literal["auto", "low", "high", "original"] | None = None
 
@@ -229,14 +238,14 @@ class ImageJson(_MediaJson):
 
 @dataclass(frozen=True)
 class AudioJson(_MediaJson):
-    """Sound: either ``data`` in base 64 with its ``media_type``, or a ``url``."""
+    """The JSON form of a sound: ``data`` in base64 with its ``media_type``, or a ``url``."""
 
     kind: ClassVar[type[Media]] = Audio
 
 
 @dataclass(frozen=True)
 class FileJson(_MediaJson):
-    """A file: either ``data`` in base 64 with its ``media_type``, or a ``url``."""
+    """The JSON form of a file: ``data`` in base64 with its ``media_type``, or a ``url``."""
 
     kind: ClassVar[type[Media]] = File
 
@@ -244,7 +253,7 @@ class FileJson(_MediaJson):
 # The docstrings of these records and of their fields become descriptions in the OpenAPI document.
 @dataclass(frozen=True)
 class UserMessageJson:
-    """A message of the user: a text, and the images, sounds and files that belong to it."""
+    """The JSON form of a user's message: a text with images, sounds and files."""
 
     text: str
     type: Literal["user"] = "user"
@@ -254,7 +263,7 @@ class UserMessageJson:
 
 @dataclass(frozen=True)
 class AiMessageJson:
-    """A message that the model wrote."""
+    """The JSON form of a message that the model wrote."""
 
     type: Literal["ai"]
     text: str
@@ -264,7 +273,7 @@ class AiMessageJson:
 
 @dataclass(frozen=True)
 class ToolMessageJson:
-    """The result of a tool call."""
+    """The JSON form of a message with the result of a tool call."""
 
     type: Literal["tool"]
     call_id: str
@@ -287,7 +296,7 @@ _RECORDS: dict[object, Any] = {
 
 
 def json_type(tp: Any) -> Any:
-    """Return a type in which media and message classes are replaced by classes that JSON can represent."""
+    """Replace media and message classes in a type annotation with classes for their JSON form."""
     if _is_hashable(tp) and tp in _RECORDS:
         return _RECORDS[tp]
     origin, args = get_origin(tp), get_args(tp)
@@ -302,7 +311,7 @@ def json_type(tp: Any) -> Any:
 
 
 def to_json_records(value: Any) -> Any:
-    """Return a value with media and messages as JSON objects, or raise ValueError for a system message."""
+    """Convert media and messages in a value to JSON objects; a system message is a ValueError."""
     # Exact types: a subclass may have fields that the record cannot hold, so the codec rejects it.
     if type(value) in _MEDIA_RECORDS:
         return _media_record(value)
@@ -318,7 +327,7 @@ def to_json_records(value: Any) -> Any:
 
 
 def from_json_records(value: Any) -> Any:
-    """Return a value in which JSON objects for media and messages are converted back to these classes."""
+    """Convert JSON objects for media and messages in a value back to media and message objects."""
     if isinstance(value, _MediaJson):
         return value.to_media()
     if isinstance(value, UserMessageJson):
@@ -352,7 +361,7 @@ class _FrozenModel(BaseModel):
 
 
 class UsageJson(_FrozenModel):
-    """The number of tokens that one or several requests used."""
+    """The JSON form of the number of tokens that model requests used."""
 
     input_tokens: int = 0
     """Tokens of the requests."""
@@ -367,7 +376,7 @@ class UsageJson(_FrozenModel):
 
 
 class AttemptJson(_FrozenModel):
-    """One request to a model, without the text of the request and the reply."""
+    """The JSON form of a request to a model, without the texts of the request and the reply."""
 
     model: str
     """The name of the model."""
@@ -384,7 +393,7 @@ class AttemptJson(_FrozenModel):
 
 
 class CoercionJson(_FrozenModel):
-    """One change that the parser made to the text of a reply while reading it."""
+    """The JSON form of a change that the parser made to a model's reply to read it."""
 
     path: str
     """The JSON path of the changed part."""
@@ -397,7 +406,7 @@ class CoercionJson(_FrozenModel):
 
 
 class ToolRunJson(_FrozenModel):
-    """One tool call, with its arguments and its result."""
+    """The JSON form of a tool call, with its arguments and its result."""
 
     id: str
     """The id of the call."""
@@ -414,7 +423,7 @@ class ToolRunJson(_FrozenModel):
 
 
 class AccountJson(_FrozenModel):
-    """How the value of a Result was obtained: the reply, the attempts, the tokens and the tool calls."""
+    """The JSON form of the details of a service call: the reply, model requests, tokens and tool calls."""
 
     text: str
     """The reply from which the value was read."""
@@ -443,14 +452,14 @@ class AccountJson(_FrozenModel):
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
 ) -> JsonCodec[Any]:
-    """Return the JSON converter for a Result: its value and the details of the model requests."""
+    """Return a JSON converter for the Result object of a service call, including request details."""
     title = "".join(character for character in name if character.isalnum())
     record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
     return codec_for(record, registry, namespace)
 
 
 def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
-    """Return a Result as JSON text, or raise ValueError if its value cannot be written as JSON."""
+    """Convert a service call's Result to JSON text, or raise ValueError if that is impossible."""
     reply = result.reply
     account = AccountJson(
         text=reply.text,
@@ -469,7 +478,7 @@ def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
 
 
 def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
-    """Read a Result from the JSON text that ``write_result`` returned.
+    """Parse the JSON text of a service call's Result.
 
     Raises OutputParsingError for other texts. Some parts of the original are lost: sources become plain data,
     tool runs have a text but no result, and the texts of rejected attempts are empty.
@@ -495,7 +504,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
 
 
 def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
-    """Convert attempts (requests to a model) to JSON objects, without the texts of requests and replies."""
+    """Convert the records of model requests to JSON objects, without the texts of requests and replies."""
     return tuple(
         AttemptJson(
             model=attempt.model,
@@ -514,7 +523,7 @@ def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
 def attempts_from_json(
     records: Sequence[AttemptJson], last_reply: ChatReply | None = None
 ) -> tuple[Attempt, ...]:
-    """Convert the JSON objects for attempts (requests to a model) back to Attempt objects.
+    """Convert JSON objects back to the records of model requests.
 
     Replies have no text, except ``last_reply``, which becomes the reply of the last attempt.
     """

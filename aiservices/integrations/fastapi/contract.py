@@ -1,4 +1,4 @@
-"""Describe an interface for HTTP clients: its methods, their arguments and their return values.
+"""Describe an interface for HTTP clients: its methods with their arguments and return values.
 
 ``contract_of`` reads a Protocol or ABC once. The endpoints, the client, the OpenAPI document and the command
 line are all built from the resulting ``Contract``, so they always agree.
@@ -48,7 +48,7 @@ _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
 class Argument(NamedTuple):
-    """A parameter of a service method that an HTTP client passes in its request.
+    """A service method's parameter that HTTP clients pass in their requests.
 
     Attributes:
         name: The name of the parameter.
@@ -67,33 +67,73 @@ class Argument(NamedTuple):
     variadic: bool
 
     @property
-    def is_list(self) -> bool:
-        """True if the argument of a service method is sent as a JSON array."""
-        return self.codec.schema.get("type") == "array"
+    def query_parameters(self) -> tuple[QueryParameter, ...] | None:
+        """The query parameters for this argument; None if a query string cannot contain the argument.
 
-    @property
-    def item_schema(self) -> JsonSchema:
-        """The JSON Schema of one query string value; for a list argument, the schema of an item.
-
-        For a list it is the schema of an item. ``T | None`` with a default counts as ``T``, since a query
-        string has no null, but the caller can leave the parameter out.
+        A record is passed by its fields: ``?director=x`` for a record with the field ``director``.
         """
-        schema = self.codec.schema
-        if self.is_list:
-            items: JsonSchema = schema.get("items") or {}
-            return items
-        others = [member for member in schema.get("anyOf", ()) if member.get("type") != "null"]
-        return others[0] if len(others) == 1 and not self.required else schema
+        parameter = _query_parameter(self.name, self.codec.schema, required=self.required)
+        if parameter is not None:
+            return (parameter,)
+        record = _without_null(self.codec.schema, required=self.required)
+        fields = record.get("properties")
+        if not fields or record.get("type") != "object" or self.role is not None:
+            return None
+        required_fields = record.get("required", ())
+        parameters = [
+            _query_parameter(name, schema, required=name in required_fields, is_field=True)
+            for name, schema in fields.items()
+        ]
+        if not self.required:  # the caller may leave all fields out
+            parameters = [parameter and parameter._replace(required=False) for parameter in parameters]
+        return None if None in parameters else tuple(filter(None, parameters))
+
+
+class QueryParameter(NamedTuple):
+    """A query parameter with which a GET request passes an argument, or one field of a record.
+
+    Attributes:
+        name: The name in the query string.
+        schema: The JSON Schema of the value, without null: a query string has no null, but a caller can leave
+            an optional parameter out.
+        required: True if the value has no default.
+        is_field: True if the parameter is a field of the argument.
+    """
+
+    name: str
+    schema: JsonSchema
+    required: bool
+    is_field: bool
 
     @property
-    def scalar_type(self) -> str | None:
-        """The type of one query string value, such as "integer"; None if a query string cannot hold it."""
-        tp = self.item_schema.get("type")
-        return tp if isinstance(tp, str) and tp in _SCALAR_TYPES else None
+    def is_list(self) -> bool:
+        """True if the query parameter may appear several times in a URL, once for each list item."""
+        return self.schema.get("type") == "array"
+
+    @property
+    def scalar_type(self) -> str:
+        """The JSON type of one value of the query parameter, such as "integer"."""
+        return str((self.schema["items"] if self.is_list else self.schema)["type"])
+
+
+def _query_parameter(
+    name: str, schema: JsonSchema, *, required: bool, is_field: bool = False
+) -> QueryParameter | None:
+    """Return the query parameter for a text, number, boolean or list of these; None for other values."""
+    value = _without_null(schema, required=required)
+    item = value.get("items") or {} if value.get("type") == "array" else value
+    fits = isinstance(item.get("type"), str) and item["type"] in _SCALAR_TYPES
+    return QueryParameter(name, value, required, is_field) if fits else None
+
+
+def _without_null(schema: JsonSchema, *, required: bool) -> JsonSchema:
+    """Remove null from the JSON Schema of an optional parameter (``T | None``)."""
+    others = [member for member in schema.get("anyOf", ()) if member.get("type") != "null"]
+    return others[0] if len(others) == 1 and not required else schema
 
 
 class Method:
-    """A service method with its signature and with JSON converters for its arguments and return value.
+    """A service method with its signature, and converters to JSON for its arguments and return value.
 
     Attributes:
         qualname: ``Service.method``.
@@ -143,21 +183,34 @@ class Method:
         return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
     def http_methods(self, *, allow_get: bool) -> tuple[str, ...]:
-        """Return the HTTP methods of an endpoint: POST, and GET if a query string can hold the arguments.
+        """Return the HTTP methods of an endpoint: POST, and GET if a query string can hold all arguments."""
+        return ("POST", "GET") if allow_get and self.query_parameters is not None else ("POST",)
 
-        A query string must be able to hold all arguments.
+    @cached_property
+    def query_parameters(self) -> tuple[QueryParameter, ...] | None:
+        """The query parameters of a GET request; None if a query string cannot hold all arguments.
+
+        It also cannot if two records, or a record and an argument, have a name in common.
         """
-        fits_in_query = all(argument.scalar_type is not None for argument in self.arguments)
-        return ("POST", "GET") if allow_get and fits_in_query else ("POST",)
+        parameters: list[QueryParameter] = []
+        for argument in self.arguments:
+            parameters_of_argument = argument.query_parameters
+            if parameters_of_argument is None:
+                return None
+            parameters += parameters_of_argument
+        # The name of a record is also in use, for its JSON.
+        names = [*(parameter.name for parameter in parameters if parameter.is_field)]
+        names += [argument.name for argument in self.arguments]
+        return tuple(parameters) if len(set(names)) == len(names) else None
 
     @property
     def return_codec(self) -> JsonCodec[Any]:
-        """The codec that writes the return value of a service method as JSON for the response body."""
+        """The converter of a service method's return value to JSON for the response body."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """The required parameters of a service method that the server supplies, not the HTTP client."""
+        """The required parameters of a service method that the server sets, not the HTTP client."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty
@@ -170,7 +223,7 @@ class Method:
     def dump_arguments(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], omit: Collection[str] = ()
     ) -> str:
-        """Return the arguments for a service method as a JSON object, for the body of the HTTP request.
+        """Convert the arguments of a service method to a JSON object for the body of the HTTP request.
 
         Arguments that are not passed, and those named in ``omit``, are left out. Raises TypeError if the
         arguments do not fit the signature, and ValueError if a value does not have its declared type.
@@ -196,7 +249,7 @@ class Method:
             raise ValueError(f"{self.qualname}: the arguments cannot be sent: {error}") from error
 
     def bind_arguments(self, values: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Convert a dict of arguments by parameter name to the ``args`` and ``kwargs`` of a Python call."""
+        """Convert a dict of arguments to positional and keyword arguments for calling a service method."""
         kwargs = {name: from_json_records(value) for name, value in values.items()}
         if self._variadic_name is None or self._variadic_name not in kwargs:
             args = [
@@ -215,14 +268,14 @@ class Method:
 
 
 def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
-    """Return the JSON codec for the request that resumes a call after its tool calls were approved."""
+    """Return the JSON converter for the body of requests that resume a call after tool approval."""
     title = method.arguments_codec.schema["title"].removesuffix("Arguments")
     fields = {"state": str, "approvals": bool | dict[str, bool | Denied]}
     return codec_for(typed_dict(f"{title}Resume", fields), DEFAULT_REGISTRY)
 
 
 class Contract(NamedTuple):
-    """The description of an interface for remote callers: its name, docstring and methods.
+    """The description of a service interface for HTTP clients: its name, docstring and methods.
 
     Attributes:
         name: The name of the interface.
@@ -238,7 +291,7 @@ class Contract(NamedTuple):
 def contract_of(
     interface: object, *, parsers: Sequence[ParserFactory] = (), server_arguments: Collection[str] = ()
 ) -> Contract:
-    """Describe an interface for remote callers: a Protocol, an ABC, or the class of a created service.
+    """Describe an interface (a Protocol, an ABC or a service's class) for remote callers.
 
     ``parsers`` are the parser factories that were passed to ``create``. ``server_arguments`` names parameters
     that remote callers do not pass. Raises DefinitionError with all problems at once.
@@ -280,7 +333,7 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Return the description of an interface method, or add its problems to a list and return None."""
+    """Describe a method of an interface, or return None and add the method's problems to a list."""
     function = inspect.unwrap(attribute)
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
@@ -340,7 +393,7 @@ def _argument(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
-    """Describe a method parameter, or add a problem to the list and return None if it is not supported.
+    """Describe a method parameter for HTTP clients; add an error to ``problems`` if it is unsupported.
 
     The result is the description and the type of the argument in JSON.
     """
@@ -379,6 +432,6 @@ _MESSAGE_TYPES = {SystemMessage, UserMessage, AiMessage, ToolMessage, NoneType, 
 
 
 def _leaf_types(hint: Any) -> set[Any]:
-    """Return the innermost types of a type hint, such as ``int`` and ``str`` for ``dict[str, list[int]]``."""
+    """Return the innermost types of a type hint: ``str`` and ``int`` for ``dict[str, list[int]]``."""
     arguments = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
     return set().union(*map(_leaf_types, arguments)) if arguments else {hint}

@@ -44,8 +44,9 @@ _GENERIC_NAMES = {
 def description_of(
     contract: Contract, prefix: str = "", paths: Mapping[str, str] | None = None, *, allow_get: bool = False
 ) -> JsonObject:
-    """Return a description of a service and its methods as plain JSON data.
+    """Return a description of a service and its methods as JSON data.
 
+    ``contract`` is what ``contract_of`` returns for the interface.
     The keys are ``name``, ``doc`` and ``methods``. Each method has its ``name``, ``doc``, ``signature`` in
     Python syntax, ``path``, HTTP methods (``http``), ``shape`` of the return value, ``arguments`` (``name``,
     ``type``, ``role``, ``required``, ``default`` in Python syntax, ``schema``), the schema of the ``body``
@@ -96,7 +97,7 @@ def _argument_description(argument: Argument, method: Method) -> JsonObject:
 
 
 def _signature_text(method: Method) -> str:
-    """Return a method's signature in Python syntax, such as ``is_positive(text: str) -> bool``."""
+    """Return a method's signature as Python code, such as ``is_positive(text: str) -> bool``."""
     parameters = []
     for argument in method.arguments:
         star = "*" if argument.variadic else ""
@@ -120,15 +121,15 @@ def _return_annotation(method: Method) -> str:
 
 
 def query_parameters(method: Method) -> list[JsonObject]:
-    """Return the OpenAPI descriptions of the query parameters with which GET calls a service method."""
+    """Return OpenAPI descriptions of a service method's arguments as query parameters for GET requests."""
     return [
         {
-            "name": argument.name,
+            "name": parameter.name,
             "in": "query",
-            "required": argument.required,
-            "schema": argument.codec.schema if argument.is_list else argument.item_schema,
+            "required": parameter.required,
+            "schema": parameter.schema,
         }
-        for argument in method.arguments
+        for parameter in method.query_parameters or ()
     ]
 
 
@@ -149,7 +150,7 @@ def error_responses() -> dict[int | str, JsonObject]:
 
 @cache
 def problem_schema() -> JsonSchema:
-    """Return the JSON Schema of an error response, with each ``$ref`` replaced by its definition."""
+    """Return the JSON Schema of an error response, with all ``$ref`` references resolved."""
     schema = Problem.model_json_schema()
     definitions = schema.pop("$defs", {})
 
@@ -167,7 +168,7 @@ def problem_schema() -> JsonSchema:
 
 
 class SchemaType:
-    """Base class of types for FastAPI that define their JSON Schema for the OpenAPI document."""
+    """Base class of types for FastAPI whose JSON Schema in the OpenAPI document is set directly."""
 
     core: CoreSchema
 
@@ -182,7 +183,7 @@ def schema_type(
     validate: Callable[[object], object] | None = None,
     components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
-    """Return a class that FastAPI can use as a type, and that has the given JSON Schema in OpenAPI.
+    """Create a class for FastAPI that has the given JSON Schema in the OpenAPI document.
 
     ``service`` keeps apart definitions of the same name in different services. ``validate`` converts the
     values; without it every value is accepted. ``components`` are further schemas for the document, by their
@@ -202,7 +203,7 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return a unique name under which pydantic stores a schema definition that a service uses.
+    """Return a key for a JSON Schema definition that lets pydantic merge equal definitions into one.
 
     Pydantic merges definitions with the same reference and numbers those with the same name but another
     reference. The hash makes equal definitions of several methods one component.
@@ -232,7 +233,7 @@ def _core_schema(
 
 
 def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
-    """Change each ``$ref`` to ``$defs`` in a JSON Schema to refer to OpenAPI's ``components`` instead."""
+    """Change each ``$ref`` from ``$defs`` to the ``components`` of the OpenAPI document."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]
     if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""Convert errors to JSON objects for HTTP error responses ("problem details" of RFC 9457).
+"""Convert exceptions to JSON objects for HTTP error responses ("problem details" of RFC 9457).
 
 A problem never contains a key, a prompt or text of a model or provider: its title depends on the class of the
 error only. Errors in the caller's own arguments are reported in full. This module needs neither FastAPI nor
@@ -50,7 +50,7 @@ _ARGUMENT_PATH = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # of an argum
 
 
 class ProblemKind(NamedTuple):
-    """A kind of error response, with its name, HTTP status and title.
+    """A kind of HTTP error response: its name, status and title.
 
     Attributes:
         name: The last part of its ``type``.
@@ -64,12 +64,12 @@ class ProblemKind(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The URN that identifies this kind of error in the ``type`` field of error responses (RFC 9457)."""
+        """The URN of this kind of error, for the ``type`` field of error responses (RFC 9457)."""
         return f"{_TYPE_PREFIX}{self.name}"
 
 
 class WrongPart(BaseModel):
-    """One mistake in the arguments of a request."""
+    """One mistake in the arguments of an HTTP request."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -82,7 +82,7 @@ class WrongPart(BaseModel):
 
 
 class PendingCall(BaseModel):
-    """A tool call that waits for approval."""
+    """A tool call that waits for approval, as it is listed in an HTTP error response."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -95,7 +95,7 @@ class PendingCall(BaseModel):
 
 
 class Problem(BaseModel):
-    """The error of a failed call, as the JSON body of a response (RFC 9457)."""
+    """The JSON body of an HTTP response for a failed call (RFC 9457)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -126,16 +126,17 @@ class Problem(BaseModel):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The HTTP headers of an error response: ``Retry-After`` if the time to wait is known."""
+        """The HTTP headers of an error response, such as ``Retry-After`` if the time to wait is known."""
         return {} if self.retry_after is None else {"Retry-After": str(max(0, math.ceil(self.retry_after)))}
 
     def json_bytes(self) -> bytes:
-        """Return the JSON body of an error response, without fields that have their default values."""
+        """Return the JSON body of an error response, leaving out fields that have default values."""
         return self.model_dump_json(exclude_defaults=True).encode()
 
 
 # Titles are fixed texts, so they cannot reveal data of a call. Programs should compare types, not titles.
 NOT_JSON = ProblemKind("not-json", 415, "The body must be JSON in UTF-8, and say so by its Content-Type")
+_HTTP_METHOD = ProblemKind("method-not-allowed", 405, "The endpoint does not answer this HTTP method")
 _BODY_TOO_LARGE = ProblemKind("body-too-large", 413, "The body of the request is too large")
 _HEADERS_TOO_LARGE = ProblemKind(
     "headers-too-large", 431, "The headers and the URL of the request are too large"
@@ -187,6 +188,7 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
 KINDS: tuple[ProblemKind, ...] = (
     ARGUMENTS,
     NOT_JSON,
+    _HTTP_METHOD,
     _BODY_TOO_LARGE,
     _HEADERS_TOO_LARGE,
     _HOST_REFUSED,
@@ -201,7 +203,7 @@ KINDS: tuple[ProblemKind, ...] = (
 
 
 def problem_of(error: Exception, qualname: str) -> Problem:
-    """Convert the exception of a failed service call to a JSON error (RFC 9457) for the HTTP client."""
+    """Convert the exception of a failed service call to a JSON error for the HTTP client (RFC 9457)."""
     kind = _kind_of(error)
     # The cause of an exceeded budget is the last error of the model. It says whether and when to retry.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
@@ -259,7 +261,7 @@ def _retry_after(error: ModelError | None) -> float | None:
 
 
 def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
-    """Return the JSON error (RFC 9457) for a request with wrong arguments, with at most 20 mistakes."""
+    """Return the JSON error (RFC 9457) for a request with wrong arguments, listing up to 20 mistakes."""
     more = len(parts) - _MAX_ARGUMENT_PROBLEMS
     return Problem(
         type=ARGUMENTS.type,
@@ -272,7 +274,7 @@ def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
 
 
 def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
-    """Convert the error from parsing a request's arguments to a list with each mistake in them.
+    """Convert the exception about a request's arguments to a list of the mistakes in them.
 
     ``root`` is the path of the text that the parser read, in the JSON object of all arguments.
     """
@@ -284,7 +286,7 @@ def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
 
 
 def _for_caller(message: str, path: str) -> str:
-    """Reword a parser's error message for HTTP clients, who cannot change the settings of the parser."""
+    """Reword a parser's error message for HTTP clients, who cannot change the parser's settings."""
     # The parser's message says what a lenient parser would do. Here the key is an error.
     if message.startswith("unknown key left out"):
         return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
@@ -292,7 +294,7 @@ def _for_caller(message: str, path: str) -> str:
 
 
 def suspended_call_problem(detail: str, qualname: str) -> Problem:
-    """Return the JSON error for a request to resume a suspended call whose saved data are not valid."""
+    """Return the JSON error for an HTTP request that tries to resume a suspended call with invalid data."""
     return _problem(_SUSPENDED_CALL, qualname, detail)
 
 
@@ -301,30 +303,36 @@ def not_json_problem(qualname: str) -> Problem:
     return _problem(NOT_JSON, qualname)
 
 
+def http_method_problem(allowed: Sequence[str], qualname: str) -> Problem:
+    """Return the JSON error for a request with an HTTP method that the endpoint does not answer."""
+    arguments = "; POST takes the arguments as a JSON object" if "POST" in allowed else ""
+    return _problem(_HTTP_METHOD, qualname, f"send a {' or '.join(allowed)} request{arguments}")
+
+
 def body_too_large_problem(max_size: int, qualname: str) -> Problem:
-    """Return the JSON error for a request with a body that is larger than the server accepts."""
+    """Return the JSON error for a request whose body is larger than the server accepts."""
     return _problem(_BODY_TOO_LARGE, qualname, f"at most {max_size} bytes are accepted")
 
 
 def headers_too_large_problem(max_size: int) -> Problem:
-    """Return the JSON error for a request with headers and a URL that are larger than the server accepts."""
+    """Return the JSON error for a request whose headers and URL are larger than the server accepts."""
     return _problem(_HEADERS_TOO_LARGE, detail=f"at most {max_size} bytes are accepted")
 
 
 def overloaded_problem(qualname: str) -> Problem:
-    """Return the JSON error for a call that is refused because too many other calls are waiting."""
+    """Return the JSON error for a call that is rejected because too many calls are waiting."""
     problem = _problem(_OVERLOADED, qualname)
     return problem.model_copy(update={"retryable": True, "retry_after": 1.0})
 
 
 def host_problem(host: str) -> Problem:
-    """Return the JSON error for a request to a host name that is not among the allowed ones."""
+    """Return the JSON error for a request to a host name that the server does not allow."""
     detail = f"the request is for {shorten(host, 60)!r}, which is not in allowed_hosts"
     return _problem(_HOST_REFUSED, detail=detail)
 
 
 def origin_problem(origin: str) -> Problem:
-    """Return the JSON error for a request that a browser sent for a web page of another origin."""
+    """Return the JSON error for a request that a browser sent from a web page of another origin."""
     return _problem(_ORIGIN_REFUSED, detail=f"the request comes from a page of {shorten(origin, 60)!r}")
 
 

@@ -1,4 +1,4 @@
-"""Call the methods of a remote service over HTTP, through an object with the same interface.
+"""Call a remote service over HTTP through an object that has the same interface as the service.
 
 Needs httpx2, but not FastAPI.
 """
@@ -34,6 +34,7 @@ from ...engine.approval import (
 from ...engine.events import AttemptStarted
 from ...engine.output_format import OutputFormat
 from ...engine.streams import Accepted, AsyncStream, Stream
+from ...engine.tracebacks import hide_library_frames
 from ...interface.stubs import has_own_init
 from ...models.errors import (
     AiServiceError,
@@ -84,7 +85,7 @@ _DELTAS_QUERY = {"events": "deltas"}
 
 
 class ClientSettings(TypedDict, total=False):
-    """The keyword arguments of the function ``client``, whose docstring describes them."""
+    """The keyword arguments of the function ``client``, which calls a remote service over HTTP."""
 
     paths: Mapping[str, str] | None
     omit: Collection[str]
@@ -115,7 +116,7 @@ def client(
     http: httpx2.Client | None = None,
     async_http: httpx2.AsyncClient | None = None,
 ) -> Any:
-    """Return an object that implements an interface by calling a remote service over HTTP.
+    """Return an object whose methods call a remote service over HTTP.
 
     Args:
         interface: The Protocol or ABC that the service implements.
@@ -173,7 +174,7 @@ def _problems_of_settings(
 
 
 def _init_without_arguments(self: object) -> None:
-    """An ``__init__`` without arguments for the class of an HTTP client; it does nothing."""
+    """Do nothing, as the ``__init__`` of an HTTP client class."""
 
 
 def _remote_method(
@@ -199,10 +200,18 @@ def _remote_method(
     send = send_streaming if method.streams else send_async if is_async else send_blocking
 
     def call(self: object, /, *args: object, **kwargs: object) -> Any:
-        return send(path, dump_arguments(args, kwargs, omit))
+        try:
+            return send(path, dump_arguments(args, kwargs, omit))
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
-        return await send(path, dump_arguments(args, kwargs, omit))
+        try:
+            return await send(path, dump_arguments(args, kwargs, omit))
+        except AiServiceError as error:
+            hide_library_frames(error)
+            raise
 
     def resume(state: SuspendedCall, approvals: Approvals) -> Any:
         decisions = decisions_for(state, approvals, state.qualname)
@@ -257,7 +266,7 @@ async def _aiterate(method: Method, path: str, transport: Transport, body: str) 
 
 
 class Transport:
-    """Sends the HTTP requests of a client for a remote service, blocking or async.
+    """Sends the HTTP requests of a client for a remote service, in blocking or async code.
 
     It has one blocking HTTP client, and one async HTTP client for each event loop.
     """
@@ -281,7 +290,7 @@ class Transport:
         self._async_clients = PerLoop(self._new_async_client, httpx2.AsyncClient.aclose, _abandon)
 
     def call(self, qualname: str, path: str, body: str) -> str:
-        """Send an HTTP request and return the body of the response, or raise AiServiceError."""
+        """Send an HTTP request; return the body of the response, or raise AiServiceError."""
         with self._http_errors(qualname):
             response = self._blocking_client().post(
                 self._base_url + path, content=body, headers=self._json_headers
@@ -290,7 +299,7 @@ class Transport:
         return response.text
 
     async def acall(self, qualname: str, path: str, body: str) -> str:
-        """Send an HTTP request with the async client, and return the body or raise AiServiceError."""
+        """Send an HTTP request in async code; return the body of the response, or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             response = await http.post(self._base_url + path, content=body, headers=self._json_headers)
@@ -300,7 +309,7 @@ class Transport:
     def events(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> Generator[ServerSentEvent, None, None]:
-        """Send an HTTP request and yield the server-sent events of the response, or raise AiServiceError."""
+        """Send an HTTP request; yield the server-sent events of the response, or raise AiServiceError."""
         with (
             self._http_errors(qualname),
             self._blocking_client().sse(
@@ -320,7 +329,7 @@ class Transport:
     async def aevents(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        """Send an HTTP request with the async client; yield server-sent events or raise AiServiceError."""
+        """Send an HTTP request in async code; yield the server-sent events, or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             async with http.sse(
@@ -356,7 +365,7 @@ class Transport:
 
     @contextmanager
     def _http_errors(self, qualname: str) -> Generator[None, None, None]:
-        """Convert httpx2 exceptions from a ``with`` block to ModelTimeoutError or ModelConnectionError."""
+        """Convert httpx2 exceptions of a ``with`` block to ModelTimeoutError or ModelConnectionError."""
         try:
             yield
         except httpx2.TimeoutException as error:
@@ -380,21 +389,21 @@ def _ssl_context() -> SSLContext:
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Leave an HTTP client unclosed because its event loop is closed, which closed the sockets too."""
+    """Do nothing with an HTTP client whose event loop is closed, since its sockets are closed, too."""
 
 
 # --- events ---
 
 
 class RemoteEventDecoder:
-    """Decodes server-sent events into list items or stream events, for a client of a streaming method."""
+    """Converts server-sent events of a remote streaming method to list items or stream events."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
         self._is_complete = False
 
     def decode(self, event: ServerSentEvent) -> Iterator[Any]:
-        """Yield the items from a server-sent event, or raise the error that the event reports."""
+        """Yield the items in a server-sent event, or raise the error that the event reports."""
         try:
             yield from self._decode(event.event, event.data)
         # The error of an error event must not be converted to InvalidReplyError below.
@@ -429,7 +438,7 @@ class RemoteEventDecoder:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
     def _attempt_started(self, data: JsonObject) -> AttemptStarted:
-        """Return the stream event for the start of a model request, and prepare to parse its text."""
+        """Return the stream event for the start of a model request, and prepare to parse the reply's text."""
         parser = self._method.value_codec.parser
         if data["field"] is not None:  # the model writes the value as the only field of an object
             parser = parser.with_envelope(data["field"])
@@ -455,15 +464,20 @@ def _item_error(data: JsonObject) -> Any:
 
 
 class RemoteServiceError(AiServiceError):
-    """A remote service reported an error for which the library has no specific exception class.
+    """Raised for an error of a remote service for which there is no more specific exception class.
 
     Attributes:
-        problem: The problem that the service sent.
+        problem: The problem that the service sent; None if something else answered, for example the login of
+            the application or a proxy.
+        status: The HTTP status of the response.
+        body: The text of a response without a problem; "" otherwise.
     """
 
-    def __init__(self, message: str, *, problem: Problem) -> None:
+    def __init__(self, message: str, *, problem: Problem | None, status: int, body: str = "") -> None:
         super().__init__(message)
         self.problem = problem
+        self.status = status
+        self.body = body
 
 
 # Keyed by the last part of a problem's ``type``, such as ``refusal`` in ``urn:aiservices:refusal``.
@@ -496,7 +510,7 @@ _ERRORS_WITH_ID: dict[str, Callable[[Problem], AiServiceError]] = {
 
 
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
-    """Return the exception for an error that the server of a remote service reported in its response."""
+    """Return the exception for an error in the response of a remote service."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
     error.attempts = attempts_from_json(problem.attempts)
     return error
@@ -530,7 +544,7 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
     if problem.type == ARGUMENTS.type:
         parts = "; ".join(f"{part.path}: {part.message}" for part in problem.problems)
         message = f"{message}: {parts}" if parts else message
-    return RemoteServiceError(message, problem=problem)
+    return RemoteServiceError(message, problem=problem, status=problem.status)
 
 
 def _status_error(status: int, body: str, qualname: str, address: str) -> AiServiceError:
@@ -541,12 +555,13 @@ def _status_error(status: int, body: str, qualname: str, address: str) -> AiServ
         message = f"{qualname}: {address} answered with the status {status}, without a problem that says why"
         if status == 404:
             message += "; check the address and its prefix"
-        error_class: type[ModelError] = ModelServerError if status >= 500 else ModelError
-        return error_class(message, status=status, retryable=status in (502, 503, 504))
+        if status >= 500:
+            return ModelServerError(message, status=status, retryable=status in (502, 503, 504))
+        return RemoteServiceError(message, problem=None, status=status, body=body)
 
 
 def _wrong_response(method: Method, error: Exception) -> InvalidReplyError:
-    """Return the exception for a response that cannot be read as the return type of the method.
+    """Return the exception for a response that does not fit the return type of the remote method.
 
     The server may run another version of the interface.
     """

@@ -1,4 +1,4 @@
-"""Run a service method for an HTTP request and build the HTTP response.
+"""Run a service method for an HTTP request, and build the HTTP response.
 
 A response is JSON, a problem, or a stream of events. The endpoints of ``router`` and those of the playground
 share this module.
@@ -64,7 +64,7 @@ _END: Any = object()
 
 
 class ProblemError(Exception):
-    """An exception that a FastAPI route converts to an error response with a JSON body (RFC 9457)."""
+    """Raised to answer an HTTP request with a JSON error (RFC 9457)."""
 
     def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(problem.title)
@@ -73,7 +73,7 @@ class ProblemError(Exception):
 
 
 def json_response(text: str) -> Response:
-    """Return an HTTP response with a JSON text as its body."""
+    """Return an HTTP response whose body is the given JSON text."""
     return Response(text, media_type="application/json", headers=_NO_STORE)
 
 
@@ -100,7 +100,7 @@ def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | Non
 
 
 def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
-    """Return the JSON error for a request that FastAPI rejected, for example one without a body."""
+    """Return the JSON error for an HTTP request that FastAPI rejected, for example one without a body."""
     parts = []
     for details in error.errors():
         origin, *steps = details["loc"]
@@ -117,7 +117,7 @@ def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
 
 
 class ApprovalSettings(NamedTuple):
-    """Settings that let HTTP clients approve the tool calls of a model, with signed data of the waiting call.
+    """Settings that let HTTP clients approve tool calls, with a key to sign the data of waiting calls.
 
     Attributes:
         key: The secret that signs states. By default it is random, so a state can be resumed only by the
@@ -146,7 +146,7 @@ class ApprovalSettings(NamedTuple):
 
 
 class ApprovalStates:
-    """Signs the saved data of calls that wait for approval, so that each call is resumed only once."""
+    """Signs the saved state of calls that wait for approval, and lets each call resume only once."""
 
     def __init__(self, settings: ApprovalSettings) -> None:
         self._key = os.urandom(32) if settings.key is None else settings.key
@@ -157,7 +157,7 @@ class ApprovalStates:
         self._lock = threading.Lock()
 
     def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
-        """Return the JSON error for a call that waits for approval of tool calls, with its signed data."""
+        """Return the JSON error for a call that waits for approval, with signed data to resume it."""
         calls = tuple(PendingCall(id=one.id, name=one.name, arguments=one.arguments) for one in error.calls)
         try:
             state = error.state.to_json(key=self._key, expires_after=self._expires_after)
@@ -167,11 +167,11 @@ class ApprovalStates:
         return problem.model_copy(update={"calls": calls, "state": state})
 
     def read(self, text: str) -> SuspendedCall:
-        """Verify and read the signed data of a suspended call, or raise SuspendedCallError."""
+        """Verify and parse the signed data of a suspended call, or raise SuspendedCallError."""
         return SuspendedCall.from_json(text, key=self._key)
 
     def claim(self, state: SuspendedCall) -> None:
-        """Record that a suspended call is resumed, or raise AlreadyResumedError if it was resumed before.
+        """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before.
 
         Like ChatMemory, this is done before the tools run, so a call that fails cannot run them again.
         """
@@ -201,7 +201,7 @@ class ApprovalStates:
 
 
 class Threads:
-    """A limited number of threads in which a FastAPI router runs blocking service methods.
+    """A limited number of threads in which an HTTP server runs blocking service methods.
 
     Args:
         threads: How many methods run at the same time.
@@ -215,7 +215,7 @@ class Threads:
         self._calls: set[object] = set()  # those that run or wait, also if their clients have left
 
     async def run(self, function: Callable[[], T], qualname: str) -> T:
-        """Run a blocking function in a thread, or raise ProblemError if too many calls wait already."""
+        """Run a blocking function in a thread, or raise ProblemError if too many calls are waiting."""
         if len(self._calls) >= self._most_calls:
             raise ProblemError(overloaded_problem(qualname))
         call, has_started = object(), False
@@ -238,7 +238,7 @@ class Threads:
 
 
 class MethodCall:
-    """A call of a service method for an HTTP client, who may disconnect before the answer is complete.
+    """A call of a service method for an HTTP client, which may disconnect before the answer is complete.
 
     ``args`` and ``kwargs`` are the arguments of ``function``, a bound method of the service.
 
@@ -274,7 +274,7 @@ class MethodCall:
             self.invocation.state.is_abandoned = self._is_abandoned  # another thread may have set it
 
     def start(self) -> Any:
-        """Call the service method and return its result, which is a coroutine for an async method."""
+        """Call the service method and return the result; for an async method, this is a coroutine."""
         if self._service_method is None:
             return self._function(*self._args, **self._kwargs)
         if self.invocation is None:
@@ -282,13 +282,13 @@ class MethodCall:
         return self._service_method.start(cast("Invocation", self.invocation))
 
     def abandon(self) -> None:
-        """Make a call end before its next request to a model, because the client has disconnected."""
+        """Make the call stop before its next model request, because the HTTP client has disconnected."""
         self._is_abandoned = True
         if self.invocation is not None:
             self.invocation.state.is_abandoned = True
 
     async def run(self, qualname: str, threads: Threads, *, is_large: bool = False) -> Any:
-        """Call the service method and return its awaited result; a blocking method runs in a thread.
+        """Call the service method and return the final result; a blocking method runs in a thread.
 
         ``is_large`` is True if rendering the prompt may take long, so that it must not block the event loop.
         """
@@ -304,7 +304,7 @@ class MethodCall:
 
 
 class ResumedCall(MethodCall):
-    """A suspended call of a service method that continues after its tool calls were approved or rejected.
+    """A service call that continues after its tool calls were approved or rejected.
 
     ``states`` records which states were resumed. ``arguments`` are those that the server sets, by name.
 
@@ -340,7 +340,7 @@ class ResumedCall(MethodCall):
         self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
 
     def prepare(self) -> None:
-        """Record that a suspended call is resumed, or raise AlreadyResumedError if it was resumed before."""
+        """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before."""
         self._states.claim(self._state)
         self._is_claimed = True
 
@@ -351,7 +351,7 @@ class ResumedCall(MethodCall):
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, or cancel it and raise ClientDisconnect if the client disconnects.
+    """Await a coroutine, or cancel it and raise ClientDisconnect if the HTTP client disconnects.
 
     Call it after the body of the request was read: then the only message left to receive is the disconnect.
     """
@@ -380,7 +380,7 @@ async def _disconnected(receive: Receive) -> None:
 async def iterate(
     iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
 ) -> AsyncGenerator[Any, None]:
-    """Yield the items of a blocking or async iterator, and close their source at the end."""
+    """Yield the items of a blocking or async iterator, and close the iterator at the end."""
     is_async = hasattr(iterator, "__aiter__")
     try:
         if is_async:
@@ -402,7 +402,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await work that runs in a thread; if the task is cancelled, still wait until the thread is done.
+    """Await work that runs in a thread; even if the task is cancelled, wait until the thread has finished.
 
     A generator that is running in a thread cannot be closed.
     """
@@ -418,7 +418,7 @@ async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
 
 
 class DocumentedEventStream(JSONResponse):
-    """A response class that describes streaming endpoints in the OpenAPI document and is never sent.
+    """Describes streaming endpoints in the OpenAPI document; no response of this class is ever sent.
 
     FastAPI documents a schema only for subclasses of JSONResponse. The route itself returns
     EventStreamResponse.
@@ -428,7 +428,7 @@ class DocumentedEventStream(JSONResponse):
 
 
 class EventStreamResponse(StreamingResponse):
-    """An HTTP response that sends server-sent events and closes their generator at a disconnect.
+    """Sends server-sent events as an HTTP response, and stops generating them if the client disconnects.
 
     ``sources`` are further generators to close: closing a generator that has not started does not close the
     generator from which it reads.
@@ -507,7 +507,7 @@ async def _events(
 
 
 async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent]:
-    """Return the events of an answer stream up to the first event that contains a part of the answer."""
+    """Return the server-sent events up to the first one that contains a part of the answer."""
     first = []
     async for event in events:
         first.append(event)
@@ -522,7 +522,7 @@ async def _chunks(
     events: AsyncGenerator[SseEvent, None],
     approvals: ApprovalStates | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events as bytes, and a ping after 15 seconds without an event."""
+    """Yield server-sent events as bytes, with a ping after every 15 seconds without an event."""
     pending: asyncio.Future[SseEvent | None] | None = None
     ids = count(1)
     try:

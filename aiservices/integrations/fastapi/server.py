@@ -22,8 +22,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
-from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -36,7 +35,16 @@ from ...models.messages import ChatReply
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
 from .codec import JsonCodec, write_result
-from .contract import CALLER_ROLES, RESUME_PATH, Argument, Contract, Method, contract_of, resume_codec
+from .contract import (
+    CALLER_ROLES,
+    RESUME_PATH,
+    Argument,
+    Contract,
+    Method,
+    QueryParameter,
+    contract_of,
+    resume_codec,
+)
 from .openapi import (
     PROBLEM_SCHEMA_NAME,
     description_of,
@@ -51,6 +59,7 @@ from .problems import (
     body_too_large_problem,
     headers_too_large_problem,
     host_problem,
+    http_method_problem,
     not_json_problem,
     origin_problem,
     suspended_call_problem,
@@ -96,7 +105,7 @@ _JSON_SCALAR = re.compile(r"true|false|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE]
 
 
 class Provider(Generic[S]):
-    """A FastAPI dependency that returns the same service for every request. ``provide`` creates it."""
+    """A FastAPI dependency that returns the same service for every request."""
 
     def __init__(self, service: S) -> None:
         self.service = service
@@ -114,7 +123,23 @@ def provide(service: S) -> Provider[S]:
     The service is created when the module is imported, so ``create`` reports problems at once and no request
     waits for it. In tests ``app.dependency_overrides[sentiment] = lambda: FakeAnalyzer()`` replaces it.
     """
+    _check_service(service)
     return Provider(service)
+
+
+def _check_service(service: object, prefix: str = "") -> None:
+    """Raise DefinitionError if an object is not a service, or if its URL prefix is invalid."""
+    problems = []
+    if isinstance(service, type):
+        name = service.__name__
+        problems.append(f"{name} is an interface; pass the object that create({name}, model) returns")
+    elif isinstance(service, (list, tuple, set, str, Mapping)):
+        message = "pass one service, or to app a dict of prefixes and services"
+        problems.append(f"{type(service).__name__} is not a service; {message}")
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
+        problems.append(f"the prefix {prefix!r} must start with '/' and not end with it")
+    if problems:
+        raise DefinitionError([DefinitionProblem("fastapi", message) for message in problems])
 
 
 def router(
@@ -133,7 +158,7 @@ def router(
     approvals: ApprovalSettings | None = None,
     **settings: object,
 ) -> APIRouter:
-    """Return an APIRouter with a route for each method of a service, for ``FastAPI.include_router``.
+    """Create a FastAPI router with one route for each method of a service.
 
     Args:
         service: A service that ``create`` returned, or the ``provide`` of it, which tests can override.
@@ -158,6 +183,7 @@ def router(
     A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are
     problems (RFC 9457). Raises DefinitionError with all problems at once.
     """
+    _check_service(service, prefix)
     provider = service if isinstance(service, Provider) else Provider(service)
     contract = contract_of_provider(provider, interface, parsers, server_arguments or {})
     route_settings = RouteSettings(
@@ -183,7 +209,7 @@ def app(
     approvals: ApprovalSettings | None = None,
     **settings: Any,
 ) -> FastAPI:
-    """Return a FastAPI application that serves one service, or several under different path prefixes.
+    """Create a FastAPI application that serves one service, or several under different path prefixes.
 
     >>> app(create(SentimentAnalyzer, model))  # doctest: +SKIP
     >>> app({"/sentiment": analyzer, "/film": expert})  # doctest: +SKIP
@@ -197,10 +223,14 @@ def app(
     prevents DNS rebinding, by which a web page reaches a server in the network of its visitor. None allows
     all hosts.
 
-    The other arguments are those of ``router`` and apply to all services; ``threads`` and
-    ``max_waiting_calls`` are per service. Raises DefinitionError with all problems at once.
+    The other arguments (``interface``, ``paths``, ``server_arguments``, ``caller_arguments``, ``parsers``,
+    ``allow_get``, ``threads``, ``max_waiting_calls``, ``max_body_size`` and ``approvals``) are those of
+    ``router`` and apply to all services; ``threads`` and ``max_waiting_calls`` are per service. Raises
+    DefinitionError with all problems at once.
     """
     by_prefix = services if isinstance(services, Mapping) else {"": services}
+    for prefix, service in by_prefix.items():
+        _check_service(service, prefix)
     route_settings = RouteSettings(
         paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size, approvals
     )
@@ -234,7 +264,7 @@ def app(
 
 
 def _new_application(settings: Mapping[str, Any]) -> FastAPI:
-    """Return a FastAPI application that serves the scripts of its documentation itself."""
+    """Create a FastAPI application whose documentation pages load no scripts from other servers."""
     if None in (settings.get("openapi_url", ""), settings.get("swagger_ui_oauth2_redirect_url", "")):
         return FastAPI(**{**settings, "docs_url": None, "redoc_url": None})
     return FastAPIOffline(**settings)
@@ -246,7 +276,7 @@ def contract_of_provider(
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
-    """Describe the service of a FastAPI dependency for remote callers, from its interface or class."""
+    """Describe the service that a FastAPI dependency returns, for remote callers."""
     return contract_of(
         interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
     )
@@ -261,7 +291,7 @@ _DANGERS: dict[Role | None, str] = {
 def caller_problems(
     contracts: Sequence[tuple[Contract, Provider[object]]], caller_arguments: Collection[str]
 ) -> list[DefinitionProblem]:
-    """Return an error message for each service method through which a client could act as another user.
+    """Return an error for each service method through which an HTTP client could pose as another user.
 
     That is the case if callers can choose a MemoryId or UserName, or if all share one conversation.
     """
@@ -299,7 +329,7 @@ def caller_problems(
 
 
 class RouteSettings(NamedTuple):
-    """The settings of ``router`` and ``app`` that apply to each endpoint; their docstrings describe them."""
+    """The settings of the HTTP endpoints that ``router`` and ``app`` create for a service."""
 
     paths: Mapping[str, str]
     server_arguments: Mapping[str, Callable[..., object]]
@@ -316,7 +346,7 @@ def _check_settings(
     caller_arguments: Collection[str],
     allowed_hosts: Collection[str] | None = None,
 ) -> None:
-    """Raise DefinitionError if settings of the HTTP server are wrong, such as unknown parameter names."""
+    """Raise DefinitionError for wrong settings of the HTTP server, such as unknown parameter names."""
     paths, server_arguments = settings.paths, settings.server_arguments
     contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.
@@ -423,7 +453,7 @@ def _add_routes(
 
 
 class RequestCheck:
-    """ASGI middleware that refuses requests to unknown host names or from web pages of other origins.
+    """ASGI middleware that rejects requests to unknown host names or from web pages of other origins.
 
     Args:
         app: The application.
@@ -454,7 +484,7 @@ class RequestCheck:
 
 
 def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[DefinitionProblem]:
-    """Return an error message for each value in the list of allowed hosts that is not a host name."""
+    """Return an error for each value in the list of allowed hosts that is not a host name."""
     if isinstance(allowed_hosts, str):
         return [DefinitionProblem(location, f"allowed_hosts is a str; pass [{allowed_hosts!r}]")]
     return [
@@ -468,7 +498,7 @@ def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[
 
 
 def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
-    """Return True if the Host header of a request has an IP address, localhost or an allowed host name."""
+    """Return True if the Host header of a request contains an IP address, localhost or an allowed host."""
     name = _PORT.sub("", host).strip("[]").rstrip(".").lower()
     try:
         ip_address(name)
@@ -486,7 +516,7 @@ def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
 
 
 def _is_same_origin(method: str, headers: Headers) -> bool:
-    """Return False if a browser sent the request for a web page of another origin.
+    """Return False if a browser sent the request from a web page of another origin.
 
     A link on another page may open a page of this server: a GET request never calls a model here.
     """
@@ -499,7 +529,7 @@ def _is_same_origin(method: str, headers: Headers) -> bool:
 
 
 class ServiceRoute(APIRoute):
-    """A FastAPI route that passes the JSON body on unparsed, and reports errors as JSON (RFC 9457)."""
+    """A FastAPI route that does not parse the JSON body, and reports errors as JSON (RFC 9457)."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
         handle = super().get_route_handler()
@@ -528,7 +558,10 @@ class ServiceRoute(APIRoute):
             return
         allowed: Sequence[str] = getattr(self.endpoint, "allowed", ())
         if allowed and scope["method"] not in (self.methods or ()):
-            raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
+            qualname = getattr(self.endpoint, "qualname", self.name)
+            response = problem_response(http_method_problem(allowed, qualname), {"Allow": ", ".join(allowed)})
+            await response(scope, receive, send)
+            return
         await super().handle(scope, receive, send)
 
 
@@ -537,7 +570,7 @@ class JsonText(bytes):
 
 
 class _TextRequest(Request):
-    """An HTTP request with a limited body size; its JSON body is returned as text, not parsed.
+    """An HTTP request with a limited body size, whose JSON body is not parsed but returned as text.
 
     ``json.loads`` would round numbers that the codec reads exactly.
     """
@@ -643,7 +676,7 @@ class Endpoints:
         return self._with_signature(endpoint, {}, allowed)
 
     def resume(self) -> Callable[..., Awaitable[Response]]:
-        """Return the POST endpoint that continues a call after its tool calls were approved or rejected."""
+        """Return the POST endpoint that continues a call whose tool calls were approved or rejected."""
         codec = resume_codec(self._method)
 
         async def endpoint(
@@ -675,7 +708,7 @@ class Endpoints:
         function: Callable[..., Any],
         server_arguments: Mapping[str, object],
     ) -> ResumedCall:
-        """Return the suspended call that a request resumes, or raise ProblemError for a wrong request."""
+        """Return the suspended call that an HTTP request continues, or raise ProblemError."""
         qualname = self._method.qualname
         values = self._read(body, codec)
         states: Any = self._states
@@ -691,7 +724,7 @@ class Endpoints:
             raise ProblemError(log_problem(error, qualname)) from error
 
     def _json_text(self, body: object) -> JsonText:
-        """Return the HTTP request body, or raise ProblemError if its Content-Type is not JSON."""
+        """Return the body of an HTTP request as text, or raise ProblemError if it is not sent as JSON."""
         if not isinstance(body, JsonText):
             raise ProblemError(not_json_problem(self._method.qualname))
         return body
@@ -739,7 +772,7 @@ class Endpoints:
     def _with_signature(
         self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]
     ) -> Callable[..., Awaitable[Response]]:
-        """Give an endpoint the signature from which FastAPI takes its parameters and dependencies."""
+        """Set the signature of an endpoint, in which FastAPI finds the parameters and dependencies."""
         hints: dict[str, object] = {
             "request": Request,
             **parameters,
@@ -785,48 +818,85 @@ def _write(method: Method, value: Any) -> str:
 
 
 def _query_arguments(request: Request, method: Method) -> dict[str, object]:
-    """Parse a service method's arguments in the query string; raise ProblemError with all mistakes."""
+    """Parse a service method's arguments in the query string, or raise ProblemError with all mistakes."""
     query = request.query_params
-    arguments = {argument.name: argument for argument in method.arguments}
+    names = {argument.name for argument in method.arguments}
+    names |= {parameter.name for parameter in method.query_parameters or ()}
     parts = [
         WrongPart(path=f"$.{name}", message="there is no such argument")
         for name in query
-        if name not in arguments
+        if name not in names
     ]
     values: dict[str, object] = {}
-    for name, argument in arguments.items():
-        texts = query.getlist(name)
-        if not texts:
-            if argument.required:
-                parts.append(WrongPart(path=f"$.{name}", message="it is missing"))
-        elif len(texts) > 1 and not argument.is_list:
-            message = f"given {len(texts)} times, but only one value is allowed"
-            parts.append(WrongPart(path=f"$.{name}", message=message))
-        else:
+    for argument in method.arguments:
+        wrong_values: list[WrongPart] = []
+        text, path = _json_of_argument(query, argument, wrong_values)
+        if text is not None and not wrong_values:
             try:
-                values[name] = argument.codec.read(_json_of_query(texts, argument))
+                values[argument.name] = argument.codec.read(text)
             except OutputParsingError as error:
-                parts += _wrong_query_parts(texts, argument, error)
+                wrong_values = wrong_parts(error, path)
+        parts += wrong_values
     if parts:
         raise ProblemError(argument_problem(parts, method.qualname))
     return values
 
 
-def _json_of_query(texts: list[str], argument: Argument) -> str:
-    """Convert the query string values of one argument to JSON text, adding quotes to strings."""
-    is_string = argument.scalar_type == "string"
-    items = [json.dumps(text, ensure_ascii=False) if is_string else text for text in texts]
-    return f"[{', '.join(items)}]" if argument.is_list else items[0]
+def _json_of_argument(
+    query: QueryParams, argument: Argument, wrong_values: list[WrongPart]
+) -> tuple[str | None, str]:
+    """Read an argument from a query string; return it as JSON text, with its JSON path for errors.
 
-
-def _wrong_query_parts(texts: list[str], argument: Argument, error: OutputParsingError) -> list[WrongPart]:
-    """Return the parsing mistakes in one argument of a service method in a query string.
-
-    A value that is not JSON gets a simpler message than that of the parser.
+    The text is None if the argument is not in the query string.
     """
-    path, scalar_type = f"$.{argument.name}", argument.scalar_type
-    if scalar_type == "string" or all(_JSON_SCALAR.fullmatch(text) for text in texts):
-        return wrong_parts(error, path)
-    wrong_text = next(text for text in texts if not _JSON_SCALAR.fullmatch(text))
-    message = f"expected {_EXPECTED[str(scalar_type)]}"
-    return [WrongPart(path=path, message=message, found=shorten(wrong_text, 60))]
+    parameters = argument.query_parameters or ()
+    path = f"$.{argument.name}"
+    given = [parameter for parameter in parameters if parameter.name in query]
+    if not any(parameter.is_field for parameter in parameters):
+        if given:
+            return _json_of_query(query, given[0], wrong_values), path
+        if argument.required:
+            wrong_values.append(WrongPart(path=path, message="it is missing"))
+        return None, path
+    if argument.name in query:
+        if given or len(query.getlist(argument.name)) > 1:
+            message = "given more than once; pass its fields, or one value with its JSON"
+            wrong_values.append(WrongPart(path=path, message=message))
+        return query[argument.name], path
+    wrong_values += [
+        WrongPart(path=f"$.{parameter.name}", message="it is missing")
+        for parameter in parameters
+        if parameter.required and parameter.name not in query
+    ]
+    if not given and not argument.required:
+        return None, path
+    fields = (f"{json.dumps(field.name)}: {_json_of_query(query, field, wrong_values)}" for field in given)
+    return f"{{{', '.join(fields)}}}", "$"
+
+
+def _json_of_query(query: QueryParams, parameter: QueryParameter, wrong_values: list[WrongPart]) -> str:
+    """Convert the values of a query parameter to JSON text, and add mistakes to a list.
+
+    Strings get quotes. The only value of a list may be the JSON of the whole list.
+    """
+    path, texts = f"$.{parameter.name}", query.getlist(parameter.name)
+    if len(texts) == 1 and parameter.is_list and _is_json_array(texts[0]):
+        return texts[0]
+    if len(texts) > 1 and not parameter.is_list:
+        message = f"given {len(texts)} times, but only one value is allowed"
+        wrong_values.append(WrongPart(path=path, message=message))
+    is_string = parameter.scalar_type == "string"
+    # Other text could change the JSON around it.
+    wrong_text = next((text for text in texts if not is_string and not _JSON_SCALAR.fullmatch(text)), None)
+    if wrong_text is not None:
+        message = f"expected {_EXPECTED[parameter.scalar_type]}"
+        wrong_values.append(WrongPart(path=path, message=message, found=shorten(wrong_text, 60)))
+    items = [json.dumps(text, ensure_ascii=False) if is_string else text for text in texts]
+    return f"[{', '.join(items)}]" if parameter.is_list else items[0]
+
+
+def _is_json_array(text: str) -> bool:
+    try:
+        return text.lstrip().startswith("[") and isinstance(json.loads(text), list)
+    except (ValueError, RecursionError):
+        return False

@@ -36,7 +36,7 @@ _EMPTY_SNAPSHOT = '{"value":null,"done":false}'
 
 
 class EventName(StrEnum):
-    """The names of the server-sent events that streaming service methods send."""
+    """The names of the server-sent events that streaming service methods send to HTTP clients."""
 
     TEXT = "text"
     ITEM = "item"
@@ -51,7 +51,7 @@ class EventName(StrEnum):
 
 
 class StreamMode(StrEnum):
-    """How a stream sends a value that is still incomplete: as JSON snapshots or as pieces of model text."""
+    """How a stream sends an incomplete value: as JSON snapshots or as the model's text."""
 
     SNAPSHOTS = "snapshots"
     DELTAS = "deltas"
@@ -69,25 +69,25 @@ class SseEvent(NamedTuple):
     data: str
 
     def to_bytes(self, event_id: int | None = None) -> bytes:
-        """Return the event as bytes in the text format of Server-Sent Events."""
+        """Return the event as bytes in the text format of server-sent events."""
         last_line = "" if event_id is None else f"id: {event_id}\n"
         return f"event: {self.name}\ndata: {self.data}\n{last_line}\n".encode()
 
 
 class EventEncoder(Protocol):
-    """Encodes the items that a streaming service method yields as server-sent events."""
+    """Converts the items that a streaming service method yields to server-sent events."""
 
     def encode(self, item: Any) -> Iterator[SseEvent]:
-        """Yield the server-sent events for one item that a streaming service method yielded."""
+        """Yield the server-sent events for one item from a streaming service method."""
         ...
 
     def finish(self) -> Iterator[SseEvent]:
-        """Yield the server-sent events that follow the last item of a streaming service method."""
+        """Yield the server-sent events to send after the last item of a streaming service method."""
         ...
 
 
 class ItemEncoder:
-    """Encodes the text chunks or list items of a service method's iterator as server-sent events."""
+    """Converts text chunks or list items from a service method's iterator to server-sent events."""
 
     def __init__(self, method: Method) -> None:
         self._codec = method.value_codec
@@ -109,7 +109,7 @@ class ItemEncoder:
 
 
 class StreamEncoder:
-    """Encodes the events of a Stream as server-sent events, with snapshots of the unfinished value."""
+    """Converts the events of a service method's stream to server-sent events, with partial values."""
 
     def __init__(self, method: Method, stream: Any, mode: StreamMode) -> None:
         self._codec = method.value_codec
@@ -158,12 +158,12 @@ class StreamEncoder:
 
 
 def error_event(problem: Problem) -> SseEvent:
-    """Return the server-sent event that ends a stream with an error."""
+    """Return the server-sent event that reports an error and ends the stream."""
     return SseEvent(EventName.ERROR, problem.json_bytes().decode())
 
 
 def event_schema(method: Method) -> dict[str, Any]:
-    """Return the JSON Schema of a method's server-sent events, with one alternative per event name."""
+    """Return the JSON Schema of a method's server-sent events, with one alternative for each event name."""
     shape = method.returns.shape
     data_schemas: dict[str, JsonSchema]
     if shape is ReturnShape.STREAM:

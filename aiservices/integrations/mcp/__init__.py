@@ -1,4 +1,4 @@
-"""Tools of MCP (Model Context Protocol) servers for services. Opening a server needs the extra ``mcp``."""
+"""Let services use the tools of MCP (Model Context Protocol) servers; needs the extra ``mcp``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection to one MCP server, and the event loop on which it runs.
+"""A connection to one MCP server, and the event loop on which it runs.
 
 The package ``mcp`` is imported late, so that importing this module does not need it.
 """
@@ -29,15 +29,15 @@ _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a strea
 
 
 class McpServerError(AiServiceError):
-    """An MCP server cannot be started or reached, has stopped, or lists a tool that cannot be used."""
+    """Raised if an MCP server cannot be started or reached, has stopped, or has an unusable tool."""
 
 
 class _ServerStoppedError(McpServerError):
-    """The MCP server stopped after the connection to it was opened."""
+    """Raised if the MCP server stopped after the connection had been opened."""
 
 
 class Connection:
-    """The connection to one MCP server. All of its coroutines must run on one event loop.
+    """A connection to one MCP server, whose coroutines must all run on the same event loop.
 
     Args:
         new_client: Returns a new client of the server.
@@ -55,7 +55,7 @@ class Connection:
         self._reopening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Connect to an MCP server, starting a local one as a process, or raise McpServerError."""
+        """Connect to an MCP server, starting a local server as a process, or raise McpServerError."""
         # The owner task reports through this future that the client is open, or why it cannot be opened.
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -75,7 +75,7 @@ class Connection:
             raise McpServerError(f"{self.name} cannot be opened: {_error_text(error)}") from error
 
     async def close(self) -> None:
-        """Close the connection to the MCP server, and stop a server that runs as a local process."""
+        """Close the connection to the MCP server; a local server process is stopped."""
         self._client = None
         self._stop.set()
         if self._owner is not None:
@@ -83,7 +83,7 @@ class Connection:
             self._owner = None
 
     async def _own_client(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
-        """Open the connection of an MCP client, and keep it open until an event is set.
+        """Open the connection of an MCP client, and close it when an event is set.
 
         The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.
@@ -103,7 +103,7 @@ class Connection:
             self._owner = None
 
     async def tools(self) -> list[ServerTool]:
-        """Return the current tools of the MCP server, and restart the server if it has stopped.
+        """Return the current tools of the MCP server, restarting the server if it has stopped.
 
         Raises McpServerError if the server cannot be restarted or cannot list its tools.
         """
@@ -155,15 +155,15 @@ class Connection:
             raise McpServerError(message) from error
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Call a tool of the MCP server; raise TimeoutError, or ToolException for a server error."""
+        """Call a tool of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
         return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
 
     async def read(self, uri: str) -> ReadResourceResult:
-        """Read a resource of the MCP server; raise TimeoutError, or ToolException for a server error."""
+        """Read a resource of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
         return await self._tool_request(lambda client: client.read_resource(uri))
 
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send an MCP request, and convert server errors to ToolException, whose message the model sees."""
+        """Send a tool request to the MCP server; errors become a ToolException that the model can read."""
         from mcp import MCPError
 
         try:
@@ -203,7 +203,7 @@ def _tools_page(cursor: str | None, client: Client) -> Awaitable[ListToolsResult
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the message of an error, or of the first error in nested exception groups."""
+    """Return the message of an error, or of the first error inside an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
@@ -215,7 +215,7 @@ def _error_text(error: BaseException) -> str:
 def stdio_server_client(
     command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | Path | None
 ) -> Client:
-    """Return an MCP client that runs its server as a local process while the client is open."""
+    """Return an MCP client that runs a local MCP server as a process while the client is open."""
     from mcp import Client, StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
@@ -227,7 +227,7 @@ def stdio_server_client(
 
 
 def http_server_client(url: str, headers: Mapping[str, str], timeout: float) -> Client:
-    """Return an MCP client for a server with streamable HTTP. ``timeout`` is in seconds."""
+    """Return an MCP client for a server at a URL (streamable HTTP)."""
     from mcp import Client
 
     return Client(_http_streams(url, headers, timeout))
@@ -273,7 +273,7 @@ class LoopThread:
 
 
 def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine on the event loop of another thread, and block until it has a result."""
+    """Run a coroutine on the event loop of another thread, and block until it returns."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
@@ -283,7 +283,7 @@ def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventL
 
 
 async def await_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Await a coroutine that must run on a specific event loop, which may belong to another thread."""
+    """Await a coroutine that must run on a specific event loop, possibly of another thread."""
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

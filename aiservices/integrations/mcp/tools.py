@@ -1,4 +1,4 @@
-"""``McpTools``, a tool provider with the tools of an MCP (Model Context Protocol) server."""
+"""The class ``McpTools``, which gives services the tools of an MCP (Model Context Protocol) server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import close_objects, schema_parser
 
+from ...models.extras import require_extra
 from ...tools.tool import Tool, ToolException
 from .connection import (
     Connection,
@@ -48,7 +49,7 @@ _URI_SCHEMA = {"type": "string", "description": "the URI of the resource"}
 
 
 class McpTools:
-    """The tools of one MCP server, for ``create(tools=[...])``.
+    """The tools of one MCP server, to pass to ``create(tools=[...])``.
 
     >>> with McpTools.stdio("uvx", ["mcp-server-time"], prefix="time_") as tools:  # doctest: +SKIP
     ...     clerk = create(Clerk, model, tools=[tools])
@@ -58,8 +59,8 @@ class McpTools:
     method cannot be called on the same event loop, because it would block the loop for which it waits.
 
     Each call of a method asks the server for its current tools. A server that has stopped is restarted by the
-    next call. Error messages of tools are sent to the model. Opening raises McpServerError, and ImportError
-    without the extra ``mcp``.
+    next call. Error messages of tools are sent to the model. Opening raises McpServerError.
+    The constructor raises MissingExtraError without the extra ``mcp``.
 
     Args:
         new_client: Returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
@@ -80,6 +81,7 @@ class McpTools:
         resources: bool = False,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> None:
+        require_extra("mcp", "mcp", "McpTools")
         self._new_client = new_client
         self._name = name
         self._only = None if only is None else tuple(only)
@@ -104,7 +106,7 @@ class McpTools:
         resources: bool = False,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> McpTools:
-        """Return the tools of an MCP server that runs as a local process.
+        """Use the tools of a local MCP server, which a ``with`` statement starts as a process.
 
         The process gets ``env``, and of this process's environment only variables such as PATH and HOME. It
         writes to the stderr of this process.
@@ -127,7 +129,7 @@ class McpTools:
         resources: bool = False,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> McpTools:
-        """Return the tools of an MCP server at a URL (streamable HTTP).
+        """Create McpTools for a server at a URL (streamable HTTP); a ``with`` block opens the connection.
 
         ``headers`` are sent with every request. They do not appear in error messages.
         """
@@ -183,10 +185,6 @@ class McpTools:
     def _check_can_open(self) -> None:
         if self._loop is not None:
             raise RuntimeError(f"{self._name} is already open")
-        try:
-            import mcp  # noqa: F401  # only to report a missing package before anything is started
-        except ImportError as error:
-            raise ImportError("MCP servers need the package mcp: pip install 'aiservices[mcp]'") from error
 
     async def _open(self) -> None:
         connection = Connection(self._new_client, self._name, self._timeout)
@@ -201,7 +199,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Reset the object with the MCP server's tools, and return its connection and thread for closing."""
+        """Forget the connection to the MCP server, and return it with its thread, to be closed."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state
@@ -209,7 +207,7 @@ class McpTools:
     # --- tools for a call ---
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the current tools of the MCP server, as an awaitable if the service method is async."""
+        """Return the current tools of the MCP server; for an async service method, return an awaitable."""
         if invocation is not None and invocation.plan.is_async:
             return self._await(self._list_tools(is_async=True))
         return self._block_on(self._list_tools(is_async=False))
@@ -226,7 +224,7 @@ class McpTools:
         return tools if is_async else [self._blocking(tool) for tool in tools]
 
     def _tool(self, server_tool: ServerTool) -> Tool:
-        """Return the Tool object for a tool of the MCP server, cached until the server changes the tool."""
+        """Convert a tool of the MCP server to a Tool, reusing the cached one if the tool has not changed."""
         cached = self._tool_cache.get(server_tool.name)
         # Building a parser from a schema is slow, and most servers never change their tools.
         if cached is not None and cached[0] == server_tool:
@@ -270,7 +268,7 @@ class McpTools:
         return text_of_resource(await self._open_connection().read(uri))
 
     def _tool_name(self, name: str) -> str:
-        """Return a tool name limited to the characters and the length that all model providers accept."""
+        """Shorten a tool name and replace characters, so that all model providers accept the name."""
         return re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")[:64]
 
     def _blocking(self, tool: Tool) -> Tool:
@@ -314,7 +312,7 @@ class McpTools:
 
 
 def text_of_result(result: CallToolResult) -> str:
-    """Return the result of an MCP tool as text: its structured content as JSON, otherwise its texts.
+    """Convert the result of an MCP tool to text: structured content as JSON, other content as its texts.
 
     Images and other content are replaced by a note. Raises ToolException with the text if the result is an
     error.
@@ -331,12 +329,12 @@ def text_of_result(result: CallToolResult) -> str:
 
 
 def text_of_resource(result: ReadResourceResult) -> str:
-    """Return the contents of an MCP resource as text."""
+    """Convert the contents of an MCP resource to text."""
     return _without_control_characters("\n".join(map(_resource_text, result.contents))) or "It is empty."
 
 
 def _without_control_characters(text: str) -> str:
-    """Remove control characters except newline and tab from a text of an MCP server."""
+    """Remove control characters, except newlines and tabs, from a text that an MCP server sent."""
     return _CONTROL_CHARACTERS.sub("", text)
 
 

@@ -1,13 +1,12 @@
-"""OpenTelemetry spans and metrics for the calls of services. Needs the extra ``otel``."""
+"""OpenTelemetry spans and metrics for service calls; needs the extra ``otel``."""
 
 from __future__ import annotations
 
-# The check is here, because this file runs before any module of the package that imports OpenTelemetry.
-try:
-    import opentelemetry.trace  # noqa: F401  # only to report a missing package
-except ImportError as error:
-    raise ImportError('telemetry needs opentelemetry: pip install "aiservices[otel]"') from error
+from ...models.extras import import_extra
 
-from .instrument import AiServicesInstrumentor, OpenTelemetry
+# The check is here, because this file runs before any module of the package that imports OpenTelemetry.
+import_extra("opentelemetry.trace", "otel", "telemetry")
+
+from .instrument import AiServicesInstrumentor, OpenTelemetry  # noqa: E402  # the check is first
 
 __all__ = ["AiServicesInstrumentor", "OpenTelemetry"]

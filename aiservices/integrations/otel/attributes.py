@@ -1,4 +1,4 @@
-"""The names of OpenTelemetry spans, metrics and attributes, and functions that build attribute values.
+"""Names of OpenTelemetry spans, metrics and attributes, and functions that build attribute values.
 
 ``gen_ai.*`` follows the OpenTelemetry semantic conventions for generative AI, status Development:
 https://github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai), as the package
@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
+
+from output_parsers.types.decisions import Decision
 
 from ...engine.effects import Emit, Sleep
 from ...engine.events import AnswerRejected
@@ -101,10 +103,20 @@ WORKFLOW_BUCKETS: Final = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 ATTEMPTS: Final = "aiservices.attempts"
 STRATEGY: Final = "aiservices.strategy"
 COERCIONS: Final = "aiservices.coercions"
+DECISION_SOURCE: Final = "aiservices.decision.source"
+DECISION_PROBABILITY: Final = "aiservices.decision.probability"
+DECISION_CALIBRATED: Final = "aiservices.decision.calibrated"
+DECISION_COUNT: Final = "aiservices.decision.count"
 CLOSED_EARLY: Final = "aiservices.closed_early"
 COST: Final = "aiservices.cost"
 COST_CURRENCY: Final = "aiservices.cost.currency"
 COST_METRIC: Final = "aiservices.client.cost"
+MAP_ROWS: Final = "map_rows"
+ROWS_METRIC: Final = "aiservices.rows"
+ROW_OUTCOME: Final = "aiservices.row.outcome"
+ROW_COUNT: Final = "aiservices.rows.count"
+ROW_ERRORS: Final = "aiservices.rows.errors"
+ROWS_CACHED: Final = "aiservices.rows.cached"
 ANSWER_REJECTED: Final = "aiservices.answer_rejected"
 BACKOFF: Final = "aiservices.backoff"
 GUARDRAIL: Final = "aiservices.guardrail"
@@ -118,9 +130,12 @@ _PROVIDERS: Final = {
     "azure-responses": "azure.ai.openai",
     "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
-    "google": "gcp.gen_ai",
+    "google": "gcp.gemini",  # the API of AI Studio, as "gemini"
+    "google-decisions": "gcp.gemini",
+    "google-vertex": "gcp.vertex_ai",
     "mistral": "mistral_ai",
     "moonshot": "moonshot_ai",
+    "openai-decisions": "openai",
     "openai-responses": "openai",
     "vertex": "gcp.vertex_ai",
     "watsonx": "ibm.watsonx.ai",
@@ -135,7 +150,7 @@ _ROLES = {SystemMessage: "system", AiMessage: "assistant", ToolMessage: "tool"}
 
 
 def captures_content() -> bool:
-    """Return True if an environment variable allows OpenTelemetry spans to contain prompts and replies.
+    """Return True if an environment variable allows prompts and replies in OpenTelemetry spans.
 
     Raises ValueError if the variable has an unknown value.
     """
@@ -151,7 +166,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """Split a model name such as ``azure:NAME`` into OpenTelemetry's name of the provider and ``NAME``."""
+    """Split a model name such as ``azure:NAME`` into OpenTelemetry's provider name and ``NAME``."""
     provider, _, model = name.partition(":")
     return _PROVIDERS.get(provider, provider), model or name
 
@@ -190,7 +205,7 @@ def options_attributes(options: ChatOptions) -> Attributes:
 
 
 def reply_attributes(reply: ChatReply) -> Attributes:
-    """Return the span attributes for a reply: its finish reason, id, model and tokens."""
+    """Return the span attributes for a model's reply: finish reason, id, model and tokens."""
     attributes: Attributes = {FINISH_REASONS: (reply.finish_reason.value,)}
     if reply.id:
         attributes[RESPONSE_ID] = reply.id
@@ -214,8 +229,25 @@ def usage_attributes(usage: Usage) -> Attributes:
     return attributes
 
 
+def decision_attributes(decisions: Sequence[Decision[Any]]) -> Attributes:
+    """Return the span attributes for the least certain decision of an answer, without its value.
+
+    They are the source and the value of its probability, whether it was calibrated, and the number of
+    decisions. An answer without decisions has none of them.
+    """
+    if not decisions:
+        return {}
+    least = min(decisions, key=lambda decision: decision.probability)
+    return {
+        DECISION_SOURCE: least.source,
+        DECISION_PROBABILITY: least.probability,
+        DECISION_CALIBRATED: least.calibrated,
+        DECISION_COUNT: len(decisions),
+    }
+
+
 def error_type(error: BaseException) -> str:
-    """Return the qualified class name of an exception for the attribute ``error.type``."""
+    """Return an exception's qualified class name for the OpenTelemetry attribute ``error.type``."""
     cls = type(error)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
@@ -224,7 +256,7 @@ def error_type(error: BaseException) -> str:
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """Return the OpenTelemetry span event for an event of a service call, or None if spans omit it."""
+    """Convert an event of a service call to an OpenTelemetry span event; return None for other events."""
     match effect:
         case Sleep(seconds):
             return BACKOFF, {"seconds": seconds}
@@ -252,12 +284,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def messages_json(messages: Sequence[Message]) -> str:
-    """Return messages as JSON text in the format of the OpenTelemetry conventions, without media data."""
+    """Convert messages to JSON text in OpenTelemetry's format, without the data of media."""
     return _json([_message(message) for message in messages])
 
 
 def reply_json(reply: ChatReply) -> str:
-    """Return a reply as JSON text in the format of the OpenTelemetry conventions."""
+    """Convert a model's reply to JSON text in OpenTelemetry's format."""
     reason = reply.finish_reason
     finish = "tool_call" if reason is FinishReason.TOOL_CALLS else reason.value
     return _json([{**_message(reply.message), "finish_reason": finish}])

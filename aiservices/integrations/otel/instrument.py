@@ -1,4 +1,4 @@
-"""Write OpenTelemetry spans and metrics for one service or for all services of a process.
+"""Create OpenTelemetry spans and metrics for the calls of one service, or of all services.
 
 ``OpenTelemetry`` is an interceptor, which ``AiServicesInstrumentor`` adds to all services. For each call it
 creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. It replaces each
@@ -49,7 +49,7 @@ _TRACED_CALLS: set[int] = set()
 
 
 class OpenTelemetry:
-    """An interceptor that writes spans and metrics for calls, requests to models, and tools.
+    """Middleware that writes OpenTelemetry spans and metrics for service calls, model requests and tools.
 
     >>> service = create(Service, model, interceptors=[OpenTelemetry(), …])  # doctest: +SKIP
 
@@ -95,9 +95,13 @@ class OpenTelemetry:
         call.end(answer)
         return answer
 
+    def trace_rows(self, name: str) -> TracedRows:
+        """Start the span of a run of ``map_rows``; ``name`` is that of the method."""
+        return TracedRows(self._signals, name)
+
 
 class AiServicesInstrumentor:
-    """Enables tracing for all services of this process, including services that exist already.
+    """Enables OpenTelemetry tracing for all services of this process, including existing ones.
 
     The command ``opentelemetry-instrument`` finds this class by its entry point.
     """
@@ -111,7 +115,7 @@ class AiServicesInstrumentor:
         prices: Prices | None = None,
         **_: object,
     ) -> None:
-        """Start tracing all services. A second call replaces the settings of the first.
+        """Start tracing all services; a second call replaces the settings.
 
         The arguments are those of ``OpenTelemetry``. Others are ignored: the command passes the same keywords
         to all instrumentors.
@@ -123,7 +127,7 @@ class AiServicesInstrumentor:
         GLOBAL_INTERCEPTORS[:] = [*_other_global_interceptors(), telemetry]
 
     def uninstrument(self, **_: object) -> None:
-        """Stop tracing new service calls; calls that are already running keep their spans."""
+        """Stop tracing new service calls; calls that are running keep their spans."""
         GLOBAL_INTERCEPTORS[:] = _other_global_interceptors()
 
 
@@ -132,7 +136,7 @@ def _other_global_interceptors() -> list[Interceptor]:
 
 
 class Signals:
-    """The OpenTelemetry tracer, metrics and settings for tracing the calls of services."""
+    """The OpenTelemetry tracer, metrics and settings that are used to trace service calls."""
 
     def __init__(
         self,
@@ -153,6 +157,7 @@ class Signals:
             explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
         )
         self.cost_counter = meter.create_counter(names.COST_METRIC, "{money}", "What requests cost.")
+        self.row_counter = meter.create_counter(names.ROWS_METRIC, "{row}", "Finished rows of tables.")
         durations = (
             (names.OPERATION_DURATION, "Duration of a request to a model.", names.REQUEST_BUCKETS),
             (names.FIRST_CHUNK_DURATION, "Time to the first chunk of a stream.", names.REQUEST_BUCKETS),
@@ -166,20 +171,20 @@ class Signals:
         }
 
     def cost(self, reply: ChatReply, model_name: str) -> tuple[float, str] | None:
-        """Return the cost of a reply and its currency, or None if the price of the model is not known."""
+        """Return the cost of a model's reply and the currency, or None if the price is unknown."""
         if self._prices is None:
             return None
         cost = self._prices.cost([Attempt(model_name, reply, None, 0.0)])
         return None if cost is None else (cost, self._prices.currency)
 
     def record_tokens(self, usage: Usage, attributes: Mapping[str, str | int], context: Context) -> None:
-        """Record the input and output tokens of a reply in the token metric."""
+        """Record the input and output tokens of a model's reply in the token metric."""
         for kind, number in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             self._tokens.record(number, {**attributes, names.TOKEN_TYPE: kind}, context)
 
 
 class TracedCall:
-    """Creates the OpenTelemetry spans for a service call, its requests to models and its tool calls.
+    """Creates the OpenTelemetry spans for a service call and for its model requests and tool calls.
 
     ``trace_effect`` performs each effect of the call inside its span. In the conventions a method with tools
     is an agent, since the model decides which actions are taken. A method without tools is a workflow.
@@ -207,7 +212,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Execute one operation of a service call, in a span if it is a model request or a tool call."""
+        """Execute one step of a service call, inside a span if the step is a model request or tool call."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))
@@ -270,7 +275,7 @@ class TracedCall:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
 
     def _in_call_context(self, effect: Run) -> Run:
-        """Wrap a function so that the span of the service call is current while the function runs."""
+        """Wrap a function so that the span of the service call is active while the function runs."""
         function, context = effect.function, self._context
 
         def run() -> Any:
@@ -287,7 +292,7 @@ class TracedCall:
         return replace(effect, function=wraps(function)(arun if on_event_loop else run))
 
     def _in_tool_span(self, effect: CallModel | Run, call: ToolCall) -> CallModel | Run:
-        """Wrap a tool call so that the tool runs inside a span of its own."""
+        """Wrap a tool call so that the tool runs inside an OpenTelemetry span of its own."""
         if isinstance(effect, CallModel):
             return effect
         function: Callable[[], Any] = effect.function
@@ -308,7 +313,7 @@ class TracedCall:
 
     @contextmanager
     def _tool_span(self, call: ToolCall) -> Iterator[list[ToolRun]]:
-        """Open the OpenTelemetry span of a tool call for a ``with`` block, and end it after the block.
+        """Context manager for the OpenTelemetry span of a tool call.
 
         The block appends its ToolRun to the list that it receives.
         """
@@ -378,6 +383,7 @@ class TracedCall:
             attributes |= names.usage_attributes(usage)
         if answer is not None:
             attributes |= {names.STRATEGY: answer.strategy.value, names.COERCIONS: len(answer.coercions)}
+            attributes |= names.decision_attributes(answer.decisions)
         if closed_early:
             attributes[names.CLOSED_EARLY] = True
         self._span.set_attributes(attributes)
@@ -391,8 +397,48 @@ class TracedCall:
         self._span.end()
 
 
+class TracedRows:
+    """The OpenTelemetry span of a run over the rows of a table, and the counter of its rows.
+
+    Attributes:
+        context: A context manager in which the spans of calls become children of this span.
+    """
+
+    def __init__(self, signals: Signals, name: str) -> None:
+        self._signals = signals
+        self._call_name: Attributes = {names.WORKFLOW_NAME: name}
+        parent = otel_context.get_current()
+        self._span: Span = signals.tracer.start_span(
+            f"{names.MAP_ROWS} {name}",
+            parent,
+            SpanKind.INTERNAL,
+            {names.OPERATION: names.MAP_ROWS, **self._call_name},
+        )
+        self.context = AttachedContext(set_span_in_context(self._span, parent))
+
+    def count(self, outcome: str) -> None:
+        """Count a finished row; the outcome is "answered", "cached" or "error"."""
+        self._signals.row_counter.add(1, {**self._call_name, names.ROW_OUTCOME: outcome})
+
+    def end(
+        self, *, rows: int, errors: int, cached: int, cost: float, error: BaseException | None = None
+    ) -> None:
+        """End the span, with the numbers of the whole run; ``error`` is why the run ended early."""
+        self._span.set_attributes(
+            {
+                names.ROW_COUNT: rows,
+                names.ROW_ERRORS: errors,
+                names.ROWS_CACHED: cached,
+                names.COST: cost,
+            }
+        )
+        if error is not None:
+            set_error(self._span, error, content=self._signals.content)
+        self._span.end()
+
+
 class TracedModel:
-    """A wrapper of a chat model that writes the OpenTelemetry span and metrics of one request.
+    """Wraps a chat model to write the OpenTelemetry span and metrics of one request.
 
     The span is current only while the model works. Between two chunks of a stream it is not current, because
     spans that the reader of the stream opens would become children of the request. The span starts with the
@@ -414,6 +460,11 @@ class TracedModel:
         self._reply: ChatReply | None = None
         self._cost: tuple[float, str] | None = None
         self._error: BaseException | None = None
+
+    @property
+    def wrapped_model(self) -> ChatModel:
+        """The model that gets the requests."""
+        return self._model
 
     @property
     def name(self) -> str:
@@ -490,7 +541,7 @@ class TracedModel:
             self._stop()
 
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
-        """Start the span of a model request and return an OpenTelemetry context with this span as current."""
+        """Start the span of a model request; return an OpenTelemetry context in which the span is current."""
         own_name, other_model = self._model.name, request.options.model
         # Only the name of the model is replaced. The provider remains that of the model object.
         if other_model is not None:
@@ -530,7 +581,7 @@ class TracedModel:
         self._stop_times = (time.perf_counter(), time.time_ns())
 
     def end(self, error: BaseException | None = None, *, closed_early: bool = False) -> None:
-        """End the OpenTelemetry span of a model request, and record metrics if a request was sent.
+        """End the OpenTelemetry span of a model request; also record metrics if the request was sent.
 
         ``error`` is the error of the whole effect, ``closed_early`` means that the stream was closed before
         its end.
@@ -586,7 +637,7 @@ class TracedModel:
 
 
 class AttachedContext:
-    """A reusable context manager that makes an OpenTelemetry context the current one."""
+    """A reusable context manager that makes an OpenTelemetry context current."""
 
     __slots__ = ("_context", "_token")
 
@@ -602,7 +653,7 @@ class AttachedContext:
 
 @contextmanager
 def log_errors() -> Iterator[None]:
-    """Log the errors of a ``with`` block instead of raising them, so that telemetry cannot break a call."""
+    """Context manager that logs errors instead of raising them, so that telemetry cannot break a call."""
     try:
         yield
     except Exception:
@@ -610,7 +661,7 @@ def log_errors() -> Iterator[None]:
 
 
 def set_error(span: Span, error: BaseException, *, content: bool) -> None:
-    """Mark a span as failed with an error. The error message is included only if content is enabled.
+    """Mark a span as failed; the error message is included only if message contents may be recorded.
 
     The message may quote prompts or replies, so it counts as content.
     """

@@ -1,4 +1,4 @@
-"""A web page for trying out the methods of services. Needs the extra ``fastapi``."""
+"""A web page for trying out the methods of services; needs the extra ``fastapi``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "starlette"):
             raise
-        raise ImportError(f'the page needs {error.name}: pip install "aiservices[fastapi]"') from error
+        from ...models.extras import missing_extra
+
+        raise missing_extra(error.name, "fastapi", "the page") from None
     globals()[name] = mount
     return mount

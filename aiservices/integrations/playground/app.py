@@ -1,4 +1,4 @@
-"""Add the playground, a web page for trying out services, to a FastAPI application.
+"""Add the playground, a web page for trying services, to a FastAPI application.
 
 The page consists of the files in ``static``, a JSON description of the services, and two endpoints for each
 method: ``run`` calls it and streams the outcome with the details of the call, ``preview`` returns what it
@@ -95,7 +95,7 @@ _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
 class _PlaygroundService(NamedTuple):
-    """A service on the web page for trying services, with its id in URLs and its method descriptions."""
+    """A service on the web page for trying services, with its id in URLs and descriptions of its methods."""
 
     id: str
     prefix: str
@@ -116,7 +116,7 @@ def mount(
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     dependencies: Sequence[Any] = (),
 ) -> None:
-    """Add a web page to a FastAPI application on which each method of a service can be called.
+    """Add a web page to a FastAPI application for calling the methods of services.
 
     It shows the prompt, the schema, the value and the details of each call.
 
@@ -174,10 +174,10 @@ def mount(
 
 
 def _page_route_class(allowed_hosts: Collection[str] | None) -> type[ServiceRoute]:
-    """Return a FastAPI route class that refuses requests from web pages of other origins."""
+    """Return a FastAPI route class for the playground that rejects requests from other origins."""
 
     class PageRoute(ServiceRoute):
-        """A FastAPI route of the web page for trying services, with a check of the request's origin.
+        """A FastAPI route that serves the web page for trying services, and checks each request's origin.
 
         Other routes of the application are not checked.
         """
@@ -208,7 +208,7 @@ def _page_services(
 
 
 def _page_description(service: _PlaygroundService, server_arguments: Mapping[str, object]) -> JsonObject:
-    """Return the JSON description of a service for the page, with the URLs that run or preview a method."""
+    """Describe a service as JSON for the web page, with the URLs to call and preview its methods."""
     description = description_of(service.contract, service.prefix)
     for method_description in description["methods"]:
         method = service.contract.methods[method_description["name"]]
@@ -248,7 +248,7 @@ def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
 
 
 class RunEndpoints(Endpoints):
-    """FastAPI endpoints with which a web page calls service methods and shows their streamed answers.
+    """FastAPI endpoints through which a web page calls service methods and receives the answers.
 
     The last event is ``end`` with the details of the call, after ``result`` or ``error``.
     """
@@ -305,7 +305,7 @@ async def _answer_events(
 
 
 class PlaygroundRun(MethodCall):
-    """A service method call made from the web page for trying services, with its result and details.
+    """A service method call from the web page for trying services, with its result and details.
 
     Only the methods of a service that ``create`` returned have details.
 
@@ -321,7 +321,7 @@ class PlaygroundRun(MethodCall):
         self.items: list[Any] = []
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
-        """Return the result of a service call as JSON text, and store it for the call's details.
+        """Return the result of a service call as JSON text, and store it to show the details later.
 
         Raises ValueError if the value cannot be written.
         """
@@ -332,7 +332,7 @@ class PlaygroundRun(MethodCall):
         return f'{{"value": {text}}}'
 
     def account_json(self) -> str:
-        """Return the details of a service call, such as tokens, as JSON text, or ``null`` if it has none.
+        """Return the details of a service call, such as tokens, as JSON text; ``null`` without details.
 
         A call that failed has details too.
         """
@@ -360,7 +360,7 @@ class PlaygroundRun(MethodCall):
         return to_json(account, fallback=str).decode()
 
     def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
-        """Return the changes that the parser made to the reply, or None if they are not known.
+        """Return the changes that the parser made to the model's reply, or None if they are unknown.
 
         Only a Result records them. For other return types the last reply is read again. If that gives another
         value, an interceptor changed the value or combined several replies, and the changes are not known.
@@ -385,7 +385,7 @@ class PlaygroundRun(MethodCall):
 
 
 def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
-    """Return model requests as JSON objects, each with the text of the reply and why it was rejected."""
+    """Convert model requests to JSON objects with the text of the reply and the reason for its rejection."""
     records = []
     for attempt, record in zip(attempts, attempts_to_json(attempts), strict=True):
         problems = attempt.error.problems if isinstance(attempt.error, OutputParsingError) else ()
@@ -408,7 +408,7 @@ def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
 
 
 class PreviewEndpoints(Endpoints):
-    """FastAPI endpoints that return the model request of a service method, without sending it."""
+    """FastAPI endpoints that show the model request of a service method without sending it."""
 
     async def _respond(
         self,
@@ -431,7 +431,7 @@ class PreviewEndpoints(Endpoints):
 
 
 def preview_json(preview: Preview) -> str:
-    """Return the preview of a request as JSON text, without options that may contain an API key."""
+    """Return a model request as JSON text for preview, without options that may contain an API key."""
     options = {
         field.name: value
         for field in fields(ChatOptions)
@@ -456,7 +456,7 @@ def preview_json(preview: Preview) -> str:
 
 
 def _message_parts(message: Message) -> list[dict[str, str]]:
-    """Return the texts of a message, and descriptions of its media and tool calls."""
+    """Return the texts in a message, and descriptions of its media and tool calls."""
     if isinstance(message, UserMessage):
         return [{"text": part} if isinstance(part, str) else {"media": str(part)} for part in message.parts]
     tool_calls = message.tool_calls if isinstance(message, AiMessage) else ()

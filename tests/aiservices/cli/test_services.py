@@ -15,8 +15,11 @@ def error(run: CommandRun, target: str, *more: str) -> str:
     return err.removeprefix("error: ").removesuffix("\n")
 
 
-def test_a_function_that_creates_a_service_gets_the_model_of_the_option(run: CommandRun, shop: Path) -> None:
+def test_a_function_that_creates_a_service_gets_the_model_of_the_option(
+    run: CommandRun, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "model: ollama:x\n" in run("show", "shop:made.price", "-m", "ollama:x").out
+    monkeypatch.setenv("AISERVICES_MODEL", "openai:gpt-5-mini")
     assert "model: openai:gpt-5-mini\n" in run("show", "shop:made.price").out
     assert "model: scripted\n" in run("show", "shop:scripted_one.price").out
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import pytest
+from pydantic import AfterValidator
 
 from aiservices import (
     ApprovalRequiredError,
@@ -21,6 +22,7 @@ from aiservices import (
     tool,
 )
 from aiservices.call_log import log_calls
+from aiservices.guardrails import OutputGuardrails, Verdict, passed, reprompt
 from aiservices.models.messages import AiMessage, ChatReply, Usage
 
 ONE = '{"value": 1}'
@@ -82,7 +84,39 @@ def test_a_call_is_one_line_with_requests_tokens_and_seconds(
         service.grow("the secret").result()
     else:
         service.count("the secret")
-    assert lines(caplog) == [f"INFO Counter.{kind}: answered, 2 requests to scripted, 14 + 4 tokens, … s"]
+    assert lines(caplog) == [
+        f"INFO Counter.{kind}: answer rejected, asking again: $: expected an integer",
+        f"INFO Counter.{kind}: answered, 2 requests to scripted, 14 + 4 tokens, … s",
+    ]
+
+
+def test_an_answer_that_a_guard_rejects_is_a_line_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    def picky(text: str, invocation: object) -> Verdict:
+        return passed() if text == ONE else reprompt(f"not {text}, the secret")
+
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    counter('{"value": 2}', ONE, interceptors=[OutputGuardrails(picky)]).count("x")
+    assert lines(caplog) == [
+        "INFO Counter.count: answer rejected by the guard picky",
+        "INFO Counter.count: answered, 2 requests to scripted, 9 + 4 tokens, … s",
+    ]
+
+
+def test_the_reasons_of_a_rejection_do_not_quote_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    def check(value: int) -> int:
+        raise ValueError("the secret")
+
+    class Checker(Protocol):
+        def check(self, text: str) -> list[Annotated[int, AfterValidator(check)]]: ...
+
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    service = create(
+        Checker, ScriptedChatModel(["[1, 2, 3, 4, 5, 6, 7]"] * 2), listeners=[log_calls], retry=None
+    )
+    with pytest.raises(ServiceOutputError):
+        service.check("x")
+    assert "$[0]: it does not fit; " in lines(caplog)[0]
+    assert "secret" not in lines(caplog)[0]
 
 
 def test_at_debug_each_request_and_each_tool_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -104,7 +138,8 @@ def test_a_failed_call_is_a_warning_without_the_error_message(
     with pytest.raises(ServiceOutputError):
         counter("the secret", retry=None).count("x")
     assert lines(caplog) == [
-        "WARNING Counter.count: failed with ServiceOutputError, 1 request to scripted, 1 + 2 tokens, … s"
+        "WARNING Counter.count: failed with ServiceOutputError ($: expected an integer), "
+        "1 request to scripted, 1 + 2 tokens, … s"
     ]
 
 

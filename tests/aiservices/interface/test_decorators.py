@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -66,6 +67,18 @@ def test_nothing_is_declared_of_a_plain_function() -> None:
 @pytest.mark.parametrize("thing", [5, "text", object()])
 def test_nothing_is_declared_of_other_things(thing: object) -> None:
     assert declaration_of(thing) == Declaration()
+
+
+def test_the_decorator_has_all_options_of_a_request() -> None:
+    names = {field.name for field in fields(ChatOptions)}
+    assert names <= set(signature(options).parameters)
+
+    @options(cache="1h", server_tools=[{"type": "web_search"}], service_tier="flex", reasoning_effort="max")
+    def method() -> None: ...
+
+    assert declaration_of(method).options == ChatOptions(
+        cache="1h", server_tools=({"type": "web_search"},), service_tier="flex", reasoning_effort="max"
+    )
 
 
 def test_repeated_options_are_merged_and_the_upper_decorator_wins() -> None:

@@ -25,7 +25,7 @@ def roles(function: Callable[..., Any]) -> list[Role | None]:
 def test_the_first_parameter_is_the_service_itself() -> None:
     def ask(self: object, text: str) -> bool: ...
 
-    assert parameters(ask) == (Parameter("text", None, (str,), (str,)),)
+    assert parameters(ask) == (Parameter("text", None, (str,), (str,), str),)
 
 
 def test_a_parameter_without_annotation_is_data() -> None:
@@ -67,7 +67,8 @@ def test_an_annotation_gives_a_role(annotation: Any, role: Role | None) -> None:
 def test_unions_are_split_into_their_types() -> None:
     def ask(self: object, x: int | Annotated[str, "a note"] | None) -> bool: ...
 
-    assert parameters(ask) == (Parameter("x", None, (int, str, None), (int, str, None)),)
+    (parameter,) = parameters(ask)
+    assert (parameter.types, parameter.parts) == ((int, str, None), (int, str, None))
 
 
 def test_the_parts_of_an_annotation_include_the_items_of_lists() -> None:

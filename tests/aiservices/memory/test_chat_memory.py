@@ -389,3 +389,22 @@ def test_messages_of_a_memory_with_several_services_need_the_service() -> None:
         (),
         (UserMessage("y"), AiMessage("2")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window": 20}, "20 is not a window; pass MessageWindow(20)"),
+        ({"store": {}}, "store is of the type dict; pass a store such as SqliteChatMemoryStore(path)"),
+        ({"store": "redis://:SECRET@h"}, "store is of the type str; pass RedisChatMemoryStore(url)"),
+        ({"store": "postgresql://h/db"}, "store is of the type str; pass SqlAlchemyChatMemoryStore(url)"),
+        (
+            {"store": InMemoryChatMemoryStore},
+            "store is a class; pass an object of it, as in InMemoryChatMemoryStore(…)",
+        ),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_definition_errors(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ChatMemory(**settings)
+    assert str(caught.value) == f"ChatMemory: {message}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiservices import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from aiservices import AiMessage, AiServiceError, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from aiservices.memory import (
     ChatMemoryStore,
     InMemoryChatMemoryStore,
@@ -184,25 +184,47 @@ def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
     [
         (
             lambda: RedisChatMemoryStore("redis://localhost"),
-            'RedisChatMemoryStore needs the package redis: pip install "aiservices[redis]"',
+            "RedisChatMemoryStore needs the package redis: install the extra redis of aiservices",
         ),
         (
             lambda: SqlAlchemyChatMemoryStore("sqlite://"),
-            'SqlAlchemyChatMemoryStore needs the package sqlalchemy: pip install "aiservices[sqlalchemy]"',
+            "SqlAlchemyChatMemoryStore needs the package sqlalchemy: install the extra "
+            "sqlalchemy of aiservices",
         ),
     ],
 )
 def test_a_missing_extra_is_named(
     make: Callable[[], object], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(name: str) -> object:
-        raise ImportError(name)
-
     for name in ("redis", "sqlalchemy"):
-        module = importlib.import_module(f"aiservices.memory.stores.{name}")
-        monkeypatch.setattr(module, "import_module", missing)
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError) as caught:
         make()
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (
+            "firebird+nodriver://localhost/db",
+            "SqlAlchemyChatMemoryStore: SQLAlchemy cannot use the scheme 'firebird+nodriver' of the URL; "
+            'write it as in "postgresql+psycopg://user@host/database"',
+        ),
+        (
+            "mysql+mysqldb://localhost/db",
+            "SqlAlchemyChatMemoryStore needs the package MySQLdb for mysql+mysqldb URLs: "
+            "pip install MySQLdb, or name another driver in the URL",
+        ),
+    ],
+)
+def test_a_database_without_a_driver_is_named(
+    url: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sqlalchemy", reason="the extra sqlalchemy is not installed")
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)
+    with pytest.raises(AiServiceError) as caught:
+        SqlAlchemyChatMemoryStore(url)
     assert str(caught.value) == expected
 
 

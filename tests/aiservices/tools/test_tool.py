@@ -9,6 +9,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal, Protocol
 
 import pytest
@@ -700,6 +701,10 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
         (lambda: None, f"'<lambda>' is not a valid tool name; {NAMES}"),
         (Shop, "Shop is a class; pass an object of it, or its methods"),
         (Place("x"), "Place has no tools: decorate its methods with @tool"),
+        (
+            SimpleNamespace(name="population", func=weather, args_schema=None),
+            "population is a tool of LangChain; pass its function: population.func",
+        ),
         ("weather", "str has no tools: decorate its methods with @tool"),
         ([weather], "list has no tools: decorate its methods with @tool"),
         (None, "NoneType has no tools: decorate its methods with @tool"),

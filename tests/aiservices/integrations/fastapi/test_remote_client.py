@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import date
@@ -29,7 +30,6 @@ from aiservices import (
     InvalidReplyError,
     Message,
     ModelConnectionError,
-    ModelError,
     ModelServerError,
     ModelTimeoutError,
     Price,
@@ -42,6 +42,7 @@ from aiservices import (
     ToolContext,
     TruncatedError,
     create,
+    preview,
     user_message,
 )
 from aiservices.integrations.fastapi import RemoteServiceError, app, client, router
@@ -103,14 +104,24 @@ def test_an_error_page_of_a_proxy_is_a_server_error() -> None:
 
 def test_a_wrong_address_raises_an_error_that_says_so() -> None:
     desk = client(Desk, "http://nowhere", http=client_with_response(lambda: Response("{}", 404)))
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(RemoteServiceError) as caught:
         desk.number("it")
     assert str(caught.value) == (
         "Desk.number: http://nowhere answered with the status 404, without a problem that says why; "
         "check the address and its prefix"
     )
-    assert caught.value.status == 404
-    assert not caught.value.retryable
+    assert (caught.value.status, caught.value.body, caught.value.problem) == (404, "{}", None)
+
+
+def test_a_refused_login_is_an_error_with_the_status_and_the_body_of_the_response() -> None:
+    response = Response('{"detail":"Not authenticated"}', 401)
+    desk = client(Desk, "http://nowhere", http=client_with_response(lambda: response))
+    with pytest.raises(RemoteServiceError) as caught:
+        desk.number("it")
+    assert str(caught.value) == (
+        "Desk.number: http://nowhere answered with the status 401, without a problem that says why"
+    )
+    assert (caught.value.status, caught.value.body) == (401, '{"detail":"Not authenticated"}')
 
 
 def test_a_stream_that_is_cut_off_raises_an_error() -> None:
@@ -360,7 +371,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == 'app needs fastapi: pip install "aiservices[fastapi]"'
+    assert done.stdout.strip() == "app needs the package fastapi: install the extra fastapi of aiservices"
 
 
 def test_a_reply_cannot_be_read_with_the_output_format_of_a_remote_stream(
@@ -404,3 +415,18 @@ def test_a_result_has_its_tool_runs(serve: Callable[[Any], str]) -> None:
     assert result.value == 3
     assert (run.name, run.call.arguments, run.text, run.error) == ("add", '{"a": 1, "b": 2}', "3", None)
     assert len(result.attempts) == 2
+
+
+def test_a_preview_of_a_remote_method_says_why_there_is_none() -> None:
+    class Asker(Protocol):
+        def ask(self, text: str) -> str: ...
+
+    remote: Any = client(Asker, "http://nowhere", http=client_with_response(lambda: Response("{}", 404)))
+    with pytest.raises(
+        TypeError, match=r"Asker\.ask is a method of a remote client; its prompt and model are"
+    ):
+        preview(remote.ask, "x")
+    with pytest.raises(RemoteServiceError) as caught:
+        remote.ask("x")
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names == ["test_a_preview_of_a_remote_method_says_why_there_is_none"]

@@ -24,6 +24,7 @@ from aiservices import (
     ScriptedChatModel,
     ToolContext,
     create,
+    structured_prompt,
     user_message,
 )
 from aiservices.integrations.fastapi import app, provide, router
@@ -84,8 +85,97 @@ def test_a_get_does_not_call_the_model_unless_the_program_allows_it() -> None:
     model = ScriptedChatModel(['{"value": true}'])
     answer = TestClient(app(create(Desk, model))).get("/good", params={"text": "a"})
     assert (answer.status_code, answer.headers["allow"], model.requests) == (405, "POST", [])
+    assert answer.json() == {
+        "type": "urn:aiservices:method-not-allowed",
+        "title": "The endpoint does not answer this HTTP method",
+        "status": 405,
+        "detail": "send a POST request; POST takes the arguments as a JSON object",
+        "method": "Desk.good",
+    }
     (described,) = TestClient(app(create(Desk, model))).get("/services.json").json()
     assert {method["name"]: method["http"] for method in described["methods"]}["good"] == ["POST"]
+
+
+@structured_prompt("{{director}} {{years}} {{genre}}")
+@dataclass
+class FilmPrompt:
+    director: str
+    years: list[int]
+    genre: str | None = None
+
+
+class Films(Protocol):
+    def film(self, prompt: FilmPrompt) -> str: ...
+
+    @user_message("{{prompt}} {{limit}}")
+    def maybe(self, limit: int, prompt: FilmPrompt | None = None) -> str: ...
+
+    @user_message("{{one}} {{other}}")
+    def pair(self, one: FilmPrompt, other: FilmPrompt) -> str: ...
+
+    @user_message("{{tags|join('+')}}")
+    def tagged(self, *tags: str) -> str: ...
+
+
+def films(path: str) -> tuple[int, Any]:
+    """Send a GET request to a service whose model answers with its prompt."""
+    model = ScriptedChatModel(lambda request: request.messages[-1].text)
+    answer = TestClient(app(create(Films, model), allow_get=True)).get(path)
+    return answer.status_code, answer.json() if answer.status_code == 200 else answer.json().get("problems")
+
+
+def test_a_get_has_the_fields_of_a_record_in_the_query() -> None:
+    assert films("/film?director=x&years=1&years=2") == (200, "x 1, 2 none")
+    assert films("/film?director=x&years=1&genre=noir") == (200, "x 1 noir")
+    assert films("/maybe?limit=3") == (200, "none 3")
+    assert films("/maybe?limit=3&director=x&years=1")[0] == 200
+
+
+def test_a_get_may_have_the_json_of_a_record_or_a_list() -> None:
+    assert films('/film?prompt={"director": "x", "years": [1]}') == (200, "x 1 none")
+    assert films("/film?director=x&years=[1, 2]") == (200, "x 1, 2 none")
+    assert films('/tagged?tags=["a", "b"]') == (200, "a+b")
+    assert films("/tagged?tags=[a]&tags=b") == (200, "[a]+b")
+    assert films('/tagged?tags="a", "b"') == (200, '"a", "b"')
+
+
+def test_mistakes_in_the_fields_of_a_record_in_a_query_are_reported() -> None:
+    assert films("/film?years=x&more=1") == (
+        422,
+        [
+            {"path": "$.more", "message": "there is no such argument"},
+            {"path": "$.director", "message": "it is missing"},
+            {"path": "$.years", "message": "expected an integer", "found": "x"},
+        ],
+    )
+    assert films('/film?director=x&years=1], "genre": ["y"') == (
+        422,
+        [{"path": "$.years", "message": "expected an integer", "found": '1], "genre": ["y"'}],
+    )
+    assert films('/film?director=x&prompt={"director": "x", "years": []}') == (
+        422,
+        [
+            {
+                "path": "$.prompt",
+                "message": "given more than once; pass its fields, or one value with its JSON",
+            }
+        ],
+    )
+    assert films('/film?prompt={"director": 1, "years": []}')[1][0]["path"] == "$.prompt.director"
+
+
+def test_records_with_the_same_fields_need_post() -> None:
+    assert films("/pair?director=x") == (405, None)
+
+
+def test_the_openapi_document_has_the_fields_of_a_record_as_query_parameters() -> None:
+    service = create(Films, ScriptedChatModel([]))
+    paths = app(service, allow_get=True).openapi()["paths"]
+    assert [(one["name"], one["required"], one["schema"]) for one in paths["/film"]["get"]["parameters"]] == [
+        ("director", True, {"type": "string"}),
+        ("years", True, {"type": "array", "items": {"type": "integer"}}),
+        ("genre", False, {"type": "string"}),
+    ]
 
 
 def test_all_mistakes_in_a_query_are_reported() -> None:
@@ -358,7 +448,7 @@ def test_the_openapi_document_has_all_types() -> None:
 
 def test_the_openapi_document_has_all_problems() -> None:
     responses = app(desk()).openapi()["paths"]["/good"]["post"]["responses"]
-    errors = ["403", "409", "413", "415", "422", "429", "431", "500", "502", "503", "504"]
+    errors = ["403", "405", "409", "413", "415", "422", "429", "431", "500", "502", "503", "504"]
     assert sorted(responses) == ["200", *errors]
     with_retry_after = [
         status for status in responses if "Retry-After" in responses[status].get("headers", {})
@@ -448,3 +538,35 @@ def test_an_interface_and_its_types_can_be_local() -> None:
     http = TestClient(app(Fake(), interface=Guide))
     answer = http.post("/find", json={"near": {"name": "Rome"}})
     assert answer.json() == [{"name": "Rome"}, {"name": "Bari"}]
+
+
+class Served(Protocol):
+    def answer(self, text: str) -> int: ...
+
+
+@pytest.mark.parametrize(
+    ("serve", "message"),
+    [
+        (
+            lambda service: app(Served),
+            "Served is an interface; pass the object that create(Served, model) returns",
+        ),
+        (
+            lambda service: provide(Served),
+            "Served is an interface; pass the object that create(Served, model) returns",
+        ),
+        (
+            lambda service: app([service]),
+            "list is not a service; pass one service, or to app a dict of prefixes and services",
+        ),
+        (lambda service: app({"x": service}), "the prefix 'x' must start with '/' and not end with it"),
+        (
+            lambda service: router(service, prefix="/x/"),
+            "the prefix '/x/' must start with '/' and not end with it",
+        ),
+    ],
+)
+def test_objects_that_cannot_be_served_are_definition_errors(serve: Any, message: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        serve(create(Served, ScriptedChatModel([])))
+    assert str(caught.value) == f"fastapi: {message}"

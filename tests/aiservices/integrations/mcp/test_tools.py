@@ -321,9 +321,9 @@ def test_a_server_can_be_reopened_but_not_opened_twice() -> None:
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(ImportError) as caught, server():
-        pass
-    assert str(caught.value) == "MCP servers need the package mcp: pip install 'aiservices[mcp]'"
+    with pytest.raises(ImportError) as caught:
+        server()
+    assert str(caught.value) == "McpTools needs the package mcp: install the extra mcp of aiservices"
 
 
 def test_a_server_at_a_url_receives_the_headers() -> None:

@@ -6,22 +6,29 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import pytest
-from loopback import MAX_WAIT, Loopback, answer
+from loopback import MAX_WAIT, Loopback, answer, json_reply
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from recorded_spans import Recorded
 
 from aiservices import (
+    AnthropicChatModel,
     ApprovalRequiredError,
     AsyncStream,
+    BedrockChatModel,
     Budget,
+    Capabilities,
+    ChatModel,
     ChatOptions,
+    Decision,
+    GeminiChatModel,
     MemoryId,
     ModelServerError,
     RateLimitError,
+    Result,
     ScriptedChatModel,
     ServiceOutputError,
     Stream,
@@ -37,6 +44,7 @@ from aiservices.models.errors import ModelTimeoutError
 from aiservices.models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, Usage
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.moderation import Moderation, ModerationError, ModerationResult
+from aiservices.testing import Case, calibrate
 
 ONE = '{"value": 1}'
 DOWN = ModelServerError("500 of the secret", status=500, retryable=True)
@@ -65,6 +73,10 @@ class Counter(Protocol):
     def each(self, text: str) -> Iterator[int]: ...
 
     def words(self, text: str) -> Iterator[str]: ...
+
+
+class Teller(Protocol):
+    def tell(self, text: str) -> str: ...
 
 
 async def result_of(stream: AsyncStream[int]) -> int:
@@ -189,6 +201,82 @@ def test_a_method_without_tools_is_a_workflow(recorded: Recorded) -> None:
     }
 
 
+class Triage(NamedTuple):
+    spam: Decision[bool]
+    urgent: Decision[bool]
+
+
+class Judge(Protocol):
+    def is_spam(self, text: str) -> Decision[bool]: ...
+
+    def triage(self, text: str) -> Result[Triage]: ...
+
+    async def each(self, text: str) -> list[Decision[bool]]: ...
+
+
+def judged(path: str, text: str, *shares: float) -> ChatReply:
+    """Return a reply whose answers, at paths with a number or name for each, are true with a probability."""
+    names = ("spam", "urgent") if "name" in path else range(len(shares))
+    probabilities = {
+        path.format(name=name, number=name): ((True, share), (False, 1 - share))
+        for name, share in zip(names, shares, strict=True)
+    }
+    return ChatReply(AiMessage(text), probabilities=probabilities, model="stub-1")
+
+
+def decision_of(span: Any) -> dict[str, Any]:
+    prefix = "aiservices.decision."
+    return {
+        name.removeprefix(prefix): value
+        for name, value in attributes(span).items()
+        if name.startswith(prefix)
+    }
+
+
+def judge(recorded: Recorded, reply: ChatReply | str, **settings: Any) -> Judge:
+    return create(
+        Judge,
+        ScriptedChatModel([reply] * 9, name="stub"),
+        interceptors=[recorded.telemetry()],
+        **settings,
+    )
+
+
+def test_the_span_of_a_decision_has_its_source_and_probability(recorded: Recorded) -> None:
+    judge(recorded, judged("$.value", '{"value": true}', 0.75)).is_spam("x")
+    expected = {"source": "decisions", "probability": 0.75, "calibrated": False, "count": 1}
+    assert decision_of(recorded.spans[0]) == expected
+
+
+def test_of_several_decisions_the_span_has_the_least_certain_one(recorded: Recorded) -> None:
+    reply = judged("$.{name}", '{"spam": true, "urgent": true}', 0.9, 0.625)
+    judge(recorded, reply).triage("x")
+    reply = judged("$.value[{number}]", '{"value": [true, true, true]}', 0.75, 0.9, 0.8)
+    asyncio.run(judge(recorded, reply).each("x"))
+    found = [decision_of(span) for span in recorded.spans[::2]]
+    assert [(one["probability"], one["count"]) for one in found] == [(0.625, 2), (0.75, 3)]
+
+
+def test_the_span_says_that_a_decision_was_calibrated(recorded: Recorded) -> None:
+    reply = judged("$.value", '{"value": true}', 0.75)
+    cases = [Case({"text": "x"}, right) for right in (True, False)]
+    calibration = calibrate(judge(Recorded(), reply).is_spam, cases).calibration
+    judge(recorded, reply, calibration=calibration).is_spam("x")
+    assert decision_of(recorded.spans[0])["calibrated"] is True
+
+
+def test_the_votes_for_a_decision_are_its_source(recorded: Recorded) -> None:
+    model = ScriptedChatModel(["true"] * 3, name="stub", capabilities=Capabilities())
+    create(Judge, model, votes=3, interceptors=[recorded.telemetry()]).is_spam("x")
+    decision = decision_of(recorded.spans[0])
+    assert (decision["source"], decision["count"]) == ("votes(3)", 1)
+
+
+def test_an_answer_without_a_decision_has_no_attributes_of_one(recorded: Recorded) -> None:
+    counter(recorded, ONE).count("x")
+    assert decision_of(recorded.spans[0]) == {}
+
+
 @pytest.mark.parametrize("endpoint", ["http://host:99999", "http://[bad", "http://host:abc", "a queue"])
 def test_an_endpoint_that_is_not_a_url_is_left_out(recorded: Recorded, endpoint: str) -> None:
     model: Any = ScriptedChatModel([ONE])
@@ -231,6 +319,15 @@ def test_a_request_has_its_options_and_its_server(recorded: Recorded, loopback: 
         ("azure:d-1", "azure.ai.openai", "d-1"),
         ("openai-responses:gpt-x", "openai", "gpt-x"),
         ("ollama:qwen:4b", "ollama", "qwen:4b"),
+        ("anthropic:claude-x", "anthropic", "claude-x"),
+        ("gemini:g", "gcp.gemini", "g"),
+        ("google:g", "gcp.gemini", "g"),
+        ("google-vertex:g", "gcp.vertex_ai", "g"),
+        ("bedrock:us.amazon.nova:0", "aws.bedrock", "us.amazon.nova:0"),
+        ("mistral:m", "mistral_ai", "m"),
+        ("moonshot:m", "moonshot_ai", "m"),
+        ("xai:g", "x_ai", "g"),
+        ("groq:l", "groq", "l"),
         ("scripted", "scripted", "scripted"),
     ],
 )
@@ -241,6 +338,82 @@ def test_a_provider_has_the_name_of_the_conventions(
     create(Counter, chat_model, interceptors=[recorded.telemetry()]).count("x")
     values = attributes(recorded.named(f"chat {model}"))
     assert (values["gen_ai.provider.name"], values["gen_ai.request.model"]) == (provider, model)
+
+
+CLAUDE_REPLY = {
+    "type": "message",
+    "id": "r1",
+    "model": "m-1",
+    "content": [{"type": "text", "text": "one"}],
+    "stop_reason": "end_turn",
+    "usage": {
+        "input_tokens": 3,
+        "cache_read_input_tokens": 5,
+        "cache_creation_input_tokens": 2,
+        "output_tokens": 4,
+    },
+}
+GEMINI_REPLY = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "one"}]}, "finishReason": "STOP"}],
+    "usageMetadata": {
+        "promptTokenCount": 10,
+        "cachedContentTokenCount": 5,
+        "candidatesTokenCount": 3,
+        "thoughtsTokenCount": 1,
+    },
+    "modelVersion": "m-1",
+    "responseId": "r1",
+}
+BEDROCK_REPLY = {
+    "output": {"message": {"role": "assistant", "content": [{"text": "one"}]}},
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 3, "cacheReadInputTokens": 5, "cacheWriteInputTokens": 2, "outputTokens": 4},
+}
+WRITTEN = {"gen_ai.usage.cache_creation.input_tokens": 2}
+THOUGHT = {"gen_ai.usage.reasoning.output_tokens": 1}
+ANSWERED = {"gen_ai.response.id": "r1", "gen_ai.response.model": "m-1"}
+
+
+@pytest.mark.parametrize(
+    ("make", "reply", "provider", "others"),
+    [
+        (lambda url: AnthropicChatModel("m", base_url=url, api_key="k"), CLAUDE_REPLY, "anthropic", WRITTEN),
+        (lambda url: GeminiChatModel("m", base_url=url, api_key="k"), GEMINI_REPLY, "gcp.gemini", THOUGHT),
+        (
+            lambda url: GeminiChatModel("m", base_url=url, token=lambda: "t"),
+            GEMINI_REPLY,
+            "gcp.vertex_ai",
+            THOUGHT,
+        ),
+        (lambda url: BedrockChatModel("m", base_url=url, api_key="k"), BEDROCK_REPLY, "aws.bedrock", WRITTEN),
+    ],
+    ids=["anthropic", "gemini", "vertex", "bedrock"],
+)
+def test_spans_of_native_providers_have_their_name_and_all_kinds_of_tokens(
+    recorded: Recorded,
+    loopback: Loopback,
+    make: Callable[[str], ChatModel],
+    reply: dict[str, Any],
+    provider: str,
+    others: dict[str, int],
+) -> None:
+    loopback.reply(json_reply(reply))
+    create(Teller, make(loopback.base_url), interceptors=[recorded.telemetry()]).tell("x")
+    # Bedrock's replies have neither an id nor the name of the model
+    answered = {"gen_ai.response.model": "m"} if provider == "aws.bedrock" else ANSWERED
+    assert attributes(recorded.named("chat m")) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": "m",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 4,
+        "gen_ai.usage.cache_read.input_tokens": 5,
+        "server.address": "127.0.0.1",
+        "server.port": loopback.port,
+        **others,
+        **answered,
+    }
 
 
 def test_the_request_model_is_the_one_in_the_options(recorded: Recorded) -> None:

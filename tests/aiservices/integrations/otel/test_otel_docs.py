@@ -47,11 +47,12 @@ def timeless(text: str) -> str:
     return re.sub(r"\d+\.\d{3} s", "… s", text)
 
 
-def test_the_page_lists_all_metrics_and_events() -> None:
+def test_the_page_lists_all_metrics_events_and_attributes_of_decisions() -> None:
     written = {
         value
         for name, value in vars(otel_names).items()
         if name.endswith(("_DURATION", "_METRIC", "_USAGE"))
+        or name.startswith("DECISION_")
         or name in ("ANSWER_REJECTED", "GUARDRAIL", "MODERATION", "RETRIEVED", "BACKOFF", "APPROVAL_REQUIRED")
     }
     assert sorted(name for name in written if f"`{name}`" not in PAGE) == []

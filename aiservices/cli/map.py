@@ -1,0 +1,172 @@
+"""The command ``map``, which calls a method for each row of a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+from ..engine.budget import Budget
+from ..engine.response_cache import ResponseCache
+from ..models.errors import AiServiceError
+from ..models.limits import Limits
+from ..prices import Prices, PublishedPrices
+from ..rows import BatchEngine, Progress, Rows, estimate, map_rows
+from ..rows.mapping import RowSettings, job_for
+from ..service.methods import plan_of
+from ..service.preview import preview
+from .console import print_text
+from .errors import UsageError
+from .services import find_target, make_service, selected_methods
+
+# The names of providers in genai-prices that differ from those here.
+_PRICE_LISTS = {"gemini": "google", "google-vertex": "google", "openai-responses": "openai", "bedrock": "aws"}
+
+
+class MapSettings(NamedTuple):
+    """The options of the command ``map``.
+
+    Attributes:
+        key: The column that names a row.
+        columns: ``PARAMETER=COLUMN`` for parameters whose column has another name.
+        limit: Process only so many rows.
+        max_money: Stop when so much was spent, in US dollars.
+        max_requests: Stop after so many requests.
+        rpm: Requests per minute.
+        tpm: Tokens per minute.
+        concurrency: How many rows are processed at the same time.
+        restart: Forget what an earlier run has finished.
+        retry_failed: Ask again for rows that had an error.
+        review: A file for the rows whose answer is unsure.
+        unsure_below: The probability below which an answer is unsure.
+        reviewed: Such a file with the answers of people.
+        cache: The file of a response cache.
+        engine: "direct", or "batch" for the batch service of the provider.
+    """
+
+    key: str | None
+    columns: Sequence[str]
+    limit: int | None
+    max_money: float | None
+    max_requests: int | None
+    rpm: float | None
+    tpm: float | None
+    concurrency: int | None
+    restart: bool
+    retry_failed: bool
+    review: str | None
+    unsure_below: float | None
+    reviewed: str | None
+    cache: str | None = None
+    engine: Literal["direct", "batch"] = "direct"
+
+
+def map_table(
+    target_name: str,
+    model: str | None,
+    source: str,
+    output: str,
+    settings: MapSettings,
+    *,
+    sample: int | None,
+    dry_run: bool,
+) -> None:
+    """Call a method for each row of a table, and write the answers to a file.
+
+    With ``sample``, only so many rows are asked, to estimate the tokens, the cost and the time of the run.
+    With ``dry_run``, everything is checked and nothing is sent.
+    """
+    target = find_target(target_name)
+    service = make_service(target, model)
+    names = selected_methods(target, service)
+    if len(names) > 1:
+        raise UsageError(f"{target_name} has several methods; name one of them: {', '.join(names)}")
+    method = getattr(service, names[0])
+    options = _row_settings(method, output, settings)
+    if dry_run:
+        _show_plan(method, source, options)
+        return
+    if sample is not None:
+        print(estimate(method, source, sample=sample, **options))
+        return
+    line = _ProgressLine()
+    options["progress"] = line
+    try:
+        rows: Rows[Any] = map_rows(method, source, **options)
+    except KeyboardInterrupt:
+        line.close()
+        message = "what is finished is stored: the same command goes on with the other rows"
+        print_text(message, file=sys.stderr)
+        raise
+    finally:
+        line.close()
+    print(rows.summary)
+
+
+def _row_settings(method: Any, output: str, settings: MapSettings) -> RowSettings:
+    columns = {}
+    for text in settings.columns:
+        name, equals, column = text.partition("=")
+        if not (name and equals and column):
+            raise UsageError(f"--column {text} must be PARAMETER=COLUMN, such as text=body")
+        columns[name] = column
+    prices = _prices(method, required=settings.max_money is not None)
+    return RowSettings(
+        key=settings.key,
+        columns=columns,
+        to=output,
+        limit=settings.limit,
+        budget=Budget(
+            money=settings.max_money, requests=settings.max_requests, prices={} if prices is None else prices
+        ),
+        limits=Limits(settings.rpm, settings.tpm, settings.concurrency),
+        restart=settings.restart,
+        retry_failed=settings.retry_failed,
+        review=settings.review,
+        unsure_below=settings.unsure_below,
+        reviewed=settings.reviewed,
+        cache=None if settings.cache is None else ResponseCache(settings.cache),
+        engine=BatchEngine() if settings.engine == "batch" else None,
+    )
+
+
+def _prices(method: Any, *, required: bool) -> Prices | None:
+    """Return the published prices of the method's provider; None if they are unknown and not required."""
+    provider = plan_of(method).call.model.name.partition(":")[0]
+    try:
+        return PublishedPrices(_PRICE_LISTS.get(provider, provider))
+    except AiServiceError:
+        if required:
+            raise
+        return None
+
+
+def _show_plan(method: Any, source: str, options: RowSettings) -> None:
+    """Print the number of rows, and the request of the first one."""
+    job = job_for(method, source, options)
+    print(
+        f"{sum(1 for _ in islice(job.rows(), options.get('limit'))):,} rows; the request of the first one:\n"
+    )
+    first = next(iter(job.rows()), None)
+    if first is not None:
+        print_text(str(preview(method, **job.method.arguments(first))))
+
+
+class _ProgressLine:
+    """Shows the progress in one line of a terminal, and nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._is_open = False
+
+    def __call__(self, progress: Progress) -> None:
+        if self._is_terminal:
+            self._is_open = True
+            print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Go to a new line."""
+        if self._is_open:
+            self._is_open = False
+            print(file=sys.stderr)

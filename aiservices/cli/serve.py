@@ -1,0 +1,148 @@
+"""The command ``serve``, which serves a service over HTTP, with a page for trying it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+from importlib.util import find_spec
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from .console import print_text
+from .errors import CommandFailedError, UsageError
+from .services import find_target, make_service
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+# The processes of --reload and --workers create the application themselves. They read the settings here.
+_SETTINGS_VARIABLE = "AISERVICES_SERVE_SETTINGS"
+_BACKLOG = 2048  # connections that wait until the server accepts them; the default of uvicorn
+_HTTP: Literal["h11"] = "h11"  # other HTTP parsers of uvicorn read headers of any size
+
+
+class ServeSettings(NamedTuple):
+    """What the command ``serve`` serves, and who may call it.
+
+    Attributes:
+        target: The service as the user typed it.
+        model: The name of the model, or None.
+        host: The address to listen on.
+        caller_arguments: The parameters with a MemoryId or UserName that callers may choose.
+        allowed_hosts: Other host names of the server.
+    """
+
+    target: str
+    model: str | None
+    host: str
+    caller_arguments: list[str]
+    allowed_hosts: list[str]
+
+
+def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
+    """Serve a service over HTTP until the process is stopped.
+
+    With ``reload`` the server starts again when a Python file in the current folder changes. Raises
+    UsageError and DefinitionError before the server starts, and CommandFailedError if it cannot start.
+    """
+    if reload and workers > 1:
+        raise UsageError("--reload needs a single process; omit --workers")
+    # These packages are not part of the extra cli, so the error names the extra to install.
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise CommandFailedError(
+                f"serve needs {package}, which is not installed: install the extras cli and "
+                "fastapi of aiservices"
+            )
+    application = application_of(settings)  # in this process too, so that it reports each mistake
+    if not _is_loopback(settings.host):
+        message = f"warning: everyone who can reach {settings.host} can call the service and see prompts"
+        print_text(f"{message}; nothing asks who they are", file=sys.stderr)
+    if reload or workers > 1:
+        _serve_in_processes(settings, port, reload=reload, workers=workers)
+    else:
+        _serve_in_this_process(application, settings, port)
+
+
+def _serve_in_this_process(application: FastAPI, settings: ServeSettings, port: int) -> None:
+    import uvicorn
+
+    # uvicorn alone would report a complete start before it binds the port.
+    with _listen(settings.host, port) as listener:
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"http://{host}:{listener.getsockname()[1]}"
+        print_text(f"Serving {settings.target} at {address} (Ctrl+C stops)", file=sys.stderr)
+        server = uvicorn.Server(uvicorn.Config(application, http=_HTTP))
+        with contextlib.suppress(KeyboardInterrupt):  # this is how a server is stopped
+            server.run(sockets=[listener])
+
+
+def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
+    """Let uvicorn start the processes for the options ``--reload`` and ``--workers``."""
+    import uvicorn
+
+    os.environ[_SETTINGS_VARIABLE] = json.dumps(settings)
+    try:
+        # It binds the port before it starts a process.
+        uvicorn.run(
+            f"{__name__}:{application_of_environment.__name__}",
+            factory=True,
+            host=settings.host,
+            port=port,
+            http=_HTTP,
+            reload=reload,
+            workers=workers,
+        )
+    except SystemExit as error:  # uvicorn has logged the reason, for example that the port is in use
+        if error.code:
+            raise CommandFailedError(
+                f"cannot serve at {settings.host}:{port}; the lines above say why"
+            ) from None
+
+
+def application_of_environment() -> FastAPI:
+    """Create the FastAPI application from the settings that ``serve`` passed in the environment."""
+    return application_of(ServeSettings(*json.loads(os.environ[_SETTINGS_VARIABLE])))
+
+
+def application_of(settings: ServeSettings) -> FastAPI:
+    """Return the FastAPI application for a service, including a web page to try out the service."""
+    from ..integrations.fastapi import app
+    from ..integrations.fastapi.server import RequestCheck, host_problems
+    from ..integrations.playground import mount
+
+    target = find_target(settings.target)
+    if target.method:
+        raise UsageError(f"only a whole service can be served: omit .{target.method}")
+    service = make_service(target, settings.model)
+    interface = target.interface_of(service)
+    problems = host_problems("--allowed-host", settings.allowed_hosts)
+    if problems:
+        raise UsageError("; ".join(map(str, problems)))
+    application = app(service, interface=interface, caller_arguments=settings.caller_arguments)
+    mount(application, service, interface=interface, caller_arguments=settings.caller_arguments)
+    hosts = [settings.host, socket.gethostname(), *settings.allowed_hosts]
+    application.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
+    return application
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that accepts connections, or raise CommandFailedError if the port is in use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise CommandFailedError(
+            f"cannot serve at {host}:{port}: {reason}; choose another address with --host and --port"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
