@@ -153,6 +153,6 @@ def main(arguments: list[str]) -> None:
     try:
         draw(stages, options.to)
     except ImportError:
-        raise SystemExit("matplotlib is not installed: pip install 'aiservices[bench]'") from None
+        raise SystemExit("matplotlib is not installed: install the extra bench of aiservices") from None
     except ValueError as error:
         raise SystemExit(str(error)) from None
