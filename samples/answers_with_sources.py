@@ -34,6 +34,8 @@ from aiservices.retrieval import (
     split,
 )
 
+from .program import run
+
 TEXT = Path(__file__).parent / "data" / "jargon.txt"
 
 
@@ -122,4 +124,4 @@ def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

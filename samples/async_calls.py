@@ -8,6 +8,8 @@ from typing import Literal, Protocol
 
 from aiservices import ChatModel, create, user_message
 
+from .program import run
+
 TICKETS = (
     "I was charged twice for the same invoice.",
     "The application crashes when I open the settings.",
@@ -35,4 +37,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,6 +9,8 @@ from typing import Annotated, Protocol
 from aiservices import ChatModel, MemoryId, UserMessage, create, system_message
 from aiservices.memory import ChatMemory, MessageWindow, SqliteChatMemoryStore
 
+from .program import run
+
 
 class Guide(Protocol):
     @system_message("You help the visitors of a museum. Answer in one short sentence.")
@@ -31,4 +33,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

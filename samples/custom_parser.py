@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from aiservices import ChatModel, create, user_message
 from output_parsers import OutputParser, OutputParsingError, ParserRegistry, Problem, Target
 
+from .program import run
+
 PRICE = "The book cost me 12.50 euros."
 PATTERN = r"([0-9]{1,9}(?:\.[0-9]{2})?) (EUR|GBP|USD)"
 
@@ -63,4 +65,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from aiservices import ChatModel, create, user_message
 
+from .program import run
+
 EVENING = (
     "The tranquility pervaded the evening of 1968, just fifteen minutes shy of midnight, following the "
     "celebrations of Independence Day."
@@ -39,4 +41,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

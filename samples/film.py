@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field
 
 from aiservices import ChatModel, Result, create, structured_prompt
 
+from .program import run
+
 DIRECTOR = "张艺谋"
 
 
@@ -42,4 +44,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from aiservices import ChatModel, Int32, create, user_message
 
+from .program import run
+
 ANSWER = (
     "After countless millennia of computation, the supercomputer Deep Thought finally announced that the "
     "answer to the ultimate question of life, the universe, and everything was forty two."
@@ -45,4 +47,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

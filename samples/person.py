@@ -10,6 +10,8 @@ from pydantic import Field
 
 from aiservices import ChatModel, create, user_message
 
+from .program import run
+
 NEWBORN = (
     "In 1968, amidst the fading echoes of Independence Day, a child named John arrived under the calm "
     "evening sky. This newborn, bearing the surname Doe, marked the start of a new journey."
@@ -69,4 +71,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,6 +9,8 @@ from pydantic import BaseModel, Field
 
 from aiservices import ChatModel, create, structured_prompt, user_message
 
+from .program import run
+
 INGREDIENTS = ("cucumber", "tomato", "feta", "onion", "olives")
 
 
@@ -55,4 +57,4 @@ def show(recipe: Recipe) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from aiservices import ChatModel, create, user_message
 
+from .program import run
+
 
 class Sentiment(Enum):
     POSITIVE = "positive"
@@ -38,4 +40,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

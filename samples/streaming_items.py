@@ -12,6 +12,8 @@ from pydantic import Field
 from aiservices import ChatModel, ScriptedChatModel, create, user_message
 from output_parsers import ItemError
 
+from .program import run
+
 TEXT = "Ann, who is 31, met Bob, who is 27, and Cy, who is 5."
 ANSWER = '{"value": [{"name": "Ann", "age": 31}, {"name": "Bob", "age": "old"}, {"name": "Cy", "age": 5}]}'
 
@@ -48,4 +50,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from aiservices import AttemptStarted, ChatModel, Completed, FieldCompleted, Stream, create, user_message
 
+from .program import run
+
 
 @dataclass
 class City:
@@ -44,4 +46,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from aiservices import ChatModel, create, options, user_message
 
+from .program import run
+
 
 @options(max_tokens=80)
 class Teller(Protocol):
@@ -36,4 +38,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

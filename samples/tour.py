@@ -1,13 +1,18 @@
-"""Run several samples and print a table of their answers: ``python -m samples.tour [MODEL]``."""
+"""Run several samples and print a table of their answers: ``python -m samples.tour [--yes] [MODEL]``.
+
+Without ``--yes`` it asks before it downloads the weights of a model.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime, time
 from enum import Enum
+from functools import partial
 from time import perf_counter
 
 from pydantic import BaseModel
@@ -23,7 +28,8 @@ from aiservices import (
     create,
     preview,
 )
-from aiservices.models.local.download import WeightsError, demo_weights
+from aiservices.models.local.download import ProgressLine, WeightsError, demo_weights, pull
+from aiservices.models.local.weights import weights_named
 
 from .person import NEWBORN, PersonExtractor
 from .table import Colour, coloured, print_row, shortened
@@ -40,6 +46,7 @@ MARKS: dict[bool | None, tuple[str, Colour]] = {
 TUNED = """\
 The prompts were tuned on these inputs with Qwen2.5-Coder-1.5B. Expect fewer right answers on other texts,
 especially for times in words."""
+CHOICES = "smollm2 (0.1 GB, often wrong), openai:NAME (needs OPENAI_API_KEY), or fake (made-up answers)"
 ANOTHER_MODEL = """\
 Another model:  make demo DEMO_MODEL=smollm2                 a small download, often wrong
                 make demo DEMO_MODEL=openai:NAME             needs OPENAI_API_KEY, and costs money
@@ -49,9 +56,14 @@ Another model:  make demo DEMO_MODEL=smollm2                 a small download, o
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tour and return the exit code: 0, or 1 if there is no model. Wrong answers do not change it."""
-    options = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m samples.tour", description="Run several samples.")
+    parser.add_argument(
+        "model", nargs="?", default=os.environ.get("DEMO_MODEL", ""), help="openai:NAME, smollm2, fake, …"
+    )
+    parser.add_argument("--yes", action="store_true", help="download weights without a question")
+    options = parser.parse_args(arguments)
     try:
-        model, reason = choose_model(options[0] if options else os.environ.get("DEMO_MODEL", ""))
+        model, reason = choose_model(options.model, yes=options.yes)
         rows = rows_of(model)
     except (LookupError, WeightsError, DefinitionError) as error:
         print(f"There is no model for the tour: {error.args[0]}", file=sys.stderr)
@@ -61,16 +73,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def choose_model(name: str) -> tuple[ChatModel | str, str]:
-    """Return the model and the reason for it. ``name`` is "PROVIDER:NAME" or the name of embedded weights."""
-    if ":" in name:
+def choose_model(name: str, *, yes: bool) -> tuple[ChatModel | str, str]:
+    """Return the model and the reason for it.
+
+    ``name`` is "PROVIDER:NAME", "fake" or the name of embedded weights. ``yes`` downloads without a question.
+    """
+    if ":" in name or name == "fake":
         return name, f"Running {name}, as requested."
-    weights, reason = demo_weights(name or None)
+    weights, reason = demo_weights(name or None, pull=partial(download, yes=yes))
     model = LocalChatModel(weights)
     # The first request loads the weights. It is made here, so that no row of the table includes that time.
     start = perf_counter()
     model.complete(ChatRequest.of("Hello", options=ChatOptions(max_tokens=1)))
     return model, f"{reason} It was loaded in {perf_counter() - start:.1f} s."
+
+
+def download(name: str, *, yes: bool) -> None:
+    """Download weights if the user agrees; raise LookupError otherwise."""
+    if not yes and not _agrees_to_download(name):
+        raise LookupError(
+            f"the weights {name} are not on this machine. "
+            f"Download them with --yes, or name a model: {CHOICES}"
+        )
+    pull(name, ProgressLine())
+
+
+def _agrees_to_download(name: str) -> bool:
+    """Ask for the permission to download weights. Without a terminal, nobody can agree."""
+    question = f"Download the weights {name} ({weights_named(name).size / 1e9:.1f} GB)? [y/N] "
+    return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 
 
 def tour(model: ChatModel | str, rows: Sequence[Row]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from aiservices import ChatModel, ScriptedChatModel
 from aiservices.structured import structured
 
+from .program import run
+
 INVOICE: dict[str, Any] = {
     "title": "Invoice",
     "type": "object",
@@ -39,4 +41,4 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from aiservices import Int32, Int64, Result, Stream, structured_prompt, user_message
 
-NUMBER = "Extract the number from this text.\n\nText: {{text}}"
+NUMBER = "Extract the number from this text.\n\nText: {{prompt}}"
 # Paths for methods whose path differs from their name.
 PATHS = {
     "is_positive": "/boolean",
@@ -39,17 +39,19 @@ class Sentiment(Enum):
     NEGATIVE = "negative"
 
 
-class Person(BaseModel):
-    """A person. The keys of the JSON are in camel case (``firstName``)."""
+class Json(BaseModel):
+    """Base class of the records. The keys of their JSON are in camel case (``firstName``)."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 
+
+class Person(Json):
     first_name: str
     last_name: str
     birth_date: date
 
 
-class Recipe(BaseModel):
+class Recipe(Json):
     title: str = Field(description="3 words at most", max_length=60)
     description: str = Field(description="2 sentences at most", max_length=200)
     steps: list[str] = Field(description="4 words each", min_length=1, max_length=8)
@@ -63,7 +65,7 @@ class RecipePrompt:
     ingredients: list[str]
 
 
-class Film(BaseModel):
+class Film(Json):
     title: str = Field(max_length=60)
     director: str = Field(max_length=60)
     publication_date: date
@@ -73,64 +75,64 @@ class Film(BaseModel):
 class Clerk(Protocol):
     """Reads texts and writes recipes."""
 
-    @user_message("Does this text have a positive sentiment?\n\nText: {{text}}")
-    def is_positive(self, text: str) -> bool: ...
+    @user_message("Does this text have a positive sentiment?\n\nText: {{prompt}}")
+    def is_positive(self, prompt: str) -> bool: ...
 
-    @user_message("Analyze the sentiment of this text.\n\nText: {{text}}")
-    def sentiment_of(self, text: str) -> Sentiment: ...
-
-    @user_message(NUMBER)
-    def to_int(self, text: str) -> Int32: ...
+    @user_message("Analyze the sentiment of this text.\n\nText: {{prompt}}")
+    def sentiment_of(self, prompt: str) -> Sentiment: ...
 
     @user_message(NUMBER)
-    def to_long(self, text: str) -> Int64: ...
+    def to_int(self, prompt: str) -> Int32: ...
 
     @user_message(NUMBER)
-    def to_integer(self, text: str) -> int:
+    def to_long(self, prompt: str) -> Int64: ...
+
+    @user_message(NUMBER)
+    def to_integer(self, prompt: str) -> int:
         """Return an integer of any size."""
         ...
 
     @user_message(NUMBER)
-    def to_float(self, text: str) -> float: ...
+    def to_float(self, prompt: str) -> float: ...
 
     @user_message(NUMBER)
-    def to_double(self, text: str) -> float: ...
+    def to_double(self, prompt: str) -> float: ...
 
     @user_message(NUMBER)
-    def to_big_decimal(self, text: str) -> Decimal:
+    def to_big_decimal(self, prompt: str) -> Decimal:
         """Return a number with all digits that the model wrote."""
         ...
 
-    @user_message("Extract the person from this text.\n\nText: {{text}}")
-    def person(self, text: str) -> Person: ...
+    @user_message("Extract the person from this text.\n\nText: {{prompt}}")
+    def person(self, prompt: str) -> Person: ...
 
-    @user_message("Create a recipe that can be prepared using only {{ingredients}}.")
-    def recipe_from(self, *ingredients: str) -> Recipe: ...
+    @user_message("Create a recipe that can be prepared using only {{prompt}}.")
+    def recipe_from(self, *prompt: str) -> Recipe: ...
 
-    def recipe(self, request: RecipePrompt) -> Recipe:
+    def recipe(self, prompt: RecipePrompt) -> Recipe:
         """Return a recipe of a dish for a list of ingredients."""
         ...
 
-    @user_message("Extract the date from this text.\n\nText: {{text}}")
-    def extract_date(self, text: str) -> date: ...
+    @user_message("Extract the date from this text.\n\nText: {{prompt}}")
+    def extract_date(self, prompt: str) -> date: ...
 
-    @user_message("Extract the time of day from this text.\n\nText: {{text}}")
-    def extract_time(self, text: str) -> time: ...
+    @user_message("Extract the time of day from this text.\n\nText: {{prompt}}")
+    def extract_time(self, prompt: str) -> time: ...
 
-    @user_message("Which date and exact time does this text describe?\n\nText: {{text}}")
-    def extract_datetime(self, text: str) -> datetime: ...
+    @user_message("Which date and exact time does this text describe?\n\nText: {{prompt}}")
+    def extract_datetime(self, prompt: str) -> datetime: ...
 
-    @user_message("What is the most popular film of the director {{director}}? Tell its year and its story.")
-    async def most_popular(self, director: str) -> Result[Film]:
+    @user_message("What is the most popular film of the director {{prompt}}? Tell its year and its story.")
+    async def most_popular(self, prompt: str) -> Result[Film]:
         """Return a film with the details of the call, as a Result."""
         ...
 
-    @user_message("Create a recipe of a {{dish}}.")
-    def stream_recipe(self, dish: str) -> Stream[Recipe]:
+    @user_message("Create a recipe of a {{prompt}}.")
+    def stream_recipe(self, prompt: str) -> Stream[Recipe]:
         """Stream a recipe while the model writes it, as events."""
         ...
 
-    @user_message("Tell a story of three sentences about {{subject}}.")
-    def story(self, subject: str) -> Iterator[str]:
+    @user_message("Tell a story of three sentences about {{prompt}}.")
+    def story(self, prompt: str) -> Iterator[str]:
         """Stream a text while the model writes it, as events."""
         ...

@@ -6,10 +6,10 @@ from aiservices import ChatRequest, JsonSchemaFormat, ScriptedChatModel
 
 RECIPE = (
     '{"title": "Greek Salad", "description": "Fresh and quick.", "steps": ["Chop the vegetables", '
-    '"Add feta and olives"], "preparation_time_minutes": 15}'
+    '"Add feta and olives"], "preparationTimeMinutes": 15}'
 )
 FILM = (
-    '{"title": "Hero", "director": "Zhang Yimou", "publication_date": "2002-10-24", '
+    '{"title": "Hero", "director": "Zhang Yimou", "publicationDate": "2002-10-24", '
     '"description": "A nameless warrior tells a king how he won."}'
 )
 # The answers, by a part of the prompt.

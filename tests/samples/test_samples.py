@@ -49,6 +49,7 @@ PUBLIC_PACKAGES = {
     "aiservices.moderation",
     "aiservices.prices",
     "aiservices.retrieval",
+    "aiservices.rows",
     "aiservices.structured",
     "aiservices.synthesis",
     "aiservices.testing",
@@ -57,7 +58,7 @@ PUBLIC_PACKAGES = {
     "output_parsers.profiles",
     "output_parsers.text",
 }
-PACKAGES_OF_THE_TOUR = {"aiservices", "aiservices.models.local.download"}
+PACKAGES_OF_THE_TOUR = {"aiservices", "aiservices.models.local.download", "aiservices.models.local.weights"}
 
 Printed = Callable[..., str]
 

@@ -31,10 +31,10 @@ MODEL = "local:smollm2"
 pytestmark = [
     pytest.mark.local_model,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first'),
+    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first"),
     pytest.mark.skipif(
         not is_ready(weights_named("smollm2")),
-        reason="no SmolLM2 here: python -m aiservices.models.local pull smollm2",
+        reason="no SmolLM2 here: aiservices models pull smollm2",
     ),
 ]
 

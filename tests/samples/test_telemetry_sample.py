@@ -26,6 +26,7 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
         "   chat scripted  "
         "gen_ai.usage.input_tokens=32, gen_ai.usage.output_tokens=2, aiservices.cost=8e-05\n"
     )
-    (line,) = caplog.messages
+    rejected, line = caplog.messages
+    assert rejected == "Clerk.available: answer rejected, asking again: $: expected an array"
     pattern = r"Clerk\.available: answered, 4 requests to scripted, 42 \+ 3 tokens, \d+\.\d{3} s"
     assert re.fullmatch(pattern, line)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -103,12 +105,56 @@ def test_no_line_of_the_table_is_wider_than_100_columns(toured: Callable[..., st
 def test_without_a_model_the_error_tells_the_reason(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def none(prefer: str | None) -> tuple[str, str]:
+    def none(prefer: str | None, **settings: object) -> tuple[str, str]:
         raise error
 
     monkeypatch.setattr(tour, "demo_weights", none)
     assert tour.main([]) == 1
     assert capsys.readouterr().err == "There is no model for the tour: there are no weights\n"
+
+
+@pytest.fixture
+def pulled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The names of weights that were downloaded; each download fails."""
+    names: list[str] = []
+
+    def pull(name: str, progress: object) -> None:
+        names.append(name)
+        raise WeightsError("no network")
+
+    monkeypatch.setattr(tour, "pull", pull)
+    monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
+    monkeypatch.delenv("DEMO_MODEL", raising=False)
+    return names
+
+
+def test_the_tour_downloads_nothing_without_a_terminal(
+    pulled: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tour.main(["smollm2"]) == 1
+    assert pulled == []
+    assert capsys.readouterr().err == (
+        "There is no model for the tour: the weights smollm2 are not on this machine. Download them with "
+        "--yes, or name a model: smollm2 (0.1 GB, often wrong), openai:NAME (needs OPENAI_API_KEY), or fake "
+        "(made-up answers)\n"
+    )
+
+
+def test_the_tour_asks_before_a_download(
+    pulled: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for answer in ("\n", "n\n", "yes\n"):
+        stdin = io.StringIO(answer)
+        monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert tour.main(["smollm2"]) == 1
+        assert "Download the weights smollm2 (0.1 GB)? [y/N] " in capsys.readouterr().out
+    assert pulled == ["smollm2"]
+
+
+def test_the_option_yes_downloads_without_a_question(pulled: list[str]) -> None:
+    assert tour.main(["--yes", "smollm2"]) == 1
+    assert pulled == ["smollm2"]
 
 
 def test_an_unknown_model_string_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +170,7 @@ def test_the_tour_runs_with_the_named_model(
     monkeypatch.setenv("DEMO_MODEL", "openai:NAME")
     assert tour.main([]) == 0
     assert tour.main(["ollama:NAME"]) == 0
+    assert tour.main(["fake"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Running openai:NAME, as requested.\n")
     assert "Running ollama:NAME, as requested.\n" in shown
