@@ -14,7 +14,7 @@ debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && 
 .PHONY: demo test test-all test-only check model parts docs bench clean
 
 demo: $(VENV)/.runtime
-	@$(BIN)/python -m samples.tour $(DEMO_MODEL)
+	@$(BIN)/python -m samples.tour --yes $(DEMO_MODEL)
 
 test: check model parts
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" --cov \

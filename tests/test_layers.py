@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PARSERS = "result json prose types parser json_schema strict profiles lint streaming text tool_calls"
 SERVICES = """models models/http models/openai models/providers models/local interface tools engine
 interceptors memory/stores memory guardrails moderation service structured retrieval synthesis agents testing
-prices call_log integrations page cli"""
+prices call_log integrations page rows cli"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
 PATHS = [p for name in ("output_parsers", "aiservices") for p in (ROOT / name).rglob("*.py")]

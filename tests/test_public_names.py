@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import importlib.resources
 import inspect
+import re
 import types
 import typing
 from pathlib import Path
@@ -102,3 +104,66 @@ def test_models_are_loaded_when_they_are_asked_for_and_then_known(monkeypatch: p
 @pytest.mark.parametrize("module", [output_parsers, aiservices])
 def test_each_package_says_that_it_is_typed(module: types.ModuleType) -> None:
     assert importlib.resources.files(module.__name__).joinpath("py.typed").is_file()
+
+
+# Modules with parameters that readers of the reference see, beside those of PACKAGES.
+MORE_MODULES = (
+    "aiservices.call_log",
+    "aiservices.integrations.fastapi",
+    "aiservices.integrations.otel",
+    "aiservices.page",
+    "aiservices.prices",
+    "aiservices.testing",
+    "output_parsers.lint",
+)
+# The library makes objects of these classes, so their constructors are not for readers.
+MADE_BY_LIBRARY = {
+    "AsyncStream",
+    "HookHandle",
+    "PartialList",
+    "PartialObject",
+    "Snapshot",
+    "Stream",
+    "StructuredModel",
+    "TypeParser",
+}
+
+
+@pytest.mark.parametrize("module", [*(package.__name__ for package in PACKAGES), *MORE_MODULES])
+def test_every_parameter_and_field_is_named_in_the_docstring(module: str) -> None:
+    package = pytest.importorskip(module)
+    things = [getattr(package, name) for name in package.__all__]
+    assert [problem for thing in things for problem in undocumented(thing)] == []
+
+
+def undocumented(thing: Any) -> list[str]:
+    """Return the parameters or fields of a function or class that its docstring does not name."""
+    if inspect.isfunction(thing):
+        names, docs = parameters_of(thing), inspect.getdoc(thing) or ""
+    elif isinstance(thing, type):
+        names = fields_of(thing)
+        if not names and "__init__" in vars(thing) and not issubclass(thing, BaseException):
+            names = [] if thing.__name__ in MADE_BY_LIBRARY else parameters_of(vars(thing)["__init__"])
+        own = [base for base in thing.__mro__ if base.__module__.startswith(("aiservices", "output_parsers"))]
+        docs = "\n".join(f"{base.__doc__}\n{base.__init__.__doc__}" for base in own)
+    else:
+        return []
+    return [f"{thing.__name__}: {name}" for name in names if not re.search(rf"\b{name}\b", docs)]
+
+
+def fields_of(cls: type) -> list[str]:
+    if dataclasses.is_dataclass(cls):
+        names = [field.name for field in dataclasses.fields(cls)]
+    else:
+        names = list(getattr(cls, "_fields", ())) if issubclass(cls, tuple) else []
+    return [name for name in names if not name.startswith("_")]
+
+
+def parameters_of(function: Any) -> list[str]:
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind not in variable and not parameter.name.startswith("_") and parameter.name != "self"
+    ]

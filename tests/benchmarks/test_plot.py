@@ -67,4 +67,4 @@ def test_without_matplotlib_the_error_says_so(figures: Path, monkeypatch: pytest
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(SystemExit) as caught:
         main(["plot", str(figures), "--to", str(figures.with_suffix(".svg"))])
-    assert str(caught.value) == "matplotlib is not installed: pip install 'aiservices[bench]'"
+    assert str(caught.value) == "matplotlib is not installed: install the extra bench of aiservices"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 
 from docs.running import Reply
 
-from aiservices import AiMessage, ChatReply, ModelServerError, ToolCall, Usage
+from aiservices import AiMessage, ChatReply, ModelServerError, TokenLogprob, ToolCall, Usage
 
 PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
 ANN = '{"name": "Ann", "age": 31}'
 OLD = '{"name": "Ann", "age": "old"}'
 ROME = '{"name": "Rome", "population": 2748109, "sights": ["Colosseum", "Pantheon"]}'
+BILLING = '{"team": "billing", "urgent": true}'
+SHIPPING = '{"team": "shipping", "urgent": false}'
 OFFER = '{"product": "tea", "discount": %d}'
 
 
@@ -22,6 +25,42 @@ def called(tool: str, **arguments: object) -> ChatReply:
 
 def value(of: object) -> str:
     return json.dumps({"value": of})
+
+
+def decided(answer: str, probability: float) -> ChatReply:
+    """A reply whose tokens give the name of a team a probability."""
+    other = "support" if answer == "billing" else "billing"
+    shares = ((answer.encode(), math.log(probability)), (other.encode(), math.log(1 - probability)))
+    tokens = [b'{"value": "', b'"}']
+    logprobs = (TokenLogprob(tokens[0], 0.0), TokenLogprob(*shares[0], shares), TokenLogprob(tokens[1], 0.0))
+    return ChatReply(AiMessage(value(answer)), logprobs=logprobs, model="stub")
+
+
+def is_true(probability: float, *, written: bool = True) -> ChatReply:
+    """A reply whose tokens give a bool a probability; ``written`` is what the reply says."""
+    shares = [(b"true", math.log(probability)), (b"false", math.log(1 - probability))]
+    if not written:
+        shares.reverse()
+    tokens = [b'{"value": ', b"}"]
+    logprobs = (
+        TokenLogprob(tokens[0], 0.0),
+        TokenLogprob(*shares[0], tuple(shares)),
+        TokenLogprob(tokens[1], 0.0),
+    )
+    return ChatReply(AiMessage(value(written)), logprobs=logprobs, model="stub")
+
+
+def applies(**shares: float) -> ChatReply:
+    """A reply whose tokens give a bool for each option, with a probability of true."""
+    tokens: list[TokenLogprob] = []
+    for key, share in shares.items():
+        start = f', "{key}": ' if tokens else f'{{"{key}": '
+        both = [(b"true", math.log(share)), (b"false", math.log(1 - share))]
+        both.sort(key=lambda one: -one[1])
+        tokens += [TokenLogprob(start.encode(), 0.0), TokenLogprob(*both[0], tuple(both))]
+    tokens.append(TokenLogprob(b"}", 0.0))
+    text = b"".join(token.token for token in tokens).decode()
+    return ChatReply(AiMessage(text), logprobs=tuple(tokens), model="stub")
 
 
 def down() -> ModelServerError:
@@ -45,15 +84,27 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     ],
     "coming-from.md": [
         value("positive"),
+        is_true(0.97),
+        is_true(0.1, written=False),
+        decided("technical", 0.8),
+        is_true(0.1, written=False),
+        "Hold the button.",
+        "It opens at nine.",
+        is_true(0.92),
         ANN,
         ANN,
         ANN,
         ANN,
         ANN,
+        ANN,
+        "Ann is 31.",
+        called("generate_response", name="Ann", age=31, response="It is Ann."),
         ANN,
         value([json.loads(ANN), {"name": "Bob", "age": 27}]),
         ANN,
     ],
+    "how-to/low-level.md": ["yes"],
+    "how-to/production.md": ["Bonjour"],
     "how-to/structured-answers.md": [
         value(True),
         '{"product": "lamp", "mood": "glad", "stars": 5}',
@@ -86,6 +137,9 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "I am sorry, we are closed today.",
         called("debt"),
         "You owe 12.50.",
+        called("french", text="good morning"),
+        "bonjour",
+        'Say "bonjour".',
         called("price", article="lmp"),
         called("price", article="lam"),
         called("opening_hours"),
@@ -118,6 +172,21 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "In Rome.",
         "Yes.",
     ],
+    "how-to/decisions.md": [
+        decided("billing", 0.8),
+        applies(price=0.09, delivery=0.56, quality=0.95),
+        *(decided("billing", share) for share in (0.8, 0.97, 0.9, 0.9)),
+    ],
+    "how-to/tables.md": [
+        BILLING,
+        SHIPPING,
+        *(BILLING, SHIPPING, BILLING, SHIPPING, SHIPPING),
+        *(BILLING, SHIPPING),
+        *(BILLING, SHIPPING),
+        is_true(0.6),
+        is_true(0.99),
+    ],
+    "how-to/limits.md": [],
     "how-to/reasoning.md": [
         ChatReply(
             AiMessage(
@@ -127,6 +196,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         )
     ],
     "how-to/files.md": [value("12.50")],
+    "how-to/batches.md": [],
+    "how-to/cache.md": [ChatReply(AiMessage(value(True)), usage=Usage(92, 8))],
     "how-to/budgets.md": [
         OLD,
         ANN,
@@ -142,6 +213,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         down(),
         ANN,
         "It rains, and the roofs begin to sing.",
+        "Dark green.",
     ],
     "how-to/own-types.md": [
         value("12.50 EUR"),
@@ -149,6 +221,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         '{"number": "17"}',
         '{"number": "R-17"}',
     ],
+    "how-to/add-a-provider.md": [],
     "how-to/providers.md": [],
     "how-to/parsing.md": [],
     "how-to/agents.md": [

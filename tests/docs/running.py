@@ -26,7 +26,7 @@ _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE 
 _INSTALLED = any("aiservices" in point.value for point in entry_points(group="pytest11"))
 _PLUGIN = () if _INSTALLED else ("-p", "aiservices.testing.plugin")
 _WEIGHTS = "qwen2.5-coder-1.5b"  # the weights that the pages tell the reader to download
-_LOCAL = Capabilities(json_schema=True, json_mode=True, constrained=True, tools=True)
+_LOCAL = Capabilities(json_schema=True, json_mode=True, constrained=True, tools=True, logprobs=20)
 
 Reply = str | ChatReply | Exception
 

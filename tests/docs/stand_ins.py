@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from aiservices.models.base import REGISTERED
+from aiservices.models.openai.presets import PRESETS
+from aiservices.testing.fake import FakeChatModel
+
 
 class TwoWordEmbeddings:
     """An embedding model with two dimensions, one for each of two words."""
@@ -23,11 +27,19 @@ class TwoWordEmbeddings:
 
 def provide_for(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Create the files and models that a page needs; skip the test if an extra is not installed."""
+    for provider in ("acme", "example"):  # what pages register is removed after the test
+        monkeypatch.setitem(REGISTERED, provider, FakeChatModel.named)
+        monkeypatch.delitem(REGISTERED, provider)
+        monkeypatch.setitem(PRESETS, provider, PRESETS["vllm"])
+        monkeypatch.delitem(PRESETS, provider)
     if page == "how-to/files.md":
         (folder / "receipt.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     elif page == "how-to/retrieval.md":
         for module in ("numpy", "semantic_text_splitter", "bm25s"):
-            pytest.importorskip(module, reason='pip install "aiservices[retrieval]" first')
+            pytest.importorskip(module, reason="install the extra retrieval of aiservices first")
         monkeypatch.setattr("aiservices.retrieval.OpenAiEmbeddingModel", TwoWordEmbeddings)
+    elif page == "how-to/tables.md":
+        for module in ("pandas", "polars", "duckdb", "pyarrow"):
+            pytest.importorskip(module, reason=f"{module} is not installed")
     elif page == "how-to/tools.md":
-        pytest.importorskip("mcp", reason='pip install "aiservices[mcp]" first')
+        pytest.importorskip("mcp", reason="install the extra mcp of aiservices first")

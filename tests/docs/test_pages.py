@@ -19,7 +19,16 @@ from typer.main import get_command
 from aiservices import AiServiceError, ChatRequest, Image, ModelError, OpenAiChatModel, UserMessage
 from aiservices.cli.main import application
 
-FOREIGN = ("LangChain4j", "instructor", "LangChain", "magentic", "pydantic-ai", "BAML")
+FOREIGN = (
+    "LangChain4j",
+    "instructor",
+    "LangChain",
+    "magentic",
+    "pydantic-ai",
+    "LlamaIndex",
+    "AgentScope",
+    "BAML",
+)
 HOW_TO = sorted(page for page in REPLIES if page.startswith("how-to/"))
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
@@ -67,7 +76,7 @@ COMMANDS = sorted(
         for line in block.text.splitlines()
     }
 )
-SHELL_COMMANDS = ("cd", "export", "mkdir", "pytest", "source")
+SHELL_COMMANDS = ("cd", "echo", "export", "mkdir", "pytest", "source")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -83,12 +92,19 @@ def test_each_command_exists(command: str) -> None:
     elif program == "aiservices":
         command_line = get_command(application).commands[arguments[0]]
         command_line.make_context(arguments[0], arguments[1:])
-    elif arguments[:2] == ["-m", "venv"]:
-        assert find_spec("venv")
     else:
-        assert [program, *arguments[:2]] == ["python", "-m", "aiservices.models.local"]
-        assert find_spec("aiservices.models.local.__main__")
-        assert arguments[2] in ("list", "pull")
+        assert [program, *arguments[:2]] == ["python", "-m", "venv"]
+        assert find_spec("venv")
+
+
+def test_the_production_page_lists_the_environment_variables_that_the_code_reads() -> None:
+    pattern = re.compile(r"""(?:environ\.get\(\s*|environ\[|_VARIABLE = )"([A-Z][A-Z0-9_]+)\"""")
+    sources = [path.read_text("utf-8") for path in (ROOT / "aiservices").rglob("*.py")]
+    read_by_code = {name for source in sources for name in pattern.findall(source)}
+    page = path_of("how-to/production.md").read_text("utf-8")
+    listed = re.findall(r"`([A-Z][A-Z0-9_]+)`", page)
+    assert "AISERVICES_MODEL" in read_by_code
+    assert sorted(read_by_code - set(listed)) == []
 
 
 def extras() -> set[str]:
@@ -103,7 +119,7 @@ def test_the_extras_are_those_of_the_package() -> None:
 
 
 def test_the_error_page_lists_all_errors() -> None:
-    for module in ("guardrails", "integrations.mcp", "memory", "models.local.download", "moderation"):
+    for module in ("guardrails", "integrations.mcp", "memory", "models.local.download", "moderation", "rows"):
         import_module(f"aiservices.{module}")
     import_module("aiservices.integrations.fastapi.remote_client")
     listed = set(re.findall(r"[├└]── (\w+)", path_of("errors.md").read_text("utf-8")))

@@ -7,7 +7,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 from docs.running import DOCS, ROOT
@@ -15,8 +18,8 @@ from docs.running import DOCS, ROOT
 PUBLIC_MODULES = """
 aiservices aiservices.agents aiservices.call_log aiservices.guardrails aiservices.integrations.fastapi
 aiservices.integrations.mcp aiservices.integrations.otel aiservices.interceptors aiservices.memory
-aiservices.moderation aiservices.page aiservices.prices aiservices.retrieval aiservices.structured
-aiservices.synthesis aiservices.testing
+aiservices.moderation aiservices.page aiservices.prices aiservices.retrieval aiservices.rows
+aiservices.structured aiservices.synthesis aiservices.testing
 output_parsers output_parsers.lint output_parsers.text output_parsers.tool_calls
 """.split()
 FETCHED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["']?(https?:[^"'\s>]+)""")
@@ -38,6 +41,7 @@ def test_the_site_has_each_page_and_name_and_loads_nothing_from_other_hosts(tmp_
     reference = "".join(text for path, text in pages.items() if path.parts[0] == "reference")
     assert QUOTED_EXAMPLE.findall(reference) == []
     assert sorted(public_names() - set(re.findall(r'<h3 id="([\w.]+)"', reference))) == []
+    assert sorted(public_members() - set(re.findall(r'<h\d id="([\w.]+)"', reference))) == []
 
 
 def build(folder: Path) -> None:
@@ -57,3 +61,32 @@ def public_names() -> set[str]:
     }
     shared = set(importlib.import_module("output_parsers").__all__) - {"Description"}
     return names - {f"aiservices.{name}" for name in shared}
+
+
+def public_members() -> set[str]:
+    """Return the public methods and properties of public classes, with the classes that readers see them in.
+
+    Members that a class inherits from another public class are documented there.
+    """
+    names = public_names()
+    classes: dict[str, type[object]] = {}
+    for name in names:
+        module, _, last = name.rpartition(".")
+        thing = getattr(importlib.import_module(module), last)
+        if isinstance(thing, type):
+            classes[name] = thing
+    public = set(classes.values())
+    members = set()
+    for name, cls in classes.items():
+        for owner in cls.__mro__:
+            is_ours = owner.__module__.partition(".")[0] in ("aiservices", "output_parsers")
+            if is_ours and (owner is cls or owner not in public):
+                members |= {
+                    f"{name}.{member}" for member in vars(owner) if is_documented(vars(owner), member)
+                }
+    return members
+
+
+def is_documented(members: Mapping[str, object], name: str) -> bool:
+    kinds = (FunctionType, property, cached_property, classmethod, staticmethod)
+    return name[0] != "_" and isinstance(members[name], kinds)

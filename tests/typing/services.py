@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Protocol, TypeVar, assert_type
+from typing import Annotated, Any, Literal, Protocol, TypeVar, assert_type
 
 from typing_extensions import TypedDict
 
@@ -15,6 +15,7 @@ from aiservices import (
     Budget,
     ChatModel,
     ChatOptions,
+    Decision,
     Description,
     FallbackChatModel,
     Preview,
@@ -288,3 +289,22 @@ assert_type(several.members, tuple[ChatModel, ...])
 assert_type(FallbackChatModel(several, model), FallbackChatModel)
 fallback: ChatModel = several
 assert_type(create(Judge, several, budget=Budget(money=1, prices={"gpt-x": Price(1, 2.5)})), Judge)
+
+
+class Decider(Protocol):
+    @user_message("{{text}}")
+    def one(self, text: str) -> Decision[Sentiment]: ...
+    @user_message("{{text}}")
+    def several(self, text: str) -> Decision[list[Sentiment]]: ...
+    @user_message("{{text}}")
+    def named(self, text: str) -> Decision[set[Literal["a", "b"]]]: ...
+
+
+decider = create(Decider, model)
+assert_type(decider.one("x").value, Sentiment)
+assert_type(decider.one("x").probabilities, Mapping[Sentiment, float])
+assert_type(decider.several("x").at(0.9), list[Sentiment] | None)
+assert_type(decider.several("x").probabilities, Mapping[Sentiment, float])
+assert_type(decider.named("x").probabilities, Mapping[Literal["a", "b"], float])
+assert_type(Decision([Sentiment.POSITIVE], {Sentiment.POSITIVE: 0.9}).value, list[Sentiment])
+assert_type(Decision(True, {True: 0.9, False: 0.1}), Decision[bool])
