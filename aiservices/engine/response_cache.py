@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
-from ..models.base import ChatModel, unwrap_model
+from ..models.base import ChatModel, PickledByArguments, unwrap_model
 from ..models.errors import (
     AiServiceError,
     DefinitionError,
@@ -44,7 +44,7 @@ CREATE INDEX IF NOT EXISTS reply_by_age ON reply (stored_at);
 _KEPT_SHARE = 0.9  # of max_bytes, when old replies are deleted
 
 
-class ResponseCache:
+class ResponseCache(PickledByArguments):
     """Stores the replies of models, and answers equal requests with them instead of sending them again.
 
     Pass it to ``create`` or ``map_rows``; several services and processes may share it::

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, get_origin
 
 from typing_extensions import Format, get_annotations
 
@@ -117,6 +118,24 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
             if space is not None:
                 names[name] = space[name]
                 wanted.append(space[name])  # the annotations of a record may mention others
+    return names
+
+
+def module_names(interface: object) -> dict[str, Any]:
+    """Return the names of the main module to which the type hints of an interface refer.
+
+    A process that gets a copy of the interface does not have this module.
+    """
+    cls = get_origin(interface) or interface
+    if not isinstance(cls, type) or cls.__module__ != "__main__":
+        return {}
+    names: dict[str, Any] = {}
+    space = vars(sys.modules["__main__"])
+    wanted: list[object] = [attribute for _, _, attribute in methods_of(cls)]
+    while wanted:
+        for name in (_mentioned(wanted.pop()) & space.keys()) - names.keys():
+            names[name] = space[name]
+            wanted.append(space[name])
     return names
 
 

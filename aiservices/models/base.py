@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from .errors import DefinitionError, DefinitionProblem, UnavailableError
 from .messages import ChatReply, ReplyDelta
@@ -108,6 +108,25 @@ class ChatModel(Protocol):
     def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
         """Send a chat request and yield the pieces of the reply asynchronously."""
         ...
+
+
+class PickledByArguments:
+    """Pickles objects as the arguments of their constructor, because they hold connections and locks."""
+
+    _constructor_arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made._constructor_arguments = args, kwargs
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        args, kwargs = self._constructor_arguments
+        return _construct, (type(self), args, kwargs)
+
+
+def _construct(cls: type[PickledByArguments], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    return cls(*args, **kwargs)
 
 
 # Receives the headers of each HTTP response of the current call; a LimitedChatModel sets it.

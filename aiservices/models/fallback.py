@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Literal
 
-from .base import Capabilities, ChatModel, find_model, members_of
+from .base import Capabilities, ChatModel, PickledByArguments, find_model, members_of
 from .errors import DefinitionError, DefinitionProblem, ModelError
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
 
 
-class FallbackChatModel:
+class FallbackChatModel(PickledByArguments):
     """A chat model that sends each request to several models in turn until one answers.
 
     ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.

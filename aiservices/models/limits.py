@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .base import Capabilities, ChatModel, find_model, header_listener, members_of
+from .base import Capabilities, ChatModel, PickledByArguments, find_model, header_listener, members_of
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .messages import AiMessage, ChatReply, ReplyDelta, Usage
 from .requests import ChatRequest
@@ -443,7 +443,7 @@ def limiter_for(model: ChatModel) -> Limiter:
         return _by_model.setdefault(model, Limiter())
 
 
-class LimitedChatModel:
+class LimitedChatModel(PickledByArguments):
     """A chat model that sends requests to another model within limits.
 
     All services and models of the process with the same address and key share the limits. A request that the

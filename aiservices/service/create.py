@@ -159,7 +159,8 @@ def _create(
         interceptors,
         has_default_conversation=not all(plan.call.has_memory_id for plan in plans.values()),
     )
-    return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget)()
+    origin = methods.Origin(interface, model, settings, namespace)
+    return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget, origin)()
 
 
 def _functions(cls: object) -> list[FunctionType]:

@@ -18,7 +18,7 @@ from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChun
 from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
-from ..interface.stubs import has_own_init
+from ..interface.stubs import has_own_init, module_names
 from ..models.errors import AiServiceError, DefinitionProblem
 from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
@@ -138,11 +138,43 @@ def is_service_method(method: object) -> bool:
     return isinstance(getattr(method, SERVICE_METHOD, None), ServiceMethod)
 
 
-def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget) -> type[Any]:
+class Origin(NamedTuple):
+    """The arguments of ``create``, with which another process creates the same service.
+
+    Attributes:
+        interface: The interface.
+        model: The model, or its name.
+        settings: The keyword arguments.
+        namespace: The local names of the caller in quoted type hints.
+    """
+
+    interface: Any
+    model: Any
+    settings: Mapping[str, Any]
+    namespace: Mapping[str, Any]
+
+    def reduce(self, service: object) -> tuple[Any, ...]:
+        """Return what pickle stores of a service: the call of ``create``, and the attributes."""
+        settings = dict(self.settings)
+        names = {**module_names(self.interface), **self.namespace, **(settings.get("localns") or {})}
+        if names:
+            settings["localns"] = names
+        return _create_again, (self.interface, self.model, settings), service.__dict__ or None
+
+
+def _create_again(interface: Any, model: Any, settings: dict[str, Any]) -> Any:
+    from .create import create
+
+    return create(interface, model, **settings)
+
+
+def implement(
+    cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget, origin: Origin
+) -> type[Any]:
     """Return a subclass of an interface in which the methods without a body call a model.
 
     Each planned method replaces the method without a body of the same name. All share one pipeline and the
-    limits of each call.
+    limits of each call. A service is pickled as its origin.
     """
 
     def body(namespace: dict[str, Any]) -> None:
@@ -153,6 +185,8 @@ def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, bu
         if not any("__repr__" in vars(base) for base in cls.__mro__[:-1]):
             models = ", ".join(dict.fromkeys(plan.call.model.name for plan in plans.values()))
             namespace["__repr__"] = lambda self: f"<{cls.__name__} service, model={models!r}>"
+        if not any("__reduce__" in vars(base) or "__reduce_ex__" in vars(base) for base in cls.__mro__[:-1]):
+            namespace["__reduce__"] = lambda self: origin.reduce(self)
         for name, plan in plans.items():
             namespace[name] = _implement_method(getattr(cls, name), plan, pipeline, budget)
 

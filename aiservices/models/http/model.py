@@ -10,7 +10,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Self, TypeVar
 
-from ..base import Capabilities, header_listener
+from ..base import Capabilities, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta, Usage
 from ..requests import ChatOptions, ChatRequest
@@ -190,7 +190,7 @@ class _PreparedCall:
     call_options: ChatOptions
 
 
-class HttpChatModel:
+class HttpChatModel(PickledByArguments):
     """A chat model that is called through the HTTP API of a provider.
 
     A provider's model class gives it the dialect of the API and a source of HTTP clients. Every call makes

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ..base import Capabilities
+from ..base import Capabilities, PickledByArguments
 from ..errors import (
     DefinitionError,
     DefinitionProblem,
@@ -37,7 +37,7 @@ _NO_OPTIONS = ChatOptions()
 _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
-class LocalChatModel:
+class LocalChatModel(PickledByArguments):
     """A chat model that runs inside this process with llama.cpp and needs no server.
 
     Every reply is constrained to the requested type.
