@@ -238,6 +238,12 @@ class SharedBudget:
             self.usage += usage
             self.cost += 0.0 if price is None else price.of(usage) * share
 
+    def add_totals(self, usage: Usage, cost: float) -> None:
+        """Add the tokens and the cost of replies that another process received."""
+        with self._lock:
+            self.usage += usage
+            self.cost += cost
+
     def add_request(self, count: int = 1) -> None:
         """Count requests that are about to be sent."""
         with self._lock:

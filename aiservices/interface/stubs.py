@@ -121,7 +121,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
     return names
 
 
-def module_names(interface: object) -> dict[str, Any]:
+def main_module_names(interface: object) -> dict[str, Any]:
     """Return the names of the main module to which the type hints of an interface refer.
 
     A process that gets a copy of the interface does not have this module.

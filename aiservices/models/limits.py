@@ -26,7 +26,7 @@ from .requests import ChatRequest
 
 MAX_CONCURRENCY = 256
 _FIRST_CONCURRENCY = 8
-_REFUSED = (429, 503, 529)
+REFUSED = (429, 503, 529)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
 _FIRST_HOLD, _LONGEST_HOLD = 0.5, 60.0  # seconds at the measured rate before a higher one is tried
 _STEADY = 5.0  # seconds after which a rate counts as accepted
@@ -255,10 +255,15 @@ class Limiter:
 
     def estimate(self, request: ChatRequest) -> float:
         """Estimate the tokens of a request and its reply; 0 if no limit needs them."""
+        if self._tokens is None:  # the length is not needed
+            return 0.0
+        return self.estimate_length(text_length(request), request.options.max_tokens or 0)
+
+    def estimate_length(self, characters: int, max_tokens: float) -> float:
+        """Estimate the tokens of a request of so many characters and its reply; 0 if no limit needs them."""
         if self._tokens is None:
             return 0.0
-        characters = sum([_characters(message) for message in request.messages])
-        return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or request.options.max_tokens or 0)
+        return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or max_tokens)
 
     def accepted(self, sent_at: float, estimated: float, usage: Usage | None) -> None:
         """Update the limits after the server accepted a request, which may raise the concurrency."""
@@ -380,7 +385,7 @@ class Limiter:
 
     def read_headers(self, headers: Mapping[str, str]) -> None:
         """Wait until the time in the headers of a response if they say that nothing is left until then."""
-        for left, reset in _HEADERS:
+        for left, reset in RESET_HEADERS:
             if headers.get(left) != "0" or reset not in headers:
                 continue
             seconds = _seconds_of(headers[reset])
@@ -400,7 +405,7 @@ def _finish(woken: asyncio.Future[None]) -> None:
 
 
 # The names of the headers with what is left, and when it is more again.
-_HEADERS = [
+RESET_HEADERS = [
     (form.format(kind, "remaining"), form.format(kind, "reset"))
     for kind in ("requests", "tokens")
     for form in ("x-ratelimit-{1}-{0}", "anthropic-ratelimit-{0}-{1}")
@@ -422,6 +427,11 @@ def _seconds_of(reset: str) -> float | None:
     except ValueError:
         return None
     return max(0.0, (at - datetime.now(UTC)).total_seconds()) if at.tzinfo is not None else None
+
+
+def text_length(request: ChatRequest) -> int:
+    """Return the number of characters in the messages of a request."""
+    return sum([_characters(message) for message in request.messages])
 
 
 def _characters(message: Any) -> int:
@@ -610,7 +620,7 @@ class _Turn:
 
     def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
         """Report a refusal to the limiter; raise all other errors."""
-        if error.status not in _REFUSED or not error.retryable:
+        if error.status not in REFUSED or not error.retryable:
             raise error
         self._limiter.refuse(self._sent_at, self._in_flight, error.retry_after)
         if not may_repeat:

@@ -43,12 +43,14 @@ class MappedMethod(NamedTuple):
         codec: Converts its values to JSON and back.
         columns: The name of the column for each parameter that is read from the table.
         readers: Functions that convert the value of a column for its parameter.
+        bound: The method as the user passed it.
     """
 
     service_method: ServiceMethod
     codec: JsonCodec[Any]
     columns: Mapping[str, str]
     readers: Mapping[str, Callable[[Any], Any]]
+    bound: Any
 
     @property
     def call(self) -> CallPlan:
@@ -104,7 +106,7 @@ def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -
         if reader is not None:
             readers[parameter.name] = reader
     columns = {name: renamed.get(name, name) for name in plan.prompt.signature.parameters}
-    return MappedMethod(service_method, codec, columns, readers)
+    return MappedMethod(service_method, codec, columns, readers, method)
 
 
 def _problems(service_method: ServiceMethod) -> Iterable[str]:

@@ -71,9 +71,11 @@ class EntryReader:
         """Create a row from a journal entry, written for this row before or for a row with equal content."""
         return self._row(number, key, inputs, entry, cached=True)
 
-    def failed(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
-        """Return the row for an error of this run."""
-        return self._row(number, key, inputs, entry, cached=False)
+    def new(
+        self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], seconds: float
+    ) -> Row[Any]:
+        """Return the row for an entry that was written in this run."""
+        return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], result: Result[Any]
@@ -95,7 +97,14 @@ class EntryReader:
         )
 
     def _row(
-        self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], *, cached: bool
+        self,
+        number: int,
+        key: Any,
+        inputs: Mapping[str, Any],
+        entry: Mapping[str, Any],
+        *,
+        cached: bool,
+        seconds: float = 0.0,
     ) -> Row[Any]:
         error, value = entry.get("error"), None
         if error is None:
@@ -116,6 +125,7 @@ class EntryReader:
             Usage() if cached else Usage(**entry.get("usage", {})),
             0.0 if cached else entry.get("cost"),
             0 if cached else entry["attempts"],
+            seconds,
             cached=cached,
             probabilities=self._probabilities(entry.get("probabilities", {})),
             _value=value,

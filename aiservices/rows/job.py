@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..engine.budget import Budget, SharedBudget
+from ..models.limits import Limits
 from .binding import MappedMethod, work_of
-from .errors import RowsError
+from .errors import RowError, RowsError
 from .journal import Journal, temporary_folder
 from .outputs import Fields, open_output
 from .review import Review, ReviewedAnswers
@@ -58,6 +59,7 @@ class Job:
         review: Writes the rows that a person should look at; None if there is no file for them.
         reviewed: The answers that people gave.
         engine: Sends the requests in another way; None to send each at once.
+        limits: The limits of requests to the models; None for none.
     """
 
     method: MappedMethod
@@ -71,6 +73,7 @@ class Job:
     review: Review | None
     reviewed: ReviewedAnswers | None
     engine: Engine | None = None
+    limits: Limits | None = None
     summary: Summary = field(default_factory=Summary)
     _spool: Path | None = None
     _temporary_journal: Path | None = None
@@ -172,9 +175,10 @@ class Job:
         if isinstance(error, RowsError):
             return error
         stored = f"; their answers are in {self.journal}" if self.journal is not None else ""
+        reason = str(error) if isinstance(error, RowError) else f"{type(error).__name__}: {error}"
         return RowsError(
-            f"{self.method.qualname}: the run stopped after {rows:,} rows{stored}. The reason: "
-            f"{type(error).__name__}: {error}. When it is removed, the same call asks only for the other rows"
+            f"{self.method.qualname}: the run stopped after {rows:,} rows{stored}. The reason: {reason}. "
+            "When it is removed, the same call asks only for the other rows"
         )
 
     def _write(self, journal: Journal) -> None:

@@ -98,7 +98,7 @@ class Journal:
         with self._path.open("rb") as file:
             first = file.readline(_MAX_FIRST_LINE)
         is_cut = bool(first) and not first.endswith(b"\n") and _is_beginning(first)
-        entry = _entry_of(first)
+        entry = decode_line(first)
         if first and not is_cut and not (entry is not None and isinstance(entry.get("work"), dict)):
             raise RowsError(f"{self._path} is not a journal of map_rows; choose another output")
 
@@ -126,7 +126,7 @@ class Journal:
             for line in lines:
                 if not line.endswith(b"\n"):
                     break  # the process was killed while it wrote this line
-                entry = _entry_of(line)
+                entry = decode_line(line)
                 if end == 0:
                     self._check_work({} if entry is None else entry["work"], work)
                 elif entry is None:
@@ -189,7 +189,7 @@ class Journal:
     def _entry_at(self, offset: int) -> dict[str, Any]:
         assert self._reader is not None
         self._reader.seek(offset)
-        entry = _entry_of(self._reader.readline())
+        entry = decode_line(self._reader.readline())
         if entry is None:
             raise RowsError(f"the journal {self._path} was changed by another program during the run")
         return entry
@@ -203,34 +203,31 @@ class Journal:
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
         """Store the reply of a model to one request of a row."""
-        entry = {"reply": row, "call": call, "request": request, "body": reply}
-        offset = self._append(entry)
-        self._index.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (row, call, offset))
+        self.add(reply_line(row, call, request, reply))
 
     def add_response(self, row: str, call: int, request: str, status: int, body: str) -> None:
         """Store the HTTP response to one request of a row, as a batch has it."""
-        entry = {"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}}
-        offset = self._append(entry)
-        self._index.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (row, call, offset))
+        self.add({"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}})
 
     def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> None:
         """Store that a row is finished, with its value or error."""
-        whole = {"done": row, **({} if key is None else {"key": key}), **entry}
-        self._add_to_index(whole, self._append(whole))
+        self.add(done_line(row, key, entry))
 
     def add_key(self, key: Any, row: str) -> None:
         """Record that the row with this key has the same content as a row that is already finished."""
         if not self._is_known(key, row):
-            entry = {"same": row, "key": key}
-            self._add_to_index(entry, self._append(entry))
+            self.add({"same": row, "key": key})
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Append a line, such as one that another process has written."""
+        self._add_to_index(entry, self._append(entry))
 
     def _is_known(self, key: Any, row: str) -> bool:
         found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return found is not None and found[0] == row
 
     def _append(self, entry: Mapping[str, Any]) -> int:
-        text = _encode(entry).encode()
-        line = b"%08x %b\n" % (zlib.crc32(text), text)
+        line = encode_line(entry)
         offset, written = self._end, 0
         try:
             while written < len(line):
@@ -280,8 +277,24 @@ def temporary_folder(owner: object) -> Path:
     return Path(folder)
 
 
-def _entry_of(line: bytes) -> dict[str, Any] | None:
-    """Read a line of the journal; return None if it is damaged."""
+def reply_line(row: str, call: int, request: str, reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line for the reply of a model to one request of a row."""
+    return {"reply": row, "call": call, "request": request, "body": reply}
+
+
+def done_line(row: str, key: Any, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line for a row that is finished."""
+    return {"done": row, **({} if key is None else {"key": key}), **entry}
+
+
+def encode_line(entry: Mapping[str, Any]) -> bytes:
+    """Write a line of a journal, with its checksum."""
+    text = _encode(entry).encode()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def decode_line(line: bytes) -> dict[str, Any] | None:
+    """Read a line of a journal; return None if it is damaged."""
     checksum, text = line[:_CHECKSUM_LENGTH], line[_CHECKSUM_LENGTH + 1 : -1]
     try:
         if int(checksum, 16) != zlib.crc32(text):

@@ -356,6 +356,7 @@ def job_for(method: object, source: Any, settings: RowSettings) -> Job:
         None if review is None else Review(Path(review), mapped, settings.get("unsure_below")),
         None if reviewed is None else ReviewedAnswers.read(Path(reviewed), mapped),
         settings.get("engine"),
+        limits,
     )
     if job.engine is not None:
         wrong = [DefinitionProblem(mapped.qualname, problem) for problem in job.engine.problems(job)]

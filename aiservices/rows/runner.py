@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from ..engine.budget import SharedBudget, without_shared_budgets
+from ..engine.budget import Budget, SharedBudget, without_shared_budgets
 from ..engine.effects import (
     CallModel,
     Effect,
@@ -43,7 +43,7 @@ from ..models.errors import (
 from ..models.messages import ChatReply
 from ..models.reply_json import reply_from_json, reply_to_json
 from ..models.request_hash import request_hash
-from ..service.methods import ServiceMethod, result_of
+from ..service.methods import result_of
 from .binding import MappedMethod, content_id
 from .entries import EntryReader, done_entry, error_entry
 from .errors import RowError, RowsError
@@ -107,6 +107,8 @@ class RunSettings:
         discount: The price of a reply that a batch gave, relative to the normal price.
         skip: Returns True for the number of a row that has nothing left to do.
         cache: Answers requests with the replies that it has stored.
+        ask: Asks for a row in another process: receives its id, its arguments and the replies that the
+            journal has of it.
     """
 
     key: str | None = None
@@ -124,6 +126,57 @@ class RunSettings:
     discount: float = 1.0
     skip: Callable[[int], bool] | None = None
     cache: ResponseCache | None = None
+    ask: Callable[[str, Mapping[str, Any], Mapping[int, Any]], Awaitable[RowOutcome]] | None = None
+
+
+class RowFailure(NamedTuple):
+    """Why a row has no answer.
+
+    Attributes:
+        error: The error.
+        kind: "fatal" if no other row can succeed, "budget" if a budget is used up, "permanent" for an error
+            of the model that would occur again; else "".
+    """
+
+    error: Exception
+    kind: str
+
+    @classmethod
+    def of(cls, error: Exception) -> RowFailure:
+        """Classify an error."""
+        # a limit of requests that cannot be retried is a quota that is used up
+        if isinstance(error, _FATAL) or (isinstance(error, RateLimitError) and not error.retryable):
+            return cls(error, "fatal")
+        if isinstance(error, BudgetExceededError):
+            return cls(error, "budget")
+        return cls(error, "permanent" if isinstance(error, ModelError) and not error.retryable else "")
+
+    @property
+    def name(self) -> str:
+        """The name of the type of the error."""
+        return self.error.type if isinstance(self.error, RowError) else type(self.error).__name__
+
+
+class RowOutcome(NamedTuple):
+    """What became of one row.
+
+    Attributes:
+        entry: What the journal stores of it.
+        failure: Why there is no answer; None if there is one.
+        result: The answer; None if another process has asked, so that only the entry has it.
+        seconds: The duration of the call.
+    """
+
+    entry: dict[str, Any]
+    failure: RowFailure | None = None
+    result: Result[Any] | None = None
+    seconds: float = 0.0
+
+
+class ReplyStore(Protocol):
+    """Stores the replies to the requests of rows."""
+
+    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None: ...
 
 
 class _Suspended(GeneratorExit):
@@ -325,69 +378,37 @@ class Runner:
     async def _ask(
         self, item: _Item, row_id: str, arguments: Mapping[str, Any]
     ) -> tuple[Row[Any], dict[str, Any]] | tuple[None, None]:
-        method, service_method = self._method, self._method.service_method
-        result: Result[Any] | None = None
-        failure: Exception | None = None
-        invocation: Invocation | None = None
-        calls: _RecordedCalls | None = None
-        try:
-            invocation = service_method.plan.invocation((), arguments, service_method.budget)
-            calls = _RecordedCalls(self._journal, row_id, self._settings)
-            call = service_method.pipeline.flow
-            cache = self._settings.cache
-            inner = call(invocation) if cache is None else cache(invocation, call)
-            flow: Flow[Answer] = map_effects(inner, calls.perform)
-            async with asyncio.timeout(self._settings.seconds_per_row):
-                answer = await arun(flow)
-            result = result_of(answer, invocation)
-        except _Suspended:
-            return None, None
-        except TimeoutError:
-            message = f"the row has no answer after {self._settings.seconds_per_row:g} seconds"
-            failure = RowError("TimeoutError", message)
-        except Exception as error:
-            failure = error
-        self._asked += 1
-        attempts = [] if invocation is None else invocation.state.attempts
-        usage = usage_of(attempts)
-        cost = self._cost_of(attempts, service_method, () if calls is None else calls.batch_replies)
-        if failure is None and result is not None:
-            entry = done_entry(method, result, usage, cost, len(attempts))
+        replies = self._journal.replies_of(row_id)
+        outcome: RowOutcome | None
+        if self._settings.ask is not None:
+            outcome = await self._settings.ask(row_id, arguments, replies)
         else:
-            assert failure is not None
-            if self._ends_run(failure):
-                self._stop(failure)
-                return None, None
-            entry = error_entry(failure, usage, cost, len(attempts))
+            prices = self._spent.limits
+            outcome = await answer_row(
+                self._method, row_id, arguments, replies, self._journal, self._settings, prices
+            )
+        if outcome is None:  # its request was collected
+            return None, None
+        self._asked += 1
+        entry, failure = outcome.entry, outcome.failure
+        if failure is not None and self._ends_run(failure):
+            self._stop(failure.error)
+            return None, None
         self._journal.add_done(row_id, item.key, entry)
-        if result is None:
-            return self._reader.failed(*item, entry), entry
-        return self._reader.answered(*item, entry, result), entry
+        if outcome.result is None:
+            return self._reader.new(*item, entry, outcome.seconds), entry
+        return self._reader.answered(*item, entry, outcome.result), entry
 
-    def _cost_of(
-        self, attempts: list[Attempt], service_method: ServiceMethod, batch_replies: Collection[int]
-    ) -> float | None:
-        prices = self._spent.limits if self._spent.limits.prices else service_method.budget
-        if not prices.prices:
-            return None
-        batched = [attempt for attempt in attempts if id(attempt.reply) in batch_replies]
-        direct = [attempt for attempt in attempts if id(attempt.reply) not in batch_replies]
-        costs = prices.cost_of(direct), prices.cost_of(batched)
-        return None if costs[0] is None or costs[1] is None else costs[0] + costs[1] * self._settings.discount
-
-    def _ends_run(self, error: Exception) -> bool:
+    def _ends_run(self, failure: RowFailure) -> bool:
         """Return True if the run must stop, because an error of one row will probably affect all rows."""
-        if isinstance(error, _FATAL):
+        if failure.kind == "fatal":
             return True
-        if isinstance(error, BudgetExceededError):
+        if failure.kind == "budget":
             return self._spent.exceeded() is not None
-        if isinstance(error, RateLimitError) and not error.retryable:  # the quota is used up
-            return True
         self._errors["all"] += 1
-        if isinstance(error, ModelError) and not error.retryable:
-            self._errors[type(error).__name__] += 1
-            same = self._errors[type(error).__name__]
-            if same == self._asked >= _SAME_ERRORS:
+        if failure.kind == "permanent":
+            self._errors[failure.name] += 1
+            if self._errors[failure.name] == self._asked >= _SAME_ERRORS:
                 return True
         share = self._errors["all"] / self._asked
         return self._asked >= _MIN_ROWS_FOR_SHARE and share > self._settings.max_failures
@@ -413,6 +434,67 @@ class Runner:
             self._settings.progress(progress)
 
 
+async def answer_row(
+    method: MappedMethod,
+    row_id: str,
+    arguments: Mapping[str, Any],
+    replies: Mapping[int, Any],
+    store: ReplyStore,
+    settings: RunSettings,
+    prices: Budget,
+) -> RowOutcome | None:
+    """Ask for a row, and return what became of it; None if its next request was collected for a batch.
+
+    Args:
+        method: The method.
+        row_id: The id of the row in the journal.
+        arguments: The arguments of the call.
+        replies: The replies that are known already, by the number of the request.
+        store: Stores new replies.
+        settings: The settings of the run.
+        prices: Has the prices of the models; without them, those of the method's budget are used.
+    """
+    service_method = method.service_method
+    invocation: Invocation | None = None
+    calls = _RecordedCalls(replies, row_id, store, settings)
+    result, failure = None, None
+    try:
+        invocation = service_method.plan.invocation((), arguments, service_method.budget)
+        call, cache = service_method.pipeline.flow, settings.cache
+        inner = call(invocation) if cache is None else cache(invocation, call)
+        flow: Flow[Answer] = map_effects(inner, calls.perform)
+        async with asyncio.timeout(settings.seconds_per_row):
+            answer = await arun(flow)
+        result = result_of(answer, invocation)
+    except _Suspended:
+        return None
+    except TimeoutError:
+        message = f"the row has no answer after {settings.seconds_per_row:g} seconds"
+        failure = RowFailure(RowError("TimeoutError", message), "")
+    except Exception as error:
+        failure = RowFailure.of(error)
+    attempts = [] if invocation is None else invocation.state.attempts
+    usage = usage_of(attempts)
+    cost = _cost_of(attempts, prices if prices.prices else service_method.budget, settings, calls)
+    if result is not None:
+        entry = done_entry(method, result, usage, cost, len(attempts))
+        return RowOutcome(entry, None, result, result.seconds)
+    assert failure is not None
+    seconds = 0.0 if invocation is None else invocation.state.seconds
+    return RowOutcome(error_entry(failure.error, usage, cost, len(attempts)), failure, None, seconds)
+
+
+def _cost_of(
+    attempts: list[Attempt], prices: Budget, settings: RunSettings, calls: _RecordedCalls
+) -> float | None:
+    if not prices.prices:
+        return None
+    batched = [attempt for attempt in attempts if id(attempt.reply) in calls.batch_replies]
+    direct = [attempt for attempt in attempts if id(attempt.reply) not in calls.batch_replies]
+    costs = prices.cost_of(direct), prices.cost_of(batched)
+    return None if costs[0] is None or costs[1] is None else costs[0] + costs[1] * settings.discount
+
+
 class _RecordedCalls:
     """Performs the requests of one row: it takes the replies of the journal, and stores new ones there.
 
@@ -420,13 +502,15 @@ class _RecordedCalls:
         batch_replies: The ``id()`` of the replies that a batch gave.
     """
 
-    def __init__(self, journal: Journal, row_id: str, settings: RunSettings) -> None:
-        self._journal = journal
+    def __init__(
+        self, replies: Mapping[int, Any], row_id: str, store: ReplyStore, settings: RunSettings
+    ) -> None:
+        self._replies = replies
         self._row_id = row_id
+        self._reply_store = store
         self._model_for = settings.model_for
         self._collect = settings.collect
         self.batch_replies: set[int] = set()
-        self._replies = journal.replies_of(row_id)
         self._count = 0
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
@@ -498,7 +582,7 @@ class _RecordedCalls:
             return None
 
     def _store(self, number: int, digest: str, reply: ChatReply) -> None:
-        self._journal.add_reply(self._row_id, number, digest, reply_to_json(reply))
+        self._reply_store.add_reply(self._row_id, number, digest, reply_to_json(reply))
 
     def _with_model(self, effect: CallModel) -> CallModel:
         return effect if self._model_for is None else effect._replace(model=self._model_for(effect.model))

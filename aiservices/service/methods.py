@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -18,7 +19,7 @@ from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChun
 from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
-from ..interface.stubs import has_own_init, module_names
+from ..interface.stubs import has_own_init, main_module_names
 from ..models.errors import AiServiceError, DefinitionProblem
 from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
@@ -156,15 +157,18 @@ class Origin(NamedTuple):
     def reduce(self, service: object) -> tuple[Any, ...]:
         """Return what pickle stores of a service: the call of ``create``, and the attributes."""
         settings = dict(self.settings)
-        names = {**module_names(self.interface), **self.namespace, **(settings.get("localns") or {})}
-        if names:
-            settings["localns"] = names
-        return _create_again, (self.interface, self.model, settings), service.__dict__ or None
+        names = main_module_names(self.interface)
+        local_names = {**names, **self.namespace, **(settings.get("localns") or {})}
+        if local_names:
+            settings["localns"] = local_names
+        return _create_again, (self.interface, self.model, settings, names), service.__dict__ or None
 
 
-def _create_again(interface: Any, model: Any, settings: dict[str, Any]) -> Any:
+def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:
+    """Create a service that was pickled. The main module of this process may lack the names of its hints."""
     from .create import create
 
+    vars(sys.modules["__main__"]).update(names)
     return create(interface, model, **settings)
 
 

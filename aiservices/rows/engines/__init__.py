@@ -1,5 +1,7 @@
-"""Other ways to run ``map_rows``: on the batch services of providers, which cost half and take hours."""
+"""Other ways to run ``map_rows``: on batch services, which cost half, and on workers of Ray and Spark."""
 
 from .batch import BatchEngine
+from .ray import RayEngine
+from .spark import SparkEngine
 
-__all__ = ["BatchEngine"]
+__all__ = ["BatchEngine", "RayEngine", "SparkEngine"]

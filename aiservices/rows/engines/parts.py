@@ -1,0 +1,189 @@
+"""The parts of a journal: files that worker processes write, each for one chunk of rows.
+
+A part is written by one process only and never changed afterwards, so that it can be on any file system,
+also on an object store such as S3. Its lines are those of a journal. If a chunk is processed again, because a
+worker was lost, the new worker first reads what the parts of the chunk have.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from uuid import uuid4
+
+from ...models.extras import import_extra
+from ..errors import RowsError
+from ..journal import Journal, decode_line, done_line, encode_line, reply_line
+
+_MAX_LINES = 100
+_MAX_SECONDS = 5.0
+_SUFFIX = ".jsonl"
+
+
+class PartFolder(NamedTuple):
+    """The folder with the parts of a journal.
+
+    On a local or shared disk, a line is in the file as soon as it is written. On an object store, lines are
+    collected: a process that is killed loses at most 100 replies, those of the last 5 seconds.
+
+    Attributes:
+        path: A path, or a URL for fsspec such as ``s3://bucket/folder``.
+    """
+
+    path: str
+
+    @property
+    def is_local(self) -> bool:
+        """True if the folder is a path of this machine, or of a disk that machines share."""
+        return "://" not in self.path
+
+    def read(self, chunk: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the lines of all parts of a chunk, or of all chunks; damaged lines are left out."""
+        for name in self._names(chunk):
+            try:
+                data = Path(name).read_bytes() if self.is_local else self._fs.cat_file(name)
+            except FileNotFoundError:  # its chunk has just been finished
+                continue
+            for line in data.splitlines(keepends=True):
+                entry = decode_line(line)
+                if entry is not None:
+                    yield entry
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file at once."""
+        path = f"{self.path}/{name}"
+        if self.is_local:
+            Path(path).write_bytes(data)
+        else:
+            self._fs.pipe_file(path, data)
+
+    def delete(self, chunk: str = "") -> None:
+        """Delete the parts of a chunk, or all parts."""
+        for name in self._names(chunk):
+            if self.is_local:
+                Path(name).unlink(missing_ok=True)
+            else:
+                self._fs.rm_file(name)
+        if not chunk and self.is_local and Path(self.path).is_dir():
+            try:
+                Path(self.path).rmdir()
+            except OSError:  # somebody else has put a file there
+                pass
+
+    def check(self) -> None:
+        """Create the folder, and raise RowsError if nothing can be written there."""
+        try:
+            if self.is_local:
+                Path(self.path).mkdir(parents=True, exist_ok=True)
+            else:
+                self._fs.makedirs(self.path, exist_ok=True)
+        except OSError as error:
+            raise RowsError(
+                f"the folder {self.path} for parts of the journal cannot be made: {error}"
+            ) from error
+
+    def merge_into(self, journal: Journal) -> None:
+        """Move what the parts have to the journal, and delete them."""
+        replies: dict[tuple[str, int], dict[str, Any]] = {}
+        for entry in self.read():
+            if "done" in entry:
+                if journal.find(entry["done"]) is None:
+                    journal.add(entry)
+            elif "reply" in entry:
+                replies[entry["reply"], entry["call"]] = entry
+        for (row, _), entry in replies.items():
+            if journal.find(row) is None:
+                journal.add(entry)
+        self.delete()
+
+    def _names(self, chunk: str) -> list[str]:
+        pattern = f"{chunk}*{_SUFFIX}"
+        if self.is_local:
+            return sorted(str(path) for path in Path(self.path).glob(pattern))
+        return sorted(str(name) for name in self._fs.glob(f"{self.path}/{pattern}"))
+
+    @property
+    def _fs(self) -> Any:
+        fsspec = import_extra("fsspec", "ray", f"a journal at {self.path.partition('://')[0]}://")
+        return fsspec.core.url_to_fs(self.path)[0]
+
+
+class Part:
+    """Writes the replies and answers of one chunk of rows, and knows those of earlier attempts.
+
+    Args:
+        folder: The folder; None to write nothing.
+        chunk: The name of the chunk.
+    """
+
+    def __init__(self, folder: PartFolder | None, chunk: str) -> None:
+        self._folder = folder
+        self._name = f"{chunk}-{uuid4().hex[:12]}"
+        self._file: int | None = None
+        self._lines: list[bytes] = []
+        self._written = 0
+        self._written_at = time.monotonic()
+        self._done: dict[str, dict[str, Any]] = {}
+        self._replies: dict[str, dict[int, dict[str, Any]]] = {}
+        if folder is not None:
+            for entry in folder.read(f"{chunk}-"):
+                if "done" in entry:
+                    self._done[entry.pop("done")] = entry
+                elif "reply" in entry:
+                    self._replies.setdefault(entry["reply"], {})[entry["call"]] = entry
+
+    def find(self, row: str) -> dict[str, Any] | None:
+        """Return what an earlier attempt has stored of a finished row; None if it was not finished."""
+        return self._done.get(row)
+
+    def replies_of(self, row: str) -> Mapping[int, dict[str, Any]]:
+        """Return the replies of earlier attempts to the requests of a row."""
+        return self._replies.get(row, {})
+
+    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
+        """Store the reply of a model to one request of a row."""
+        self._add(reply_line(row, call, request, reply))
+
+    def add_done(self, row: str, entry: Mapping[str, Any]) -> None:
+        """Store that a row is finished."""
+        self._add(done_line(row, None, entry))
+
+    def _add(self, entry: Mapping[str, Any]) -> None:
+        if self._folder is None:
+            return
+        line = encode_line(entry)
+        if self._folder.is_local:
+            if self._file is None:
+                path = f"{self._folder.path}/{self._name}{_SUFFIX}"
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.write(self._file, line)
+            return
+        self._lines.append(line)
+
+    @property
+    def is_due(self) -> bool:
+        """True if lines that were collected should be written now."""
+        waited = time.monotonic() - self._written_at
+        return len(self._lines) >= _MAX_LINES or (bool(self._lines) and waited >= _MAX_SECONDS)
+
+    def flush(self) -> None:
+        """Write the lines that were collected."""
+        self._written_at = time.monotonic()
+        if self._lines and self._folder is not None:
+            lines, self._lines = self._lines, []
+            self._written += 1
+            self._folder.write(f"{self._name}-{self._written:06d}{_SUFFIX}", b"".join(lines))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.flush()
+        if self._file is not None:
+            os.close(self._file)

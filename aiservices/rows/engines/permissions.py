@@ -1,0 +1,324 @@
+"""One place that permits the requests of all worker processes, so that they share limits and budgets.
+
+The process that started the run is a small server. A worker asks it before each request, and tells it what
+the reply used. So N workers together keep the limits that one process would keep. If a worker is lost, its
+requests count as ended. If the server is lost, the workers send no more requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from ...engine.budget import Budget, SharedBudget
+from ...models.base import Capabilities, ChatModel, header_listener
+from ...models.errors import BudgetExceededError, ModelError, ModelTimeoutError
+from ...models.limits import REFUSED, RESET_HEADERS, Limiter, Limits, text_length
+from ...models.messages import ChatReply, ReplyDelta, Usage
+from ...models.requests import ChatRequest
+from ..errors import RowsError
+
+_CONNECT_SECONDS = 10.0
+
+
+class PermissionAddress(NamedTuple):
+    """Where workers ask for permission.
+
+    Attributes:
+        host: The host of the server.
+        port: Its port.
+        token: A secret that each worker must know.
+        max_wait: The seconds that a request may wait for its permission.
+    """
+
+    host: str
+    port: int
+    token: str
+    max_wait: float
+
+
+class _Request:
+    """One request that was permitted."""
+
+    def __init__(self, limiter: Limiter, tokens: float, sent_at: float) -> None:
+        self.limiter = limiter
+        self.tokens = tokens
+        self.sent_at = sent_at
+        self.in_flight = limiter.in_flight
+
+
+class PermissionServer:
+    """Permits requests of workers, within the limits of a run.
+
+    Args:
+        limits: The limits of the requests to each model.
+        spent: The budget of the run.
+        prices: Has the prices of models that ``spent`` does not know.
+
+    Attributes:
+        limiters: The rate limiters, by the name and address of the model.
+    """
+
+    def __init__(self, limits: Limits, spent: SharedBudget, prices: Budget) -> None:
+        self.limiters: dict[tuple[str, ...], Limiter] = {}
+        self._limits = limits
+        self._spent = spent
+        self._prices = prices
+        self._token = token_hex(16)
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str) -> PermissionAddress:
+        """Start to listen on a free port of an address of this machine."""
+        self._server = await asyncio.start_server(self._accept, host, 0, limit=2**20)
+        port = self._server.sockets[0].getsockname()[1]
+        return PermissionAddress(host, port, self._token, self._limits.max_wait)
+
+    async def close(self) -> None:
+        """Stop to permit requests, and close all connections."""
+        if self._server is not None:
+            self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        permitted: dict[int, _Request] = {}
+        waiting: set[asyncio.Task[None]] = set()
+        try:
+            first = await reader.readline()
+            if not hmac.compare_digest(first.strip(), self._token.encode()):
+                return
+            while line := await reader.readline():
+                message = json.loads(line)
+                if message["do"] == "ask":
+                    asking = asyncio.create_task(self._permit(message, permitted, writer))
+                    waiting.add(asking)
+                    asking.add_done_callback(waiting.discard)
+                else:
+                    self._note(message, permitted)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            for asking in waiting:
+                asking.cancel()
+            for request in permitted.values():  # of a worker that was lost
+                request.limiter.release()
+            self._connections.discard(task)
+            writer.close()
+
+    async def _permit(
+        self, message: dict[str, Any], permitted: dict[int, _Request], writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer when a request may be sent, or why it must not be."""
+        number, characters = message["number"], message["characters"]
+        key = tuple(message["model"])
+        limiter = self.limiters.get(key)
+        if limiter is None:
+            limiter = self.limiters[key] = Limiter()
+            limiter.add_bounds(self._limits)
+        tokens = limiter.estimate_length(characters, message["max_tokens"])
+        sent_at = await limiter.aacquire(tokens, time.monotonic() + message["wait"])
+        answer: dict[str, Any] = {"number": number}
+        exceeded = self._spent.exceeded()
+        if sent_at is None:
+            answer["refused"] = "time"
+        elif exceeded is not None:
+            limiter.release()
+            answer |= {"refused": "budget", "limit": exceeded.limit, "message": str(exceeded)}
+        else:
+            self._spent.add_request()
+            permitted[number] = _Request(limiter, tokens, sent_at)
+        if writer.is_closing():
+            lost = permitted.pop(number, None)
+            if lost is not None:
+                lost.limiter.release()
+        else:
+            writer.write(json.dumps(answer).encode() + b"\n")
+
+    def _note(self, message: dict[str, Any], permitted: dict[int, _Request]) -> None:
+        """Learn from what became of a request."""
+        request = permitted.get(message["number"])
+        if request is None:
+            return
+        limiter = request.limiter
+        match message["do"]:
+            case "headers":
+                limiter.read_headers(message["headers"])
+                return
+            case "done":
+                usage = None if message["usage"] is None else Usage(**message["usage"])
+                limiter.accepted(request.sent_at, request.tokens, usage)
+                if usage is not None:
+                    self._spent.add(usage, self._prices, *message["models"])
+            case "refused":
+                limiter.refuse(request.sent_at, request.in_flight, message["retry_after"])
+        del permitted[message["number"]]
+        limiter.release()
+
+
+class PermissionClient:
+    """The connection of one worker process to the server that permits its requests."""
+
+    def __init__(self, address: PermissionAddress) -> None:
+        self.address = address
+        self._writer: asyncio.StreamWriter | None = None
+        self._connecting = asyncio.Lock()
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._number = 0
+        self._reading: asyncio.Task[None] | None = None
+        self._is_lost = False
+
+    async def ask(self, model: ChatModel, request: ChatRequest, wait: float) -> int | None:
+        """Wait until a request may be sent, and return its number; None if that takes too long.
+
+        Raises BudgetExceededError, and RowsError if the server cannot be reached.
+        """
+        await self._connect()
+        self._number += 1
+        number = self._number
+        answered = self._answers[number] = asyncio.get_running_loop().create_future()
+        key = model.name, getattr(model, "endpoint", ""), getattr(model, "account", "")
+        try:
+            self.tell(
+                "ask",
+                number,
+                model=key,
+                characters=text_length(request),
+                max_tokens=request.options.max_tokens or 0,
+                wait=wait,
+            )
+            answer = await answered
+        except BaseException:
+            self.tell("failed", number)
+            raise
+        finally:
+            self._answers.pop(number, None)
+        if answer.get("refused") == "budget":
+            raise BudgetExceededError(answer["message"], limit=answer["limit"])
+        return None if "refused" in answer else number
+
+    def tell(self, what: str, number: int, **details: Any) -> None:
+        """Send a message about a request."""
+        if self._writer is not None and not self._is_lost:
+            self._writer.write(json.dumps({"do": what, "number": number, **details}).encode() + b"\n")
+
+    async def _connect(self) -> None:
+        async with self._connecting:
+            if self._writer is None and not self._is_lost:
+                host, port = self.address.host, self.address.port
+                try:
+                    async with asyncio.timeout(_CONNECT_SECONDS):
+                        reader, self._writer = await asyncio.open_connection(host, port)
+                except (OSError, TimeoutError):
+                    self._is_lost = True
+                else:
+                    self._writer.write(f"{self.address.token}\n".encode())
+                    self._reading = asyncio.create_task(self._read(reader))
+        if self._is_lost:
+            raise self._lost()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            while line := await reader.readline():
+                answer = json.loads(line)
+                answered = self._answers.get(answer["number"])
+                if answered is not None and not answered.done():
+                    answered.set_result(answer)
+        self._is_lost = True
+        for answered in self._answers.values():
+            if not answered.done():
+                answered.set_exception(self._lost())
+
+    def _lost(self) -> RowsError:
+        return RowsError(
+            f"the process that started the run cannot be reached at {self.address.host}:{self.address.port}; "
+            "without its permission, this worker sends no requests"
+        )
+
+
+class PermittedChatModel:
+    """A chat model that asks for permission before each request.
+
+    A request that the model's server refuses because of a limit waits, and is sent again.
+    """
+
+    def __init__(self, model: ChatModel, client: PermissionClient, loop: asyncio.AbstractEventLoop) -> None:
+        self._model = model
+        self._client = client
+        self._loop = loop
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._model.capabilities
+
+    @property
+    def wrapped_model(self) -> ChatModel:
+        """The model that gets the requests."""
+        return self._model
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Send a chat request when it is permitted, and return the reply."""
+        began_at, client = time.monotonic(), self._client
+        deadline = began_at + client.address.max_wait
+        if request.deadline is not None:
+            deadline = min(deadline, request.deadline)
+        last_error: ModelError | None = None
+        while True:
+            number = await client.ask(self._model, request, max(0.0, deadline - time.monotonic()))
+            if number is None:
+                waited = time.monotonic() - began_at
+                message = f"{self.name}: the limits did not allow the request within {waited:.1f} seconds"
+                raise last_error or ModelTimeoutError(message, retryable=True)
+            token = header_listener.set(partial(self._tell_headers, number))
+            try:
+                reply = await self._model.acomplete(request)
+            except ModelError as error:
+                if error.status not in REFUSED or not error.retryable:
+                    client.tell("failed", number)
+                    raise
+                client.tell("refused", number, retry_after=error.retry_after)
+                last_error = error
+            except BaseException:
+                client.tell("failed", number)
+                raise
+            else:
+                usage = None if reply.usage is None else asdict(reply.usage)
+                client.tell("done", number, usage=usage, models=[reply.model, self.name])
+                return reply
+            finally:
+                header_listener.reset(token)
+
+    def _tell_headers(self, number: int, headers: Mapping[str, str]) -> None:
+        known = {name: headers[name] for names in RESET_HEADERS for name in names if name in headers}
+        if known:
+            self._client.tell("headers", number, headers=known)
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Send a chat request from a thread other than that of the event loop."""
+        return asyncio.run_coroutine_threadsafe(self.acomplete(request), self._loop).result()
+
+    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
+        """Yield the whole reply at once."""
+        reply = self.complete(request)
+        yield ReplyDelta(reply.message.text, reply=reply)
+
+    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
+        """Yield the whole reply at once."""
+        reply = await self.acomplete(request)
+        yield ReplyDelta(reply.message.text, reply=reply)

@@ -1,0 +1,447 @@
+"""``map_rows`` on worker processes, such as those of Ray and Spark.
+
+The process that started the run reads the table and keeps the journal, like a run without workers. It sends
+the rows in chunks to workers. A worker writes what it has to a part of the journal, so that a chunk whose
+worker is lost can be given to another one, which asks only for what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copyreg
+import dataclasses
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
+
+from ...engine.budget import Budget, SharedBudget
+from ...engine.response_cache import ResponseCache
+from ...models.base import ChatModel
+from ...models.errors import DefinitionError, DefinitionProblem, is_at_least
+from ...models.extras import import_extra
+from ...models.limits import Limits
+from ...models.messages import Usage
+from ..binding import MappedMethod, map_method, work_of
+from ..errors import RowError, RowsError
+from ..job import Job
+from ..journal import Journal
+from ..row import Progress, Row
+from ..runner import RowFailure, RowOutcome, Runner, RunSettings, RunTrace, answer_row
+from .parts import Part, PartFolder
+from .permissions import PermissionAddress, PermissionClient, PermissionServer, PermittedChatModel
+
+_FLUSH_SECONDS = 0.02  # after which a chunk is sent even if it is not full
+_MAX_ATTEMPTS = 4  # of one chunk, whose worker was lost
+_MAX_WORKERS_KEPT = 8
+
+# Pickled by value, a dataclass would have another MISSING in its fields, and so a default for each of them.
+copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
+
+
+class WorkSpec(NamedTuple):
+    """What a worker needs to call a method for rows.
+
+    Attributes:
+        service: The service.
+        method: The name of the method.
+        columns: The column for each parameter whose column has another name.
+        text_only: True if the values of the table are texts, as in a CSV file.
+        concurrency: How many rows a worker processes at the same time.
+        seconds_per_row: After so many seconds a row has an error.
+        prices: Has the prices of the models.
+        cache: Answers requests with the replies that it has stored.
+        parts: The folder for parts of the journal; None for none.
+        permissions: Where to ask for permission; None to send each request at once.
+    """
+
+    service: Any
+    method: str
+    columns: Mapping[str, str]
+    text_only: bool
+    concurrency: int
+    seconds_per_row: float
+    prices: Budget
+    cache: ResponseCache | None
+    parts: PartFolder | None
+    permissions: PermissionAddress | None
+
+
+class WorkRow(NamedTuple):
+    """A row for a worker: its id, the arguments of the call, and the replies that are known already."""
+
+    row_id: str
+    arguments: Mapping[str, Any]
+    replies: Mapping[int, Any]
+
+
+class Chunk(NamedTuple):
+    """Rows that one worker processes.
+
+    Attributes:
+        name: The name of its parts of the journal.
+        rows: The rows.
+    """
+
+    name: str
+    rows: Sequence[WorkRow]
+
+
+class WorkDone(NamedTuple):
+    """What a worker returns of a row.
+
+    Attributes:
+        entry: What the journal stores of it; None if the row was not processed, because of a fatal error.
+        seconds: The duration of the call.
+        failure: The kind of its failure, as in RowFailure; None if there is an answer.
+    """
+
+    entry: dict[str, Any] | None
+    seconds: float = 0.0
+    failure: str | None = None
+
+
+class Worker:
+    """Calls a method for chunks of rows, in an event loop of its own. It is safe for threads."""
+
+    def __init__(self, spec: WorkSpec) -> None:
+        self.method: MappedMethod = map_method(
+            getattr(spec.service, spec.method), spec.columns, text_only=spec.text_only
+        )
+        self.work = work_hash(self.method)
+        self._spec = spec
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True, name="aiservices rows").start()
+        self._slots = asyncio.Semaphore(spec.concurrency)
+        self._client = None if spec.permissions is None else PermissionClient(spec.permissions)
+        self._permitted: dict[int, tuple[ChatModel, PermittedChatModel]] = {}
+        self._settings = RunSettings(
+            key=None,
+            seconds_per_row=spec.seconds_per_row,
+            cache=spec.cache,
+            model_for=None if self._client is None else self._with_permission,
+        )
+
+    def answer(self, chunk: Chunk) -> list[WorkDone]:
+        """Process the rows of a chunk, and return what became of them."""
+        return asyncio.run_coroutine_threadsafe(self._answer(chunk), self._loop).result()
+
+    def _with_permission(self, model: ChatModel) -> ChatModel:
+        found = self._permitted.get(id(model))
+        if found is None:
+            assert self._client is not None
+            found = model, PermittedChatModel(model, self._client, self._loop)
+            self._permitted[id(model)] = found
+        return found[1]
+
+    async def _answer(self, chunk: Chunk) -> list[WorkDone]:
+        with await asyncio.to_thread(Part, self._spec.parts, chunk.name) as part:
+            tasks = [asyncio.create_task(self._answer_row(row, part)) for row in chunk.rows]
+            flushing = asyncio.create_task(_flush_regularly(part))
+            try:
+                for task in asyncio.as_completed(tasks):
+                    if (await task).failure == "fatal":  # no other row can succeed
+                        for other in tasks:
+                            other.cancel()
+                        break
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+            finally:
+                flushing.cancel()
+            await asyncio.to_thread(part.flush)
+        errors = [one for one in ended if isinstance(one, Exception)]
+        if errors:
+            raise errors[0]
+        return [one if isinstance(one, WorkDone) else WorkDone(None) for one in ended]
+
+    async def _answer_row(self, row: WorkRow, part: Part) -> WorkDone:
+        known = part.find(row.row_id)
+        if known is not None:
+            return WorkDone(known, 0.0, "" if "error" in known else None)
+        async with self._slots:
+            replies = {**row.replies, **part.replies_of(row.row_id)}
+            outcome = await answer_row(
+                self.method, row.row_id, row.arguments, replies, part, self._settings, self._spec.prices
+            )
+        assert outcome is not None  # nothing is collected here
+        failure = None if outcome.failure is None else outcome.failure.kind
+        if failure in (None, "", "permanent"):
+            part.add_done(row.row_id, outcome.entry)
+        return WorkDone(outcome.entry, outcome.seconds, failure)
+
+
+async def _flush_regularly(part: Part) -> None:
+    while True:
+        await asyncio.sleep(1.0)
+        if part.is_due:
+            await asyncio.to_thread(part.flush)
+
+
+def work_hash(method: MappedMethod) -> str:
+    """Return a hash of all settings that affect the answers of a method."""
+    return blake2b(repr(work_of(method)).encode(), digest_size=8).hexdigest()
+
+
+# --- in a worker process ---
+
+_workers: OrderedDict[bytes, Worker] = OrderedDict()
+_workers_lock = threading.Lock()
+
+
+def answer_chunk(spec: bytes, chunk: bytes) -> bytes:
+    """Process a pickled chunk in a worker process, and return the pickled list of WorkDone.
+
+    An error is returned, and not raised: the engine would repeat the chunk in vain.
+    """
+    try:
+        return pickle.dumps(worker_for(spec).answer(pickle.loads(chunk)))
+    except Exception as error:
+        return pickle.dumps(f"{type(error).__name__}: {error}")
+
+
+def worker_for(spec: bytes) -> Worker:
+    """Return the worker of this process for a pickled WorkSpec, which keeps its connections."""
+    name = blake2b(spec, digest_size=16).digest()
+    with _workers_lock:
+        worker = _workers.get(name)
+        if worker is None:
+            worker = _workers[name] = Worker(pickle.loads(spec))
+            if len(_workers) > _MAX_WORKERS_KEPT:
+                _workers.popitem(last=False)
+        return worker
+
+
+# --- in the process that starts the run ---
+
+
+class Pool(Protocol):
+    """The worker processes of an engine.
+
+    Attributes:
+        slots: How many chunks may be in work or wait for a worker at the same time.
+        lost: The exceptions that ``answer`` raises if a worker was lost.
+    """
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def lost(self) -> tuple[type[Exception], ...]: ...
+
+    async def answer(self, chunk: bytes) -> bytes:
+        """Process a pickled chunk in a worker process, by ``answer_chunk``."""
+        ...
+
+    async def close(self) -> None:
+        """End the workers."""
+        ...
+
+
+async def run_on_workers(
+    job: Job,
+    journal: Journal,
+    spent: SharedBudget,
+    progress: Progress,
+    trace: RunTrace | None,
+    *,
+    start: Callable[[bytes], Awaitable[Pool]],
+    parts: PartFolder,
+    host: str,
+    chunk_rows: int,
+) -> AsyncGenerator[Row[Any], None]:
+    """Yield the rows as worker processes finish them.
+
+    Args:
+        job: What to do.
+        journal: Where the answers go.
+        spent: The budget of the run.
+        progress: How far the run has come.
+        trace: The trace of the run.
+        start: Starts the workers; it receives the pickled WorkSpec.
+        parts: The folder for parts of the journal.
+        host: The address of this machine for workers.
+        chunk_rows: How many rows a worker gets at once.
+    """
+    parts.check()
+    parts.merge_into(journal)  # of a run that was killed
+    parts.check()
+    server, address = None, None
+    if job.limits is not None or _has_limits(job.budget):
+        prices = job.method.service_method.budget
+        server = PermissionServer(job.limits or Limits(), spent, prices)
+        address = await server.start(host)
+    pool, chunks = None, None
+    try:
+        spec = pickled_spec(job.method, spec_of(job, parts, address))
+        pool = await start(spec)
+        chunks = _Chunks(pool, parts, chunk_rows, None if server is not None else spent)
+        settings = replace(job.settings, ask=chunks.ask, model_for=None, concurrency=pool.slots * chunk_rows)
+        runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
+        async with aclosing(runner.run()) as rows:
+            async for row in rows:
+                yield row
+        await asyncio.to_thread(parts.delete)
+    finally:
+        if chunks is not None:
+            await chunks.close()
+        if pool is not None:
+            await pool.close()
+        if server is not None:
+            await server.close()
+
+
+def _has_limits(budget: Budget) -> bool:
+    return any(getattr(budget, name) is not None for name in ("seconds", "tokens", "money", "requests"))
+
+
+def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress | None) -> WorkSpec:
+    """Return what workers need to call the method of a job."""
+    service, name = bound_service(job.method)
+    settings, method = job.settings, job.method
+    return WorkSpec(
+        service,
+        name,
+        {parameter: column for parameter, column in method.columns.items() if parameter != column},
+        job.table.text_only,
+        settings.concurrency,
+        settings.seconds_per_row,
+        Budget(prices=job.budget.prices),
+        settings.cache,
+        parts,
+        permissions,
+    )
+
+
+def bound_service(method: MappedMethod) -> tuple[Any, str]:
+    """Return the service of a method and its name; raise DefinitionError if it is not bound to a service."""
+    bound = method.bound
+    service = getattr(bound, "__self__", None)
+    if service is None:
+        message = "pass the method of a service object, such as desk.ticket"
+        raise DefinitionError([DefinitionProblem(method.qualname, message)])
+    return service, bound.__name__
+
+
+def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
+    """Pickle what workers need; raise DefinitionError that names what cannot be sent to other processes."""
+    dumps = import_extra("cloudpickle", "ray", "sending a service to other processes").dumps
+    try:
+        data: bytes = dumps(spec)
+        return data
+    except Exception as error:
+        _, (interface, model, settings), *_ = spec.service.__reduce__()
+        values = {"the interface": interface, "the model": model, **settings, "cache": spec.cache}
+        wrong = [(name, problem) for name, one in values.items() if (problem := _pickle_problem(dumps, one))]
+        problems = [
+            DefinitionProblem(method.qualname, f"{name} cannot be sent to other processes: {problem}")
+            for name, problem in wrong or [("the service", str(error))]
+        ]
+        raise DefinitionError(problems) from error
+
+
+def _pickle_problem(dumps: Callable[[Any], bytes], value: Any) -> str:
+    try:
+        dumps(value)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def count_problems(engine: object, *names: str) -> Iterator[str]:
+    """Yield the problems of settings that are numbers of at least 1, or None."""
+    for name in names:
+        value = getattr(engine, name)
+        if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
+            yield f"{name} is {value!r}; it must be a whole number of at least 1"
+
+
+class _Chunks:
+    """Collects rows to chunks, sends them to workers, and gives each row its outcome."""
+
+    def __init__(self, pool: Pool, parts: PartFolder, chunk_rows: int, spent: SharedBudget | None) -> None:
+        self._pool = pool
+        self._parts = parts
+        self._chunk_rows = chunk_rows
+        self._spent = spent
+        self._slots = asyncio.Semaphore(pool.slots)
+        self._rows: list[tuple[WorkRow, asyncio.Future[RowOutcome]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def ask(self, row_id: str, arguments: Mapping[str, Any], replies: Mapping[int, Any]) -> RowOutcome:
+        """Let a worker ask for a row, together with others."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[RowOutcome] = loop.create_future()
+        self._rows.append((WorkRow(row_id, arguments, replies), outcome))
+        if len(self._rows) >= self._chunk_rows:
+            self._send()
+        elif self._timer is None:
+            self._timer = loop.call_later(_FLUSH_SECONDS, self._send)
+        return await outcome
+
+    def _send(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        rows, self._rows = self._rows, []
+        if rows:
+            sending = asyncio.create_task(self._process(rows))
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
+
+    async def _process(self, rows: Sequence[tuple[WorkRow, asyncio.Future[RowOutcome]]]) -> None:
+        chunk = Chunk(uuid4().hex, [row for row, _ in rows])
+        try:
+            async with self._slots:
+                done = await self._answer(pickle.dumps(chunk))
+        except Exception as error:
+            for _, outcome in rows:
+                _set(outcome, RowOutcome({}, RowFailure(error, "fatal")))
+            return
+        for (_, outcome), one in zip(rows, done, strict=True):
+            _set(outcome, self._outcome(one))
+        await asyncio.sleep(0.1)  # the tasks that waited for the rows write them to the journal first
+        await asyncio.to_thread(self._parts.delete, f"{chunk.name}-")
+
+    async def _answer(self, chunk: bytes) -> list[WorkDone]:
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            try:
+                answer = pickle.loads(await self._pool.answer(chunk))
+            except self._pool.lost as error:
+                if attempt == _MAX_ATTEMPTS:
+                    message = f"{attempt} workers were lost while they processed the same rows"
+                    raise RowsError(f"{message}: {type(error).__name__}: {error}") from error
+                await asyncio.sleep(0.2 * 2**attempt)
+                continue
+            if isinstance(answer, str):
+                raise RowsError(f"a worker could not process the rows: {answer}")
+            done: list[WorkDone] = answer
+            return done
+        raise AssertionError("unreachable")
+
+    def _outcome(self, done: WorkDone) -> RowOutcome:
+        if done.entry is None:
+            return RowOutcome({}, RowFailure(RowsError("the row was not processed"), "fatal"))
+        entry = done.entry
+        if self._spent is not None:
+            self._spent.add_request(entry["attempts"])
+            self._spent.add_totals(Usage(**entry.get("usage", {})), entry.get("cost") or 0.0)
+        failure = None
+        if done.failure is not None:
+            error = RowError(entry["error"]["type"], entry["error"]["message"])
+            failure = RowFailure(error, done.failure)
+        return RowOutcome(entry, failure, None, done.seconds)
+
+    async def close(self) -> None:
+        """Cancel what is still in work."""
+        for sending in self._sending:
+            sending.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
+
+def _set(outcome: asyncio.Future[RowOutcome], value: RowOutcome) -> None:
+    if not outcome.done():
+        outcome.set_result(value)
