@@ -1,6 +1,6 @@
 """Call a service method for each row of a table, within limits, and go on after an interruption."""
 
-from .engines import BatchEngine, RayEngine, SparkEngine
+from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf
 from .errors import RowError, RowsError
 from .estimates import Estimate, Range, estimate
 from .mapping import AsyncRows, Rows, RowSettings, amap_rows, map_rows
@@ -20,7 +20,10 @@ __all__ = [
     "RowsError",
     "SparkEngine",
     "Summary",
+    "Udf",
+    "UdfSettings",
     "amap_rows",
+    "as_udf",
     "estimate",
     "map_rows",
 ]

@@ -3,5 +3,6 @@
 from .batch import BatchEngine
 from .ray import RayEngine
 from .spark import SparkEngine
+from .udf import Udf, UdfSettings, as_udf
 
-__all__ = ["BatchEngine", "RayEngine", "SparkEngine"]
+__all__ = ["BatchEngine", "RayEngine", "SparkEngine", "Udf", "UdfSettings", "as_udf"]
