@@ -273,6 +273,7 @@ class Runner:
                 await self._window.acquire()
                 item = self._next()
                 if item is None:
+                    self._window.release()  # the other tasks, which may be more than the window, end too
                     break
                 row = await self._process(item)
                 if row is not None:

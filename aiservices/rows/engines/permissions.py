@@ -241,6 +241,15 @@ class PermissionClient:
             if not answered.done():
                 answered.set_exception(self._lost())
 
+    async def close(self) -> None:
+        """Close the connection; requests that are in flight count as ended."""
+        self._is_lost = True
+        if self._writer is not None and self._reading is not None:
+            self._writer.close()
+            await self._reading
+            with suppress(ConnectionError):
+                await self._writer.wait_closed()
+
     def _lost(self) -> RowsError:
         return RowsError(
             f"the process that started the run cannot be reached at {self.address.host}:{self.address.port}; "

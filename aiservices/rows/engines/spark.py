@@ -27,6 +27,7 @@ from .workers import answer_chunk, count_problems, run_on_workers
 
 _JOBS_PER_WORKER = 2  # so that a worker does not wait for the next one
 _JAVA = 17
+_SESSION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def spark_session() -> Any:
         check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = sql.SparkSession.builder.master("local[*]").appName("aiservices")
-        active = builder.config("spark.ui.enabled", "false").getOrCreate()
+        active = builder.config(map=_SESSION).getOrCreate()
     return active
 
 

@@ -39,6 +39,7 @@ from .permissions import PermissionAddress, PermissionClient, PermissionServer, 
 _FLUSH_SECONDS = 0.02  # after which a chunk is sent even if it is not full
 _MAX_ATTEMPTS = 4  # of one chunk, whose worker was lost
 _MAX_WORKERS_KEPT = 8
+_NO_USAGE = Usage()
 
 # Pickled by value, a dataclass would have another MISSING in its fields, and so a default for each of them.
 copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
@@ -99,11 +100,17 @@ class WorkDone(NamedTuple):
         entry: What the journal stores of it; None if the row was not processed, because of a fatal error.
         seconds: The duration of the call.
         failure: The kind of its failure, as in RowFailure; None if there is an answer.
+        requests: How many requests were sent.
+        usage: The tokens that they used.
+        cost: What they cost, as far as prices are known.
     """
 
     entry: dict[str, Any] | None
     seconds: float = 0.0
     failure: str | None = None
+    requests: int = 0
+    usage: Usage = _NO_USAGE
+    cost: float = 0.0
 
 
 class Worker:
@@ -126,6 +133,12 @@ class Worker:
             cache=spec.cache,
             model_for=None if self._client is None else self._with_permission,
         )
+
+    def close(self) -> None:
+        """Close the connection to the server that permits requests, and end the event loop."""
+        if self._client is not None:
+            asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def answer(self, chunk: Chunk) -> list[WorkDone]:
         """Process the rows of a chunk, and return what became of them."""
@@ -164,14 +177,16 @@ class Worker:
             return WorkDone(known, 0.0, "" if "error" in known else None)
         async with self._slots:
             replies = {**row.replies, **part.replies_of(row.row_id)}
-            outcome = await answer_row(
-                self.method, row.row_id, row.arguments, replies, part, self._settings, self._spec.prices
-            )
+            prices = self._spec.prices
+            with SharedBudget(prices=prices.prices) as spent:
+                outcome = await answer_row(
+                    self.method, row.row_id, row.arguments, replies, part, self._settings, prices
+                )
         assert outcome is not None  # nothing is collected here
         failure = None if outcome.failure is None else outcome.failure.kind
         if failure in (None, "", "permanent"):
             part.add_done(row.row_id, outcome.entry)
-        return WorkDone(outcome.entry, outcome.seconds, failure)
+        return WorkDone(outcome.entry, outcome.seconds, failure, spent.requests, spent.usage, spent.cost)
 
 
 async def _flush_regularly(part: Part) -> None:
@@ -211,7 +226,7 @@ def worker_for(spec: bytes) -> Worker:
         if worker is None:
             worker = _workers[name] = Worker(pickle.loads(spec))
             if len(_workers) > _MAX_WORKERS_KEPT:
-                _workers.popitem(last=False)
+                _workers.popitem(last=False)[1].close()
         return worker
 
 
@@ -332,7 +347,7 @@ def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
         data: bytes = dumps(spec)
         return data
     except Exception as error:
-        _, (interface, model, settings), *_ = spec.service.__reduce__()
+        _, (interface, model, settings, _), *_ = spec.service.__reduce__()
         values = {"the interface": interface, "the model": model, **settings, "cache": spec.cache}
         wrong = [(name, problem) for name, one in values.items() if (problem := _pickle_problem(dumps, one))]
         problems = [
@@ -427,8 +442,8 @@ class _Chunks:
             return RowOutcome({}, RowFailure(RowsError("the row was not processed"), "fatal"))
         entry = done.entry
         if self._spent is not None:
-            self._spent.add_request(entry["attempts"])
-            self._spent.add_totals(Usage(**entry.get("usage", {})), entry.get("cost") or 0.0)
+            self._spent.add_request(done.requests)
+            self._spent.add_totals(done.usage, done.cost)
         failure = None
         if done.failure is not None:
             error = RowError(entry["error"]["type"], entry["error"]["message"])

@@ -517,3 +517,9 @@ def test_a_review_needs_to_know_what_is_unsure(tmp_path: Path) -> None:
         DefinitionError, match=r"pass unsure_below=0\.9, or create the service with a calibration"
     ):
         map_rows(create(Desk, FakeChatModel()).is_question, table("a"), review=tmp_path / "review.csv")
+
+
+def test_more_concurrency_than_rows_may_be_ahead() -> None:
+    desk = create(Desk, FakeChatModel(0))
+    table = [{"text": str(number)} for number in range(3)]
+    assert [row.number for row in map_rows(desk.ticket, table, ordered=True, concurrency=1500)] == [0, 1, 2]

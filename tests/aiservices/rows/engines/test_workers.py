@@ -1,0 +1,253 @@
+"""map_rows on worker processes gives the same rows as in one process, whatever engine starts them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import engine_kills
+import pytest
+from engine_desk import Desk, LoggingModel, asked, engine_named, table
+from process_engine import ProcessEngine
+
+from aiservices import (
+    AuthenticationError,
+    Budget,
+    ChatModel,
+    DefinitionError,
+    Limits,
+    Price,
+    create,
+    user_message,
+)
+from aiservices.models.messages import ChatReply
+from aiservices.models.requests import ChatRequest
+from aiservices.models.scripted import ScriptedChatModel
+from aiservices.rows import RayEngine, Rows, RowsError, SparkEngine, map_rows
+
+pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: install the extra ray of aiservices")
+
+
+class _Engines:
+    """Ray and Spark, which are started at their first use."""
+
+    def get(self, name: str) -> Any:
+        if name == "ray":
+            ray = pytest.importorskip("ray", reason="ray is not installed: make test-all installs it")
+            if not ray.is_initialized():
+                quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+                tests = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+                ray.init(num_cpus=2, _node_ip_address="127.0.0.1", runtime_env=tests, **quiet)
+        elif name == "spark":
+            pytest.importorskip("pyspark", reason="pyspark is not installed: make test-all installs it")
+            os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+        return engine_named(name)
+
+    def stop(self) -> None:
+        ray, pyspark = sys.modules.get("ray"), sys.modules.get("pyspark.sql")
+        if ray is not None and ray.is_initialized():
+            ray.shutdown()
+        session = None if pyspark is None else pyspark.SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[_Engines]:
+    made = _Engines()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=["processes", "ray", "spark"])
+def engine(request: pytest.FixtureRequest, engines: _Engines) -> Any:
+    return engines.get(request.param)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray and Spark warn of their own
+
+
+def run(engine: Any, log: Path, rows: int = 30, **settings: Any) -> Rows[int]:
+    desk = create(Desk, LoggingModel(str(log)))
+    settings = {"key": "id", "journal": log.with_name("journal"), "max_failures": 1.0, **settings}
+    return map_rows(desk.team, table(rows), engine=engine, **settings)
+
+
+def test_the_rows_are_those_of_one_process(engine: Any, tmp_path: Path) -> None:
+    found = {}
+    for name, one in (("alone", None), ("workers", engine)):
+        (tmp_path / name).mkdir()
+        rows = run(one, tmp_path / name / "log", to=tmp_path / name / "out.jsonl")
+        summary = rows.summary
+        found[name] = (
+            sorted((row.key, row._value, str(row.error), row.usage, row.cost, row.attempts) for row in rows),
+            (tmp_path / name / "out.jsonl").read_bytes(),
+            (summary.rows, summary.errors, summary.cached, summary.requests, summary.usage, summary.cost),
+        )
+        assert len(asked(tmp_path / name / "log")) == 30
+    assert found["workers"] == found["alone"]
+
+
+def test_a_second_run_asks_only_for_what_is_missing(engine: Any, tmp_path: Path) -> None:
+    run(engine, tmp_path / "log", rows=20).run()
+    rows = run(engine, tmp_path / "log")
+    assert {row.key: row.cached for row in rows} == {number: number < 20 for number in range(30)}
+    assert len(asked(tmp_path / "log")) == 30
+    assert not (tmp_path / "journal.parts").exists()
+
+
+def test_workers_share_limits_and_a_budget(engine: Any, tmp_path: Path) -> None:
+    prices = {"scripted": Price(1e6, 1e6)}
+    settings = {"limits": Limits(concurrency=2), "budget": Budget(money=7 * 12, prices=prices)}
+    with pytest.raises(RowsError, match=r"shared budget exceeded: .* raise SharedBudget\(money=…\)"):
+        run(engine, tmp_path / "log", **settings).run()
+    # 12 rows at 7 each and one with an error; another one may be in flight
+    assert 13 <= len(asked(tmp_path / "log")) <= 14
+    again = run(engine, tmp_path / "log")
+    assert again.run().rows == 30
+    assert len(asked(tmp_path / "log")) <= 31
+
+
+class WrongKeyModel(LoggingModel):
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        raise AuthenticationError("the key is wrong", retryable=False, status=401)
+
+
+def test_an_error_that_affects_all_rows_ends_the_run(engine: Any, tmp_path: Path) -> None:
+    desk = create(Desk, WrongKeyModel(str(tmp_path / "log")))
+    with pytest.raises(RowsError, match="AuthenticationError: the key is wrong"):
+        map_rows(desk.team, table(30), engine=engine).run()
+
+
+def test_a_service_of_the_main_module_is_sent_with_its_types(engine: Any, tmp_path: Path) -> None:
+    # as in a notebook, or in a script
+    program = Path(__file__).with_name("worker_script.py")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    ran = subprocess.run(
+        [sys.executable, program, type(engine).__name__],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "bug,wish,bug,wish"
+
+
+# --- what does not depend on the engine ---
+
+
+class Unsendable(Protocol):
+    @user_message("Which team? {{text}}")
+    def team(self, text: str) -> int: ...
+
+
+def test_what_cannot_be_sent_is_named(tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def listen(event: object) -> None:
+        lock.acquire()
+
+    model = LoggingModel(str(tmp_path / "log"))
+    desk = create(Unsendable, model, listeners=[listen])
+    with pytest.raises(RowsError, match=r"Unsendable.team: listeners cannot be sent .* cannot pickle"):
+        map_rows(desk.team, table(3), engine=ProcessEngine()).run()
+
+
+def test_a_worker_that_cannot_make_the_service_ends_the_run(tmp_path: Path) -> None:
+    desk = create(Desk, OnlyHereModel(os.getpid()))
+    with pytest.raises(RowsError, match="could not process the rows: ValueError: not in this process"):
+        map_rows(desk.team, table(3), engine=ProcessEngine()).run()
+
+
+class OnlyHereModel(ScriptedChatModel):
+    def __init__(self, process: int) -> None:
+        super().__init__([])
+        if os.getpid() != process:
+            raise ValueError("not in this process")
+
+
+def test_workers_that_are_always_lost_end_the_run(tmp_path: Path) -> None:
+    desk = create(Desk, DeadlyModel([]))
+    with pytest.raises(RowsError, match="4 workers were lost while they processed the same rows"):
+        map_rows(desk.team, table(3), engine=ProcessEngine(workers=1)).run()
+
+
+class DeadlyModel(ScriptedChatModel):
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        os._exit(1)
+
+
+def test_a_row_has_its_own_timeout_in_a_worker(tmp_path: Path) -> None:
+    desk = create(Desk, NeverModel([]))
+    rows = map_rows(desk.team, table(2), engine=ProcessEngine(), row_timeout=0.2, max_failures=1.0)
+    assert [str(row.error) for row in rows] == ["TimeoutError: the row has no answer after 0.2 seconds"] * 2
+
+
+class NeverModel(ScriptedChatModel):
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        await asyncio.sleep(100)
+        raise AssertionError
+
+
+def test_the_journal_of_workers_may_be_on_an_object_store(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    store = f"local://{tmp_path}/store"  # not a path, so it is used by fsspec
+    rows = run(ProcessEngine(parts=store), tmp_path / "log")
+    assert rows.run().rows == 30
+    assert len(asked(tmp_path / "log")) == 30
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RayEngine(workers=0), "workers is 0; it must be a whole number of at least 1"),
+        (lambda: RayEngine(cpus=-1), "cpus is -1; it must be greater than 0"),
+        (lambda: RayEngine(address="ray://host:10001"), "start the program in the cluster"),
+        (lambda: SparkEngine("local"), "spark is str; pass a SparkSession"),
+        (lambda: SparkEngine(chunk_rows=0), "chunk_rows is 0"),
+    ],
+)
+def test_settings_are_checked(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path, seed: int) -> None:
+    engine_kills.check_kills("processes", tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["processes", "ray", "spark"])
+def test_many_killed_workers_and_drivers_lose_nothing(tmp_path: Path, name: str, engines: _Engines) -> None:
+    if name != "processes":
+        pytest.importorskip({"ray": "ray", "spark": "pyspark"}[name])
+    killed = 0
+    for seed in range(100, 110):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        killed += sum(engine_kills.check_kills(name, folder, seed))
+    assert killed > 10
+
+
+def test_the_model_of_a_worker_is_made_once(tmp_path: Path) -> None:
+    model: ChatModel = CountedModel(str(tmp_path / "made"))
+    desk = create(Desk, model)
+    map_rows(desk.team, table(40), engine=ProcessEngine(workers=1, chunk_rows=4)).run()
+    assert len((tmp_path / "made").read_text()) == 2  # here, and in the worker
+
+
+class CountedModel(ScriptedChatModel):
+    def __init__(self, log: str) -> None:
+        super().__init__(lambda request: '{"value": 1}')
+        with open(log, "a") as file:
+            file.write("x")
