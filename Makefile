@@ -20,8 +20,10 @@ test: check model parts
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" --cov \
 		--cov-report=term:skip-covered --cov-fail-under=97
 
-# All tests, also the slow ones; the property tests again with other random seeds; the tests with other Pythons.
-test-all: check model parts
+# All tests, also the slow ones and those with Ray and Spark; the property tests again with other random seeds;
+# the tests with other Pythons.
+test-all: check model parts $(VENV)/.engines
+	@command -v java >/dev/null || $(call debian,default-jre-headless)
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	@for seed in 1 2 3; do \
 		$(BIN)/python -m pytest --numprocesses auto --dist worksteal --quiet -m hypothesis --hypothesis-seed=$$seed \
@@ -68,6 +70,11 @@ $(VENV)/.runtime: pyproject.toml constraints.txt
 # The same with all that the tests need.
 $(VENV)/.dev: $(VENV)/.runtime
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Ray and Spark, which are large.
+$(VENV)/.engines: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray,spark]'
 	@touch $@
 
 clean:

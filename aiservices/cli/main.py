@@ -110,6 +110,8 @@ class Engine(Enum):
 
     DIRECT = "direct"
     BATCH = "batch"
+    RAY = "ray"
+    SPARK = "spark"
 
 
 Output = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output of the command map.")]
@@ -286,7 +288,7 @@ def map_(
         str | None, typer.Option(metavar="FILE", help="Use replies of other runs, and keep new ones here.")
     ] = None,
     engine: Annotated[
-        Engine, typer.Option(help="batch uses the batch service of the provider: half the price, hours.")
+        Engine, typer.Option(help="batch: half the price, hours; ray, spark: more processors.")
     ] = Engine.DIRECT,
     sample: Annotated[
         int | None,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..models.errors import AiServiceError
 from ..models.limits import Limits
 from ..prices import Prices, PublishedPrices
-from ..rows import BatchEngine, Progress, Rows, estimate, map_rows
+from ..rows import BatchEngine, Progress, RayEngine, Rows, SparkEngine, estimate, map_rows
+from ..rows.job import Engine
 from ..rows.mapping import RowSettings, job_for
 from ..service.methods import plan_of
 from ..service.preview import preview
@@ -22,6 +23,14 @@ from .services import find_target, make_service, selected_methods
 
 # The names of providers in genai-prices that differ from those here.
 _PRICE_LISTS = {"gemini": "google", "google-vertex": "google", "openai-responses": "openai", "bedrock": "aws"}
+
+EngineName: TypeAlias = Literal["direct", "batch", "ray", "spark"]
+_ENGINES: Mapping[EngineName, Callable[[], Engine | None]] = {
+    "direct": lambda: None,
+    "batch": BatchEngine,
+    "ray": RayEngine,
+    "spark": SparkEngine,
+}
 
 
 class MapSettings(NamedTuple):
@@ -42,7 +51,8 @@ class MapSettings(NamedTuple):
         unsure_below: The probability below which an answer is unsure.
         reviewed: Such a file with the answers of people.
         cache: The file of a response cache.
-        engine: "direct", or "batch" for the batch service of the provider.
+        engine: "direct", "batch" for the batch service of the provider, or "ray" or "spark" for their workers
+            on this machine.
     """
 
     key: str | None
@@ -59,7 +69,7 @@ class MapSettings(NamedTuple):
     unsure_below: float | None
     reviewed: str | None
     cache: str | None = None
-    engine: Literal["direct", "batch"] = "direct"
+    engine: EngineName = "direct"
 
 
 def map_table(
@@ -127,7 +137,7 @@ def _row_settings(method: Any, output: str, settings: MapSettings) -> RowSetting
         unsure_below=settings.unsure_below,
         reviewed=settings.reviewed,
         cache=None if settings.cache is None else ResponseCache(settings.cache),
-        engine=BatchEngine() if settings.engine == "batch" else None,
+        engine=_ENGINES[settings.engine](),
     )
 
 

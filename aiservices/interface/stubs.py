@@ -121,16 +121,16 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
     return names
 
 
-def main_module_names(interface: object) -> dict[str, Any]:
-    """Return the names of the main module to which the type hints of an interface refer.
+def names_in_hints(interface: object) -> dict[str, Any]:
+    """Return what the type hints of an interface refer to in its module, if it is pickled by value.
 
-    A process that gets a copy of the interface does not have this module.
+    That are interfaces of the main module and of functions. The copy in another process has no such module.
     """
     cls = get_origin(interface) or interface
-    if not isinstance(cls, type) or cls.__module__ != "__main__":
+    if not isinstance(cls, type) or (cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__):
         return {}
     names: dict[str, Any] = {}
-    space = vars(sys.modules["__main__"])
+    space = vars(sys.modules[cls.__module__])
     wanted: list[object] = [attribute for _, _, attribute in methods_of(cls)]
     while wanted:
         for name in (_mentioned(wanted.pop()) & space.keys()) - names.keys():

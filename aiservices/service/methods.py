@@ -19,7 +19,7 @@ from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChun
 from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
-from ..interface.stubs import has_own_init, main_module_names
+from ..interface.stubs import has_own_init, names_in_hints
 from ..models.errors import AiServiceError, DefinitionProblem
 from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
@@ -157,11 +157,16 @@ class Origin(NamedTuple):
     def reduce(self, service: object) -> tuple[Any, ...]:
         """Return what pickle stores of a service: the call of ``create``, and the attributes."""
         settings = dict(self.settings)
-        names = main_module_names(self.interface)
+        names = names_in_hints(self.interface)
+        is_main = getattr(self.interface, "__module__", "") == "__main__"
         local_names = {**names, **self.namespace, **(settings.get("localns") or {})}
         if local_names:
             settings["localns"] = local_names
-        return _create_again, (self.interface, self.model, settings, names), service.__dict__ or None
+        return (
+            _create_again,
+            (self.interface, self.model, settings, names if is_main else {}),
+            service.__dict__ or None,
+        )
 
 
 def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:

@@ -108,7 +108,7 @@ class PartFolder(NamedTuple):
 
     @property
     def _fs(self) -> Any:
-        fsspec = import_extra("fsspec", "ray", f"a journal at {self.path.partition('://')[0]}://")
+        fsspec = import_extra("fsspec", "ray (or spark)", f"a journal at {self.path.partition('://')[0]}://")
         return fsspec.core.url_to_fs(self.path)[0]
 
 

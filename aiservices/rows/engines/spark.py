@@ -75,7 +75,7 @@ class SparkEngine:
     ) -> AsyncGenerator[Row[Any], None]:
         """Yield the rows as they are finished."""
         spark = self.spark or await asyncio.to_thread(spark_session)
-        is_local = _use_this_python(spark)
+        is_local = use_this_python(spark)
         if self.parts is None and not is_local:
             message = "Spark runs on a cluster; pass SparkEngine(parts=…), a folder that all machines can use"
             raise DefinitionError([DefinitionProblem(job.method.qualname, message)])
@@ -123,12 +123,13 @@ def check_java() -> None:
         raise MissingExtraError(f"{needed}, and {java} is Java {version[1]}; set JAVA_HOME", name="java")
 
 
-def _use_this_python(spark: Any) -> bool:
-    """Make workers on this machine use this Python; return False if Spark runs on a cluster."""
+def use_this_python(spark: Any) -> bool:
+    """Make workers on this machine use this Python and its modules; return False for a cluster."""
     context = getattr(spark, "sparkContext", None)  # Spark Connect has none
     if context is None or not context.master.startswith("local"):
         return False
     context.pythonExec = sys.executable  # by default the python3 of the PATH, which may lack the packages
+    context.environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return True
 
 

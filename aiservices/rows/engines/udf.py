@@ -25,6 +25,7 @@ from ..fields import Fields, answer_columns, output_fields, pyarrow
 from ..tables import open_table
 from .parts import PartFolder
 from .permissions import PermissionAddress, PermissionServer
+from .spark import use_this_python
 from .workers import Chunk, WorkDone, Worker, WorkRow, WorkSpec, bound_service, pickled_spec, worker_for
 
 _DEFAULT_CONCURRENCY = 64
@@ -80,7 +81,11 @@ class Udf:
         return schema.append(pa.field(fields.error, pa.string()))
 
     def spark_schema(self, frame: Any) -> Any:
-        """Return the schema of the result for a dataframe of Spark, as ``mapInArrow`` needs it."""
+        """Return the schema of the result for a dataframe of Spark, as ``mapInArrow`` needs it.
+
+        If Spark runs on this machine, its workers are made to use this Python.
+        """
+        use_this_python(frame.sparkSession)
         types = import_extra("pyspark.sql.pandas.types", "spark", "as_udf")
         return types.from_arrow_schema(self.schema(types.to_arrow_schema(frame.schema)))
 

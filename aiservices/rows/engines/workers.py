@@ -342,7 +342,7 @@ def bound_service(method: MappedMethod) -> tuple[Any, str]:
 
 def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
     """Pickle what workers need; raise DefinitionError that names what cannot be sent to other processes."""
-    dumps = import_extra("cloudpickle", "ray", "sending a service to other processes").dumps
+    dumps = import_extra("cloudpickle", "ray (or spark)", "sending a service to other processes").dumps
     try:
         data: bytes = dumps(spec)
         return data
