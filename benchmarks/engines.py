@@ -1,7 +1,7 @@
 """Measure ``map_rows`` on worker processes: throughput, common limits, memory.
 
-``throughput`` compares engines on rows that need processor time: replies are records of 20 KB. ``limit`` counts
-what workers send to a server with a hidden limit. ``memory`` samples the memory of all processes.
+``throughput`` compares engines on rows that need processor time: replies are records of 20 KB. ``limits``
+counts what 1, 2 and 4 workers send together. ``memory`` samples the memory of all processes.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import count, takewhile
 from typing import Any, Protocol
 
-from aiservices import Limits, create, user_message
+from aiservices import Limits, OpenAiChatModel, create, user_message
 from aiservices.models.messages import AiMessage, ChatReply, Usage
 from aiservices.models.requests import ChatRequest
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RayEngine, SparkEngine, map_rows
+
+from .limits import Kind, measure
 
 _LINES = 150
 
@@ -47,6 +48,11 @@ class Desk(Protocol):
 
     @user_message("Is this letter angry? {{text}}")
     def is_angry(self, text: str) -> bool: ...
+
+
+class Letters(Protocol):
+    @user_message("{{text}}")
+    def reply(self, text: str) -> str: ...
 
 
 def _line(number: int) -> dict[str, Any]:
@@ -79,7 +85,7 @@ class InvoiceModel(ScriptedChatModel):
 def engine_named(name: str, workers: int) -> Any:
     """Return an engine with so many workers; None for this process."""
     if name == "ray":
-        return RayEngine(workers=workers)
+        return RayEngine(workers=workers, cpus=0.25)
     if name == "spark":
         return SparkEngine(_spark(workers), workers=workers)
     return None
@@ -98,7 +104,9 @@ def run(engine: Any, rows: int, *, method: str = "invoice", **settings: Any) -> 
     table: Iterator[dict[str, str]] = ({"text": f"number {number}"} for number in range(rows))
     with tempfile.TemporaryDirectory() as folder:
         began_at = time.perf_counter()
-        outcome = map_rows(getattr(desk, method), table, journal=f"{folder}/journal", engine=engine, **settings)
+        outcome = map_rows(
+            getattr(desk, method), table, journal=f"{folder}/journal", engine=engine, **settings
+        )
         summary = outcome.run()
         seconds = time.perf_counter() - began_at
     assert summary.rows == rows, summary
@@ -113,7 +121,35 @@ def throughput(name: str, rows: int, repeats: int) -> None:
     run(None, 500)
     for _ in range(repeats):
         alone, workers = run(None, rows), run(engine, rows)
-        print(f"this process {rows / alone:,.0f}/s, two workers {rows / workers:,.0f}/s: {alone / workers:.2f}")
+        print(
+            f"this process {rows / alone:,.0f}/s, two workers {rows / workers:,.0f}/s: {alone / workers:.2f}"
+        )
+
+
+def _map_letters(url: str, seconds: float, name: str, workers: int, rpm: float | None) -> None:
+    """Map a table without an end over a server."""
+    model = OpenAiChatModel("m", base_url=url, api_key="k")
+    desk: Any = create(Letters, model)
+    end = time.monotonic() + seconds
+    table = takewhile(lambda _: time.monotonic() < end, ({"text": str(number)} for number in count()))
+    with tempfile.TemporaryDirectory() as folder:
+        engine, limits = engine_named(name, workers), Limits(requests_per_minute=rpm)
+        map_rows(desk.reply, table, journal=f"{folder}/journal", engine=engine, limits=limits).run()
+
+
+def limits(name: str, seconds: float) -> None:
+    """Print how much of a limit so many workers use together, and how much the server refuses."""
+    kinds = [
+        (Kind("hidden: 100 requests a second", 100), None),
+        (Kind("hidden: 20 requests at the same time", in_flight=20), None),
+        (Kind("stated: 6,000 requests a minute", 100, burst=20), 6000.0),
+    ]
+    for kind, rpm in kinds:
+        for workers in (1, 2, 4):
+            used, refused = measure(kind, seconds, _map_letters, name, workers, rpm)
+            print(
+                f"{name}, {workers} workers, {kind.title}: used {used:.1%}, refused {refused:.2%}", flush=True
+            )
 
 
 def _processes() -> dict[int, tuple[int, str]]:
@@ -167,16 +203,21 @@ def _kind(command: str) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run the measurement that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["throughput", "memory"])
+    parser.add_argument("what", choices=["throughput", "limits", "memory"])
     parser.add_argument("engine", choices=["none", "ray", "spark"])
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args(arguments)
     if options.what == "throughput":
         throughput(options.engine, options.rows, options.repeats)
+    elif options.what == "limits":
+        limits(options.engine, options.seconds)
     else:
         memory(options.engine, options.rows)
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks import engines  # under this name, other processes can import what is sent to them
+
+    engines.main()

@@ -157,15 +157,20 @@ def _send(url: str, seconds: float) -> None:
     asyncio.run(run())
 
 
-def measure(kind: Kind, seconds: float) -> tuple[float, float]:
-    """Return the share of the allowed requests that was used, and the share that was refused."""
+def measure(
+    kind: Kind, seconds: float, send: Callable[..., None] = _send, *arguments: object
+) -> tuple[float, float]:
+    """Return the share of the allowed requests that was used, and the share that was refused.
+
+    ``send`` sends requests to a URL for so many seconds; it runs in a process of its own.
+    """
 
     async def run() -> tuple[float, float]:
         server = _Server(kind, seconds)
         listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
         start: Callable[..., multiprocessing.Process] = multiprocessing.get_context("spawn").Process
-        clients = [start(target=_send, args=(url, seconds + 1)) for _ in range(kind.clients)]
+        clients = [start(target=send, args=(url, seconds + 1, *arguments)) for _ in range(kind.clients)]
         for client in clients:
             client.start()
         while not server.accepted:
@@ -174,6 +179,7 @@ def measure(kind: Kind, seconds: float) -> tuple[float, float]:
         await asyncio.sleep(end - time.monotonic())
         for client in clients:
             client.terminate()
+            client.join()
         times = zip(server.accepted, server.busy, strict=True)
         measured = [busy for one, busy in times if middle <= one < end]
         accepted, used = len(measured), sum(measured) if kind.in_flight else len(measured)

@@ -203,7 +203,8 @@ class RowSettings(TypedDict, total=False):
             calibration.
         reviewed: Such a file with the answers of people, which replace those of the model.
         cache: Answers requests with the replies that it has stored, those of other runs and calls included.
-        engine: ``BatchEngine(…)`` to use the batch service of the provider.
+        engine: ``BatchEngine(…)`` to use the batch service of the provider, ``RayEngine(…)`` or
+            ``SparkEngine(…)`` to use worker processes.
     """
 
     key: str | None

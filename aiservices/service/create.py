@@ -7,9 +7,9 @@ interfaces, or prints its help, starts quickly.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_origin, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, get_origin, overload
 
 from .settings import ServiceSettings, check_keywords, check_types
 
@@ -159,8 +159,46 @@ def _create(
         interceptors,
         has_default_conversation=not all(plan.call.has_memory_id for plan in plans.values()),
     )
-    origin = methods.Origin(interface, model, settings, namespace)
-    return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget, origin)()
+    origin = _Origin(interface, model, settings, namespace)
+    return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget, origin.reduce)()
+
+
+class _Origin(NamedTuple):
+    """The arguments of ``create``, with which another process creates the same service.
+
+    Attributes:
+        interface: The interface.
+        model: The model, or its name.
+        settings: The keyword arguments.
+        namespace: The local names of the caller in quoted type hints.
+    """
+
+    interface: Any
+    model: Any
+    settings: Mapping[str, Any]
+    namespace: Mapping[str, Any]
+
+    def reduce(self, service: object) -> tuple[Any, ...]:
+        """Return what pickle stores of a service: the call of ``create``, and the attributes."""
+        from ..interface.stubs import names_in_hints
+
+        settings = dict(self.settings)
+        names = names_in_hints(self.interface)
+        is_main = getattr(self.interface, "__module__", "") == "__main__"
+        local_names = {**names, **self.namespace, **(settings.get("localns") or {})}
+        if local_names:
+            settings["localns"] = local_names
+        return (
+            _create_again,
+            (self.interface, self.model, settings, names if is_main else {}),
+            service.__dict__ or None,
+        )
+
+
+def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:
+    """Create a service that was pickled. The main module of this process may lack the names of its hints."""
+    vars(sys.modules["__main__"]).update(names)
+    return create(interface, model, **settings)
 
 
 def _functions(cls: object) -> list[FunctionType]:

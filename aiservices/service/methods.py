@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import FunctionType, new_class
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
@@ -19,13 +18,14 @@ from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChun
 from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
-from ..interface.stubs import has_own_init, names_in_hints
+from ..interface.stubs import has_own_init
 from ..models.errors import AiServiceError, DefinitionProblem
 from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Reduce: TypeAlias = Callable[[object], tuple[Any, ...]]
 REMOTE_RESUME = "__aiservices_resume__"  # an attribute of the methods of remote clients: how to resume a call
 
 
@@ -139,51 +139,13 @@ def is_service_method(method: object) -> bool:
     return isinstance(getattr(method, SERVICE_METHOD, None), ServiceMethod)
 
 
-class Origin(NamedTuple):
-    """The arguments of ``create``, with which another process creates the same service.
-
-    Attributes:
-        interface: The interface.
-        model: The model, or its name.
-        settings: The keyword arguments.
-        namespace: The local names of the caller in quoted type hints.
-    """
-
-    interface: Any
-    model: Any
-    settings: Mapping[str, Any]
-    namespace: Mapping[str, Any]
-
-    def reduce(self, service: object) -> tuple[Any, ...]:
-        """Return what pickle stores of a service: the call of ``create``, and the attributes."""
-        settings = dict(self.settings)
-        names = names_in_hints(self.interface)
-        is_main = getattr(self.interface, "__module__", "") == "__main__"
-        local_names = {**names, **self.namespace, **(settings.get("localns") or {})}
-        if local_names:
-            settings["localns"] = local_names
-        return (
-            _create_again,
-            (self.interface, self.model, settings, names if is_main else {}),
-            service.__dict__ or None,
-        )
-
-
-def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:
-    """Create a service that was pickled. The main module of this process may lack the names of its hints."""
-    from .create import create
-
-    vars(sys.modules["__main__"]).update(names)
-    return create(interface, model, **settings)
-
-
 def implement(
-    cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget, origin: Origin
+    cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget, reduce: Reduce
 ) -> type[Any]:
     """Return a subclass of an interface in which the methods without a body call a model.
 
     Each planned method replaces the method without a body of the same name. All share one pipeline and the
-    limits of each call. A service is pickled as its origin.
+    limits of each call. ``reduce`` returns what pickle stores of a service.
     """
 
     def body(namespace: dict[str, Any]) -> None:
@@ -195,7 +157,7 @@ def implement(
             models = ", ".join(dict.fromkeys(plan.call.model.name for plan in plans.values()))
             namespace["__repr__"] = lambda self: f"<{cls.__name__} service, model={models!r}>"
         if not any("__reduce__" in vars(base) or "__reduce_ex__" in vars(base) for base in cls.__mro__[:-1]):
-            namespace["__reduce__"] = lambda self: origin.reduce(self)
+            namespace["__reduce__"] = lambda self: reduce(self)
         for name, plan in plans.items():
             namespace[name] = _implement_method(getattr(cls, name), plan, pipeline, budget)
 

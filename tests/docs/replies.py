@@ -197,6 +197,9 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     ],
     "how-to/files.md": [value("12.50")],
     "how-to/batches.md": [],
+    "how-to/ray.md": [],
+    "how-to/scaling.md": [],
+    "how-to/spark.md": [],
     "how-to/cache.md": [ChatReply(AiMessage(value(True)), usage=Usage(92, 8))],
     "how-to/budgets.md": [
         OLD,
