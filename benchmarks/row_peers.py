@@ -40,7 +40,7 @@ def texts(rows: int) -> list[str]:
 def with_map_rows(url: str, rows: int) -> int:
     desk = create(Desk, OpenAiChatModel("person", base_url=url, api_key=_KEY))
     table = [{"text": text} for text in texts(rows)]
-    return sum(row.value.age == 45 for row in map_rows(desk.person, table, concurrency=_CONCURRENCY))
+    return sum(row.value.age == 45 for row in map_rows(desk.person, table, max_concurrency=_CONCURRENCY))
 
 
 def gather(one: Callable[[str], Awaitable[Any]], rows: int) -> Awaitable[list[Any]]:

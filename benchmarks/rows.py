@@ -124,7 +124,7 @@ def sdk(rows: int, rounds: int) -> None:
         await client.close()
 
     kinds = (
-        lambda: map_rows(desk.person, table(rows), concurrency=_CONCURRENCY).run(),
+        lambda: map_rows(desk.person, table(rows), max_concurrency=_CONCURRENCY).run(),
         lambda: asyncio.run(gather()),
     )
     pairs = [[processor_seconds(kind) / rows * 1e6 for kind in kinds] for _ in range(rounds)]

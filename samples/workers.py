@@ -30,7 +30,7 @@ LETTERS = [{"id": number, "text": f"Letter {number}: where is my parcel?"} for n
 
 
 def with_map_rows(desk: Desk, engine: RayEngine | SparkEngine) -> None:
-    rows = map_rows(desk.team, LETTERS, key="id", engine=engine, limits=Limits(concurrency=50))
+    rows = map_rows(desk.team, LETTERS, key="id", engine=engine, limits=Limits(max_concurrency=50))
     teams = Counter(row.value.value for row in rows if row.error is None)
     print(f"{rows.summary.rows} rows, {rows.summary.errors} errors, {teams.total()} teams")
 

@@ -107,10 +107,10 @@ def main() -> None:
     settings: dict[str, Any] = {
         "to": folder / "out.jsonl",
         "max_failures": 1.0,
-        "concurrency": 4,
+        "max_concurrency": 4,
     }
     if sys.argv[4:] == ["limited"]:
-        settings["limits"] = Limits(concurrency=6)
+        settings["limits"] = Limits(max_concurrency=6)
     map_rows(desk.team, table(rows), key="id", engine=engine, **settings)
 
 

@@ -268,7 +268,7 @@ def map_(
     max_requests: Annotated[int | None, typer.Option(help="Stop after so many requests.")] = None,
     rpm: Annotated[float | None, typer.Option(help="Requests per minute.")] = None,
     tpm: Annotated[float | None, typer.Option(help="Tokens per minute.")] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Rows at the same time; 64 by default.")] = None,
+    max_concurrency: Annotated[int | None, typer.Option(help="Rows at the same time; 64 by default.")] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what an earlier run has finished.")
     ] = False,
@@ -315,7 +315,7 @@ def map_(
             max_requests,
             rpm,
             tpm,
-            concurrency,
+            max_concurrency,
             restart,
             retry_failed,
             review,

@@ -44,7 +44,7 @@ class MapSettings(NamedTuple):
         max_requests: Stop after so many requests.
         rpm: Requests per minute.
         tpm: Tokens per minute.
-        concurrency: How many rows are processed at the same time.
+        max_concurrency: How many rows are processed at the same time.
         restart: Forget what an earlier run has finished.
         retry_failed: Ask again for rows that had an error.
         review: A file for the rows whose answer is unsure.
@@ -62,7 +62,7 @@ class MapSettings(NamedTuple):
     max_requests: int | None
     rpm: float | None
     tpm: float | None
-    concurrency: int | None
+    max_concurrency: int | None
     restart: bool
     retry_failed: bool
     review: str | None
@@ -130,7 +130,7 @@ def _row_settings(method: Any, output: str, settings: MapSettings) -> RowSetting
         budget=Budget(
             money=settings.max_money, requests=settings.max_requests, prices={} if prices is None else prices
         ),
-        limits=Limits(settings.rpm, settings.tpm, settings.concurrency),
+        limits=Limits(settings.rpm, settings.tpm, settings.max_concurrency),
         restart=settings.restart,
         retry_failed=settings.retry_failed,
         review=settings.review,

@@ -45,13 +45,13 @@ class Limits:
         requests_per_minute: Requests per minute, sent at even intervals; None for no bound.
         tokens_per_minute: Input and output tokens per minute. They are estimated before a request, and
             corrected by the usage of the reply.
-        concurrency: Requests at the same time; at most 256.
+        max_concurrency: Requests at the same time; at most 256.
         max_wait: The seconds that a request may wait, all refusals included, before the error is raised.
     """
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    concurrency: int | None = None
+    max_concurrency: int | None = None
     max_wait: float = 600.0
 
     def __post_init__(self) -> None:
@@ -60,8 +60,8 @@ class Limits:
             value = getattr(self, name)
             if (value is not None or name == "max_wait") and not is_positive(value):
                 problems.append(f"{name} is {value!r}; it must be greater than 0")
-        if self.concurrency is not None and not isinstance(self.concurrency, int):
-            problems.append(f"concurrency is {self.concurrency!r}; it must be a whole number")
+        if self.max_concurrency is not None and not isinstance(self.max_concurrency, int):
+            problems.append(f"max_concurrency is {self.max_concurrency!r}; it must be a whole number")
         if problems:
             raise DefinitionError([DefinitionProblem("Limits", problem) for problem in problems])
 
@@ -133,7 +133,7 @@ class Limiter:
             self._bounds.append(limits)
             self._requests = self._strictest("requests_per_minute", self._requests)
             self._tokens = self._strictest("tokens_per_minute", self._tokens)
-            counts = [one.concurrency for one in self._bounds if one.concurrency is not None]
+            counts = [one.max_concurrency for one in self._bounds if one.max_concurrency is not None]
             self._max_concurrency = min([MAX_CONCURRENCY, *counts])
 
     def _strictest(self, name: str, old: _Evenly | None) -> _Evenly | None:

@@ -191,7 +191,7 @@ class RowSettings(TypedDict, total=False):
         retry_failed: Ask again for rows that had an error in an earlier run.
         limits: The limits of requests to the model.
         budget: The limits of the whole run: money, tokens, requests and seconds.
-        concurrency: How many rows are processed at the same time; 64 by default.
+        max_concurrency: How many rows are processed at the same time; 64 by default.
         row_timeout: The seconds after which a row has an error; 600 by default.
         max_failures: The share of failed rows that ends the run; 0.5 by default.
         dedupe: False to ask for each of several equal rows.
@@ -216,7 +216,7 @@ class RowSettings(TypedDict, total=False):
     retry_failed: bool
     limits: Limits | None
     budget: Budget | None
-    concurrency: int | None
+    max_concurrency: int | None
     row_timeout: float
     max_failures: float
     dedupe: bool
@@ -336,8 +336,8 @@ def job_for(method: object, source: Any, settings: RowSettings) -> Job:
         table,
         RunSettings(
             key=key,
-            concurrency=settings.get("concurrency")
-            or (limits and limits.concurrency)
+            max_concurrency=settings.get("max_concurrency")
+            or (limits and limits.max_concurrency)
             or _DEFAULT_CONCURRENCY,
             dedupe=settings.get("dedupe", True),
             retry_failed=settings.get("retry_failed", False),
@@ -389,7 +389,7 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
     cache = settings.get("cache")
     if cache is not None and not isinstance(cache, ResponseCache):
         yield f"cache is {type(cache).__name__}; pass a ResponseCache"
-    for name in ("concurrency", "limit"):
+    for name in ("max_concurrency", "limit"):
         value = settings.get(name)
         if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
             yield f"{name} is {value!r}; it must be a whole number of at least 1"

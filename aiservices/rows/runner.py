@@ -92,7 +92,7 @@ class RunSettings:
 
     Attributes:
         key: The column that names a row; None to tell rows apart by their content.
-        concurrency: How many rows are processed at the same time.
+        max_concurrency: How many rows are processed at the same time.
         dedupe: True to ask for equal rows once.
         retry_failed: True to ask again for rows that had an error in an earlier run.
         ordered: True to yield the rows in the order of the table.
@@ -112,7 +112,7 @@ class RunSettings:
     """
 
     key: str | None = None
-    concurrency: int = 64
+    max_concurrency: int = 64
     dedupe: bool = True
     retry_failed: bool = False
     ordered: bool = False
@@ -221,7 +221,9 @@ class Runner:
         self._in_flight: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
         self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
         # so many rows may be in work or wait for the caller
-        self._window = asyncio.Semaphore(settings.window if settings.ordered else 2 * settings.concurrency)
+        self._window = asyncio.Semaphore(
+            settings.window if settings.ordered else 2 * settings.max_concurrency
+        )
         self._errors: Counter[str] = Counter()
         self._asked = 0
         self._started_at = time.monotonic()
@@ -234,7 +236,7 @@ class Runner:
         # A call that is suspended runs again later, and must not count twice.
         shared = self._spent if self._settings.collect is None else without_shared_budgets()
         with shared, context:  # the tasks copy the context, so that all calls share the budget
-            workers = [asyncio.create_task(self._work()) for _ in range(self._settings.concurrency)]
+            workers = [asyncio.create_task(self._work()) for _ in range(self._settings.max_concurrency)]
         early: dict[int, Row[Any]] = {}
         expected, running = 0, len(workers)
         try:

@@ -41,7 +41,7 @@ class UdfSettings(TypedDict, total=False):
             "s3://bucket/folder". Spark and Ray repeat batches when a worker is lost.
         limits: The limits of requests to the model, of all workers together.
         budget: The limits of money, tokens, requests and seconds, of all workers together.
-        concurrency: How many rows a worker processes at the same time; 64 by default.
+        max_concurrency: How many rows a worker processes at the same time; 64 by default.
         row_timeout: The seconds after which a row has an error; 600 by default.
         cache: Answers requests with the replies that it has stored.
     """
@@ -50,7 +50,7 @@ class UdfSettings(TypedDict, total=False):
     journal: str | PathLike[str] | None
     limits: Limits | None
     budget: Budget | None
-    concurrency: int
+    max_concurrency: int
     row_timeout: float
     cache: ResponseCache | None
 
@@ -210,7 +210,7 @@ def as_udf(method: Callable[..., Any], /, **settings: Unpack[UdfSettings]) -> Ud
         name,
         columns,
         False,
-        settings.get("concurrency") or (limits and limits.concurrency) or _DEFAULT_CONCURRENCY,
+        settings.get("max_concurrency") or (limits and limits.max_concurrency) or _DEFAULT_CONCURRENCY,
         settings.get("row_timeout", 600.0),
         Budget(prices=(budget or Budget()).prices),
         settings.get("cache"),
@@ -225,9 +225,11 @@ def _problems(settings: UdfSettings) -> Iterator[str]:
         value = settings.get(name)
         if value is not None and not isinstance(value, kind):
             yield f"{name} is {type(value).__name__}; pass a {kind.__name__}"
-    concurrency = settings.get("concurrency")
-    if concurrency is not None and not (isinstance(concurrency, int) and is_at_least(concurrency, 1)):
-        yield f"concurrency is {concurrency!r}; it must be a whole number of at least 1"
+    max_concurrency = settings.get("max_concurrency")
+    if max_concurrency is not None and not (
+        isinstance(max_concurrency, int) and is_at_least(max_concurrency, 1)
+    ):
+        yield f"max_concurrency is {max_concurrency!r}; it must be a whole number of at least 1"
     if not is_positive(settings.get("row_timeout", 600.0)):
         yield f"row_timeout is {settings.get('row_timeout')!r}; it must be greater than 0"
 

@@ -53,7 +53,7 @@ class WorkSpec(NamedTuple):
         method: The name of the method.
         columns: The column for each parameter whose column has another name.
         text_only: True if the values of the table are texts, as in a CSV file.
-        concurrency: How many rows a worker processes at the same time.
+        max_concurrency: How many rows a worker processes at the same time.
         seconds_per_row: After so many seconds a row has an error.
         prices: Has the prices of the models.
         cache: Answers requests with the replies that it has stored.
@@ -65,7 +65,7 @@ class WorkSpec(NamedTuple):
     method: str
     columns: Mapping[str, str]
     text_only: bool
-    concurrency: int
+    max_concurrency: int
     seconds_per_row: float
     prices: Budget
     cache: ResponseCache | None
@@ -124,7 +124,7 @@ class Worker:
         self._spec = spec
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True, name="aiservices rows").start()
-        self._slots = asyncio.Semaphore(spec.concurrency)
+        self._slots = asyncio.Semaphore(spec.max_concurrency)
         self._client = None if spec.permissions is None else PermissionClient(spec.permissions)
         self._permitted: dict[int, tuple[ChatModel, PermittedChatModel]] = {}
         self._settings = RunSettings(
@@ -293,7 +293,9 @@ async def run_on_workers(
         spec = pickled_spec(job.method, spec_of(job, parts, address))
         pool = await start(spec)
         chunks = _Chunks(pool, parts, chunk_rows, None if server is not None else spent)
-        settings = replace(job.settings, ask=chunks.ask, model_for=None, concurrency=pool.slots * chunk_rows)
+        settings = replace(
+            job.settings, ask=chunks.ask, model_for=None, max_concurrency=pool.slots * chunk_rows
+        )
         runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
         async with aclosing(runner.run()) as rows:
             async for row in rows:
@@ -321,7 +323,7 @@ def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress |
         name,
         {parameter: column for parameter, column in method.columns.items() if parameter != column},
         job.table.text_only,
-        settings.concurrency,
+        settings.max_concurrency,
         settings.seconds_per_row,
         Budget(prices=job.budget.prices),
         settings.cache,

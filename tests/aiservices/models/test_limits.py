@@ -210,7 +210,7 @@ def test_the_limits_of_the_user_are_kept() -> None:
     assert len(server.accepted) <= 20 * (time.monotonic() - began) + 3
     assert len(server.accepted) >= 22
     few = Server(lambda one: True)
-    asyncio.run(ask_for(0.3, LimitedChatModel(few, Limits(concurrency=3))))
+    asyncio.run(ask_for(0.3, LimitedChatModel(few, Limits(max_concurrency=3))))
     assert few.most_in_flight == 3
 
 
@@ -228,7 +228,7 @@ def test_tokens_per_minute_are_kept_by_the_usage_of_replies() -> None:
 
 def test_blocking_calls_and_several_event_loops_share_the_limits() -> None:
     server = Server(lambda one: True)
-    models = [LimitedChatModel(server, Limits(concurrency=4)) for _ in range(3)]
+    models = [LimitedChatModel(server, Limits(max_concurrency=4)) for _ in range(3)]
 
     def block() -> None:
         for _ in range(5):
@@ -277,7 +277,7 @@ def test_the_error_is_raised_when_the_time_is_up() -> None:
 
 def test_a_cancelled_call_gives_its_place_to_the_next() -> None:
     server = Server(lambda one: True, delay=0.05)
-    limited = LimitedChatModel(server, Limits(concurrency=1))
+    limited = LimitedChatModel(server, Limits(max_concurrency=1))
 
     async def run() -> None:
         running = asyncio.create_task(limited.acomplete(HELLO))
@@ -294,7 +294,7 @@ def test_a_cancelled_call_gives_its_place_to_the_next() -> None:
 
 def test_a_stream_holds_its_place_until_its_end() -> None:
     server = Server(lambda one: True)
-    limited = LimitedChatModel(server, Limits(concurrency=1))
+    limited = LimitedChatModel(server, Limits(max_concurrency=1))
 
     async def read() -> str:
         return "".join([delta.text async for delta in limited.astream(HELLO)])
@@ -312,7 +312,7 @@ def test_a_stream_holds_its_place_until_its_end() -> None:
 
 def test_each_member_of_a_fallback_model_has_its_own_limiter() -> None:
     first, second = ScriptedChatModel(["a"]), ScriptedChatModel(["b"])
-    limited = LimitedChatModel(FallbackChatModel(first, second, unsure=0.9), Limits(concurrency=2))
+    limited = LimitedChatModel(FallbackChatModel(first, second, unsure=0.9), Limits(max_concurrency=2))
     assert [type(member) for member in limited.members] == [LimitedChatModel] * 2
     assert limited.unsure == 0.9
     assert limiter_for(first) is not limiter_for(second)
@@ -353,7 +353,7 @@ def test_rate_limit_headers_are_obeyed(headers: dict[str, str], seconds: float) 
     ("settings", "expected"),
     [
         ({"requests_per_minute": 0}, "Limits: requests_per_minute is 0; it must be greater than 0"),
-        ({"concurrency": 1.5}, "Limits: concurrency is 1.5; it must be a whole number"),
+        ({"max_concurrency": 1.5}, "Limits: max_concurrency is 1.5; it must be a whole number"),
         ({"max_wait": None}, "Limits: max_wait is None; it must be greater than 0"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, old[1]))
     finished = 0
     try:
-        rows = map_rows(desk.team, table, journal=tmp_path / "j", concurrency=2)
+        rows = map_rows(desk.team, table, journal=tmp_path / "j", max_concurrency=2)
         with pytest.raises(RowsError, match="cannot be written: File too large"):
             rows.run()
         finished = rows.summary.rows
@@ -154,7 +154,7 @@ def run_and_log(folder: Path, rows: int, *, prefix: str = "") -> None:
     table = [{"id": number, "text": f"text {number}"} for number in range(rows)]
     desk = create(Desk, ScriptedChatModel(answer))
     journal = folder / f"{prefix}out.jsonl.journal"
-    for row in map_rows(desk.team, table, key="id", journal=journal, concurrency=4):
+    for row in map_rows(desk.team, table, key="id", journal=journal, max_concurrency=4):
         os.write(acknowledged, f"{row.key}\n".encode())
     map_rows(desk.team, table, key="id", to=folder / f"{prefix}out.jsonl", journal=journal)
 

@@ -158,8 +158,8 @@ def test_columns_can_have_other_names() -> None:
         ),
         (
             [{"text": "a"}],
-            {"concurrency": 0},
-            "Desk.ticket: concurrency is 0; it must be a whole number of at least 1",
+            {"max_concurrency": 0},
+            "Desk.ticket: max_concurrency is 0; it must be a whole number of at least 1",
         ),
         ([{"text": "a"}], {"row_timeout": -1}, "Desk.ticket: row_timeout is -1; it must be greater than 0"),
         ([{"text": "a"}], {"max_failures": 5}, "Desk.ticket: max_failures is 5; it must be between 0 and 1"),
@@ -236,7 +236,7 @@ def test_an_error_of_one_row_does_not_end_the_run() -> None:
 
 def test_equal_rows_are_asked_once() -> None:
     model = Model()
-    rows = map_rows(create(Desk, model).ticket, table("a", "b", "a", "a"), key="id", concurrency=4)
+    rows = map_rows(create(Desk, model).ticket, table("a", "b", "a", "a"), key="id", max_concurrency=4)
     assert teams(rows) == ["a", "a", "a", "b"]
     assert sorted(model.asked) == ["a", "b"]
     assert rows.summary.cached == 2
@@ -330,10 +330,10 @@ def test_keys_are_checked_before_the_first_request(ids: list[Any], expected: str
 def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp_path: Path) -> None:
     model, to = Model(), tmp_path / "out.jsonl"
     desk = create(Desk, model)
-    map_rows(desk.ticket, table("a"), to=to, concurrency=1)
+    map_rows(desk.ticket, table("a"), to=to, max_concurrency=1)
     model._errors.append(error)
     with pytest.raises(RowsError) as caught:
-        map_rows(desk.ticket, table("a", "b", "c", "d"), to=to, concurrency=1)
+        map_rows(desk.ticket, table("a", "b", "c", "d"), to=to, max_concurrency=1)
     message = str(caught.value)
     assert message.startswith(
         f"Desk.ticket: the run stopped after 1 rows; their answers are in {to}.journal. The reason: "
@@ -347,14 +347,16 @@ def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp
 def test_the_same_error_in_all_first_rows_ends_the_run() -> None:
     model = Model()
     with pytest.raises(RowsError, match="BadRequestError: no"):
-        map_rows(create(Desk, model).ticket, table(*(f"fail {n}" for n in range(50))), concurrency=1).run()
+        map_rows(
+            create(Desk, model).ticket, table(*(f"fail {n}" for n in range(50))), max_concurrency=1
+        ).run()
     assert len(model.asked) == 5
 
 
 def test_too_many_failed_rows_end_the_run() -> None:
     texts = [f"fail {number}" if number % 3 else f"{number}" for number in range(200)]
     with pytest.raises(RowsError, match="the run stopped after"):
-        map_rows(create(Desk, Model()).ticket, table(*texts), concurrency=2).run()
+        map_rows(create(Desk, Model()).ticket, table(*texts), max_concurrency=2).run()
     summary = map_rows(create(Desk, Model()).ticket, table(*texts), max_failures=0.9).run()
     assert (summary.rows, summary.errors) == (200, 133)
 
@@ -363,7 +365,9 @@ def test_the_budget_of_a_run_is_exceeded_by_no_more_than_the_requests_in_flight(
     model = Model()
     budget = Budget(requests=10)
     with pytest.raises(RowsError, match=r"BudgetExceededError: .*10 of 10 requests sent"):
-        map_rows(create(Desk, model).ticket, table(*map(str, range(50))), budget=budget, concurrency=3).run()
+        map_rows(
+            create(Desk, model).ticket, table(*map(str, range(50))), budget=budget, max_concurrency=3
+        ).run()
     assert 10 <= len(model.asked) <= 13
     prices = {"scripted": Price(1e6, 1e6)}
     rows = map_rows(create(Desk, Model()).ticket, table("a", "b"), budget=Budget(money=1e9, prices=prices))
@@ -522,4 +526,8 @@ def test_a_review_needs_to_know_what_is_unsure(tmp_path: Path) -> None:
 def test_more_concurrency_than_rows_may_be_ahead() -> None:
     desk = create(Desk, FakeChatModel(0))
     table = [{"text": str(number)} for number in range(3)]
-    assert [row.number for row in map_rows(desk.ticket, table, ordered=True, concurrency=1500)] == [0, 1, 2]
+    assert [row.number for row in map_rows(desk.ticket, table, ordered=True, max_concurrency=1500)] == [
+        0,
+        1,
+        2,
+    ]

@@ -239,7 +239,7 @@ def test_unsure_lists_are_reviewed(tmp_path: Path) -> None:
     to, review = tmp_path / "out.csv", tmp_path / "review.csv"
     table = [{"text": "a"}, {"text": "b"}]
     service = desk(topics(0.9, 0.2, 0.95), topics(0.6, 0.1, 0.95), thresholds={"topics": 0.75})
-    rows = map_rows(service.topics, table, to=to, review=review, concurrency=1)
+    rows = map_rows(service.topics, table, to=to, review=review, max_concurrency=1)
     assert rows.summary.unsure == 1
     head, line = review.read_text().splitlines()
     assert line.split(",", 1)[1] == 'b,"[""price"", ""quality""]",0.6000,'

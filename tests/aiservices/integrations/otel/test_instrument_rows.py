@@ -21,7 +21,7 @@ class Judge(Protocol):
 def test_the_calls_are_children_of_the_span_of_the_run(recorded: Recorded) -> None:
     model = ScriptedChatModel(["true", "maybe", "maybe", "maybe"])
     judge = create(Judge, model, interceptors=[recorded.telemetry(content=False)])
-    map_rows(judge.is_good, TEXTS, concurrency=1).run()
+    map_rows(judge.is_good, TEXTS, max_concurrency=1).run()
     run = recorded.named("map_rows Judge.is_good")
     assert [line for line in recorded.tree.splitlines() if not line.startswith("    ")] == [
         "map_rows Judge.is_good",
@@ -43,7 +43,7 @@ def test_rows_are_counted_by_their_outcome(recorded: Recorded) -> None:
         ScriptedChatModel(["true", "maybe", "maybe", "maybe"]),
         interceptors=[recorded.telemetry(content=False)],
     )
-    map_rows(judge.is_good, TEXTS, concurrency=1).run()
+    map_rows(judge.is_good, TEXTS, max_concurrency=1).run()
     name = {"gen_ai.workflow.name": "Judge.is_good"}
     assert recorded.metrics["aiservices.rows"] == [
         ({**name, "aiservices.row.outcome": outcome}, 1) for outcome in ("answered", "error", "cached")
@@ -55,7 +55,7 @@ def test_a_run_that_stops_has_a_span_with_the_error(recorded: Recorded) -> None:
     try:
         judge = create(Judge, ScriptedChatModel([AuthenticationError("no key")]))
         with pytest.raises(RowsError):
-            map_rows(judge.is_good, TEXTS, concurrency=1).run()
+            map_rows(judge.is_good, TEXTS, max_concurrency=1).run()
     finally:
         AiServicesInstrumentor().uninstrument()
     attributes = recorded.named("map_rows Judge.is_good").attributes

@@ -65,7 +65,7 @@ async def workers(
 
 @in_loop
 async def test_workers_share_the_limit_of_requests_at_the_same_time() -> None:
-    server, model = PermissionServer(Limits(concurrency=3), SharedBudget(), Budget()), SlowModel()
+    server, model = PermissionServer(Limits(max_concurrency=3), SharedBudget(), Budget()), SlowModel()
     async with workers(server, model, 2) as models:
         await asyncio.gather(*[one.acomplete(REQUEST) for one in models for _ in range(20)])
     assert model.sent == 40
@@ -111,7 +111,7 @@ async def test_a_refused_request_waits_and_is_sent_again() -> None:
 
 @in_loop
 async def test_a_request_that_waits_too_long_is_an_error() -> None:
-    server = PermissionServer(Limits(concurrency=1, max_wait=0.1), SharedBudget(), Budget())
+    server = PermissionServer(Limits(max_concurrency=1, max_wait=0.1), SharedBudget(), Budget())
     async with workers(server, SlowModel(0.5), 1) as (worker,):
         first = asyncio.create_task(worker.acomplete(REQUEST))
         await asyncio.sleep(0.05)
@@ -122,7 +122,7 @@ async def test_a_request_that_waits_too_long_is_an_error() -> None:
 
 @in_loop
 async def test_the_requests_of_a_worker_that_is_lost_have_ended() -> None:
-    server = PermissionServer(Limits(concurrency=1), SharedBudget(), Budget())
+    server = PermissionServer(Limits(max_concurrency=1), SharedBudget(), Budget())
     async with workers(server, SlowModel(), 1) as (worker,):
         lost = PermissionClient(worker._client.address)
         assert await lost.ask(SlowModel(), REQUEST, 1.0) is not None
@@ -135,7 +135,7 @@ async def test_the_requests_of_a_worker_that_is_lost_have_ended() -> None:
 
 @in_loop
 async def test_without_the_server_nothing_is_sent() -> None:
-    server, model = PermissionServer(Limits(concurrency=1), SharedBudget(), Budget()), SlowModel(0.1)
+    server, model = PermissionServer(Limits(max_concurrency=1), SharedBudget(), Budget()), SlowModel(0.1)
     async with workers(server, model, 1) as (worker,):
         running = [asyncio.create_task(worker.acomplete(REQUEST)) for _ in range(5)]
         await asyncio.sleep(0.05)

@@ -156,7 +156,7 @@ def test_another_prompt_is_asked_again(tmp_path: Path) -> None:
 
 def test_limits_and_a_budget_hold(tmp_path: Path) -> None:
     desk = create(Desk, LoggingModel(str(tmp_path / "log")))
-    udf = as_udf(desk.team, limits=Limits(concurrency=2), budget=Budget(requests=5))
+    udf = as_udf(desk.team, limits=Limits(max_concurrency=2), budget=Budget(requests=5))
     with pytest.raises(RowsError, match=r"no other row can succeed: .*5 of 5 requests sent"):
         udf(pa.Table.from_pylist(table(20)))
     assert len(asked(tmp_path / "log")) == 5
@@ -186,7 +186,7 @@ def test_a_udf_is_pickled_small(tmp_path: Path) -> None:
     ("make", "message"),
     [
         (lambda m: as_udf(m, columns={"other": "x"}), "columns names the parameter other"),
-        (lambda m: as_udf(m, concurrency=0), "concurrency is 0"),
+        (lambda m: as_udf(m, max_concurrency=0), "max_concurrency is 0"),
         (lambda m: as_udf(m, row_timeout=-1), "row_timeout is -1"),
         (lambda m: as_udf(m, limits=3), "limits is int; pass a Limits"),
         (lambda m: as_udf(m)(pa.table({"other": ["a"]})), "the table has no column text"),
