@@ -207,5 +207,5 @@ class Answer:
             self.tool_runs,
             self.sources,
             cost,
-            self.probabilities,
+            dict(self.probabilities),  # the constant for none cannot be pickled
         )

@@ -300,7 +300,7 @@ def plan_examples(
         location = prompt.qualname if len(sources) == 1 else f"{prompt.qualname}, example {number}"
         try:
             arguments = _example_arguments(source, prompt)
-            value = _example_value(source.value, parser)
+            value = example_value(source.value, parser)
         except (TypeError, ValueError) as error:
             problems.append(DefinitionProblem(location, f"its example does not fit: {error}"))
             continue
@@ -481,7 +481,7 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
     return arguments
 
 
-def _example_value(value: object, parser: OutputParser[Any] | None) -> object:
+def example_value(value: object, parser: OutputParser[Any] | None) -> object:
     """Convert the answer of a few-shot example to the return type; a dict is parsed as JSON data.
 
     Raises ValueError if it does not fit the return type of the method.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -18,6 +18,7 @@ from output_parsers.types.target import type_name
 from ..engine.budget import Budget
 from ..engine.effects import arun, run
 from ..engine.model_route import ModelRoute
+from ..engine.output_format import FewShotExample
 from ..engine.pipeline import Interceptor, Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
@@ -34,6 +35,7 @@ from ..tools.tool import ToolSource
 from ..tools.toolbox import ToolLimits, plan_toolbox
 from .compile import immediate_tool_problems, tool_name_problems, usable_capabilities, with_leniency
 from .methods import add_service_to_interceptors, interceptor_order_problems, start_stream
+from .prompt_binding import example_value
 from .settings import check_keywords, check_types
 
 T = TypeVar("T")
@@ -70,9 +72,17 @@ class StructuredModel(Generic[T, V]):
     """
 
     def __init__(
-        self, targets: _Targets, plan: CallPlan, pipeline: Pipeline, budget: Budget, *, include_raw: bool
+        self,
+        targets: _Targets,
+        plan: CallPlan,
+        pipeline: Pipeline,
+        budget: Budget,
+        examples: tuple[FewShotExample, ...],
+        *,
+        include_raw: bool,
     ) -> None:
         self._targets = targets
+        self._examples = examples
         self._plan = plan
         self._pipeline = pipeline
         self._budget = budget
@@ -135,9 +145,8 @@ class StructuredModel(Generic[T, V]):
         parsed = to_messages(messages, plan.qualname, problems)
         if problems:
             raise DefinitionError(problems)
-        return plan.invocation(
-            ChatRequest(parsed, options.with_defaults(plan.options)), CallState(self._budget)
-        )
+        request = ChatRequest(parsed, options.with_defaults(plan.options))
+        return replace(plan.invocation(request, CallState(self._budget)), examples=self._examples)
 
     def _success(self, answer: Answer) -> T:
         value = answer.value
@@ -163,6 +172,7 @@ class StructuredSettings(TypedDict, total=False):
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
         tool_limits: The limits of tool use in one call.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
+        examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
     """
 
     strategy: StrategyName | None
@@ -173,6 +183,7 @@ class StructuredSettings(TypedDict, total=False):
     tools: Sequence[ToolSource]
     tool_limits: ToolLimits
     leniency: Leniency | None
+    examples: Sequence[tuple[str, object]]
 
 
 @overload
@@ -244,6 +255,9 @@ def structured(
     toolbox = plan_toolbox(tools, limits, (), members, is_async=True, qualname=qualname, problems=problems)
     targets = None if parser is None else _Targets(parser, members, strategy, offers_tools=bool(tools))
     routes = () if targets is None else targets.checked_routes(qualname, problems)
+    examples: tuple[FewShotExample, ...] = ()
+    if parser is not None:
+        examples = _plan_examples(settings.get("examples", ()), parser, qualname, problems)
     budget = settings.get("budget") or Budget()
     problems += budget.problems(qualname, dict.fromkeys(route.model.name for route in routes))
     retry, interceptors = settings.get("retry", Retry()), tuple(settings.get("interceptors", ()))
@@ -258,7 +272,27 @@ def structured(
         raise DefinitionError(problems)
     add_service_to_interceptors(qualname, qualname, interceptors, has_default_conversation=True)
     plan = CallPlan(qualname, output_type, is_async=True, routes=routes, options=options, toolbox=toolbox)
-    return StructuredModel(targets, plan, Pipeline(interceptors), budget, include_raw=include_raw)
+    return StructuredModel(targets, plan, Pipeline(interceptors), budget, examples, include_raw=include_raw)
+
+
+def _plan_examples(
+    examples: Sequence[tuple[str, object]],
+    parser: OutputParser[Any],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> tuple[FewShotExample, ...]:
+    planned = []
+    for number, example in enumerate(examples, 1):
+        location = f"{qualname}, example {number}"
+        if not (isinstance(example, tuple) and len(example) == 2 and isinstance(example[0], str)):
+            message = f"{example!r} is not a tuple of a message and its answer"
+            problems.append(DefinitionProblem(location, message))
+            continue
+        try:
+            planned.append(FewShotExample(example[0], example_value(example[1], parser)))
+        except (TypeError, ValueError) as error:
+            problems.append(DefinitionProblem(location, f"its answer does not fit: {error}"))
+    return tuple(planned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +15,7 @@ from aiservices import (
     Price,
     Result,
     ScriptedChatModel,
+    ToolCall,
     Usage,
     create,
     preview,
@@ -81,3 +84,20 @@ def test_a_service_keeps_the_repr_of_its_class() -> None:
             raise NotImplementedError
 
     assert repr(create(Named, ScriptedChatModel([]))) == "named"
+
+
+def test_a_result_can_be_copied_and_pickled() -> None:
+    def search(query: str) -> str:
+        """Search the shop."""
+        return "found"
+
+    class Shop(Protocol):
+        @user_message("{{text}}")
+        def stars(self, text: str) -> Result[int]: ...
+
+    call = ToolCall("c1", "search", '{"query": "lamp"}')
+    model = ScriptedChatModel([ChatReply(AiMessage("", (call,))), '{"value": 4}'])
+    result = create(Shop, model, tools=[search]).stars("A lamp")
+    for again in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert again == result
+        assert again.tool_runs[0].call == call

@@ -568,3 +568,39 @@ def test_interceptors_in_a_wrong_order_are_refused() -> None:
     assert str(caught.value) == (
         "structured: 2 interceptors are memories, so the conversation would be sent 2 times; pass one of them"
     )
+
+
+def test_examples_come_before_the_question() -> None:
+    model = ScriptedChatModel(['{"value": 3}'])
+    count = structured(model, int, examples=[("one two", 2), ("one", 1)])
+    assert count.invoke("one two three") == 3
+    assert [message.text for message in model.requests[0].messages] == [
+        "one two",
+        '{"value": 2}',
+        "one",
+        '{"value": 1}',
+        "one two three",
+    ]
+
+
+def test_the_answer_of_an_example_may_be_json_data() -> None:
+    class Dog(BaseModel):
+        name: str
+
+    model = ScriptedChatModel(['{"name": "Rex"}'])
+    assert structured(model, Dog, examples=[("I am Bello", {"name": "Bello"})]).invoke("Hi") == Dog(
+        name="Rex"
+    )
+    assert model.requests[0].messages[1].text == '{"name": "Bello"}'
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ([("one", "many")], "structured, example 1: its answer does not fit: 'many' is not read as int"),
+        ([("one", 1), "two"], "structured, example 2: 'two' is not a tuple of a message and its answer"),
+    ],
+)
+def test_a_wrong_example_is_explained(examples: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        structured(ScriptedChatModel([]), int, examples=examples)

@@ -107,11 +107,11 @@ def test_workers_share_limits_and_a_budget(engine: Any, tmp_path: Path) -> None:
     settings = {"limits": Limits(max_concurrency=2), "budget": Budget(money=7 * 12, prices=prices)}
     with pytest.raises(RowsError, match=r"shared budget exceeded: .* raise SharedBudget\(money=…\)"):
         run(engine, tmp_path / "log", **settings).run()
-    # 12 rows at 7 each and one with an error; another one may be in flight
-    assert 13 <= len(asked(tmp_path / "log")) <= 14
+    answered = [number for _, number in asked(tmp_path / "log") if not number.endswith("9")]
+    assert 12 <= len(answered) <= 13  # 12 rows at 7 each; another one may be in flight
     again = run(engine, tmp_path / "log")
     assert again.run().rows == 30
-    assert len(asked(tmp_path / "log")) <= 31
+    assert len(asked(tmp_path / "log")) <= 34  # those with an error were not stored, or one was in flight
 
 
 class WrongKeyModel(LoggingModel):
