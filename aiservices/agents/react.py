@@ -38,7 +38,7 @@ from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
 from ..models.base import ChatModel, find_model, members_of
-from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
+from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError, counted
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
@@ -321,7 +321,9 @@ class ReActAgent:
         except ToolLimitError as error:
             if invocation.state.tool_rounds < self.max_rounds:  # another limit
                 raise
-            message = f"{self._qualname}: no answer after {self.max_rounds} rounds; raise max_rounds"
+            message = (
+                f"{self._qualname}: no answer after {counted(self.max_rounds, 'round')}; raise max_rounds"
+            )
             raise ToolLimitError(message, call=error.call) from error
 
 

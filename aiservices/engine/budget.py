@@ -109,7 +109,9 @@ class Budget:
             value = getattr(self, name)
             if value is not None and not is_positive(value):
                 messages.append(f"{name} is {value!r}; it must be greater than 0")
-        if self.money is not None and not self.prices:
+        if not isinstance(self.prices, Mapping):
+            messages.append(f"prices is {self.prices!r}; pass a dict from names of models to Price(…)")
+        elif self.money is not None and not self.prices:
             messages.append("money is limited, but prices is empty; give the price of each model")
         if not is_at_least(self.first_wait, 0):
             messages.append(f"first_wait is {self.first_wait!r}; it must not be negative")

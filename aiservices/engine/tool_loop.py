@@ -27,6 +27,7 @@ from ..models.errors import (
     ToolError,
     ToolLimitError,
     TruncatedError,
+    counted,
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
@@ -376,9 +377,9 @@ def _run_round(
 def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Invocation) -> None:
     state = invocation.state
     if state.tool_rounds > limits.max_rounds:
-        limit = f"{limits.max_rounds} rounds"
+        limit = counted(limits.max_rounds, "round")
     elif state.tool_calls > limits.max_calls:
-        limit = f"{limits.max_calls} calls"
+        limit = counted(limits.max_calls, "call")
     else:
         return
     message = (

@@ -22,6 +22,8 @@ from ..models.errors import (
     InvalidReplyError,
     ModelError,
     ServiceOutputError,
+    check_settings,
+    is_positive,
 )
 from ..models.http.errors import ErrorMapper
 from ..models.media import Audio, File, Image, Media
@@ -400,6 +402,12 @@ class OpenAiModerator:
         client: OpenAI | None = None,
         timeout: float = 30.0,
     ) -> None:
+        check_settings(
+            "OpenAiModerator",
+            ("model", model, isinstance(model, str), "pass the name of a model"),
+            ("base_url", base_url, base_url is None or isinstance(base_url, str), "pass a URL"),
+            ("timeout", timeout, is_positive(timeout), "it must be greater than 0"),
+        )
         self.name = f"openai:{model}"
         # the older models check texts only
         self.media_types: tuple[type[Media], ...] = () if model.startswith("text-") else (Image,)

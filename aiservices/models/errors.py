@@ -428,7 +428,7 @@ class InvalidReplyError(ModelError):
 def is_at_least(value: Any, minimum: float) -> bool:
     """Return True for a number that is not smaller, False for NaN and for values that are not numbers."""
     try:
-        return bool(value >= minimum)
+        return not isinstance(value, bool) and bool(value >= minimum)
     except TypeError:
         return False
 
@@ -436,6 +436,25 @@ def is_at_least(value: Any, minimum: float) -> bool:
 def is_positive(value: Any) -> bool:
     """Return True for a number above 0, False for NaN and for values that are not numbers."""
     try:
-        return bool(value > 0)
+        return not isinstance(value, bool) and bool(value > 0)
     except TypeError:
         return False
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 row" or "2,000 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> None:
+    """Raise DefinitionError for the settings of a class that are wrong.
+
+    Each setting is its name, its value, whether it is right, and what would be, as in "it must be above 0".
+    """
+    problems = [
+        DefinitionProblem(location, f"{name} is {value!r}; {advice}")
+        for name, value, is_right, advice in settings
+        if not is_right
+    ]
+    if problems:
+        raise DefinitionError(problems)

@@ -17,7 +17,7 @@ from ..engine.plan import Invocation
 from ..engine.retry import Retry
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
-from ..models.errors import AttemptPurpose, DefinitionError, DefinitionProblem
+from ..models.errors import AttemptPurpose, DefinitionError, DefinitionProblem, check_settings, is_at_least
 from ..models.messages import AiMessage, Message, UserMessage
 from ..service.compile import MethodPlan
 from ..service.create import create
@@ -93,6 +93,8 @@ class ExpandingQueryTransformer:
     """Lets a model add ``n`` other wordings of a search query."""
 
     def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
+        is_count = isinstance(n, int) and is_at_least(n, 1)
+        check_settings("ExpandingQueryTransformer", ("n", n, is_count, "it must be a whole number above 0"))
         self._question = SideQuestion(_Expander, "expand", model)
         self._n = n
 
@@ -221,6 +223,14 @@ class ReciprocalRankFusion:
 
     k: int = 60
     max_results: int | None = None
+
+    def __post_init__(self) -> None:
+        has_results = self.max_results is None or is_at_least(self.max_results, 1)
+        check_settings(
+            "ReciprocalRankFusion",
+            ("k", self.k, is_at_least(self.k, 0), "it must be at least 0"),
+            ("max_results", self.max_results, has_results, "it must be at least 1, or None"),
+        )
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]:
         yield from ()

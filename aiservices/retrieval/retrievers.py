@@ -18,7 +18,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
-from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError, is_at_least
+from ..models.errors import (
+    DefinitionError,
+    DefinitionProblem,
+    InvalidReplyError,
+    check_settings,
+    is_at_least,
+)
 from ..models.extras import import_extra, require_extra
 from ..models.http.errors import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
@@ -56,10 +62,8 @@ class VectorStore(Protocol):
     ) -> list[Content]: ...
 
 
-def _check_max_results(retriever: str, max_results: int) -> None:
-    if not is_at_least(max_results, 1):
-        message = f"max_results is {max_results!r}; it must be at least 1"
-        raise DefinitionError([DefinitionProblem(retriever, message)])
+def _is_function(value: object) -> bool:
+    return value is None or callable(value)
 
 
 class EmbeddingRetriever:
@@ -83,7 +87,22 @@ class EmbeddingRetriever:
         min_score: float = -1.0,
         filter: MetadataFilter | None = None,
     ) -> None:
-        _check_max_results("EmbeddingRetriever", max_results)
+        check_settings(
+            "EmbeddingRetriever",
+            (
+                "model",
+                model,
+                hasattr(model, "embed"),
+                "pass an EmbeddingModel",
+            ),
+            ("max_results", max_results, is_at_least(max_results, 1), "it must be at least 1"),
+            (
+                "filter",
+                filter,
+                _is_function(filter) or isinstance(filter, Mapping),
+                "pass a dict or a function",
+            ),
+        )
         self._model = model
         self._store: VectorStore = EmbeddingStore() if store is None else store
         self._max_results = max_results
@@ -355,9 +374,10 @@ class OpenAiEmbeddingModel:
         batch_size: int = 256,
         max_attempts: int = 3,
     ) -> None:
-        if max_attempts < 1:
-            problem = f"max_attempts is {max_attempts}; it must be at least 1"
-            raise DefinitionError([DefinitionProblem("OpenAiEmbeddingModel", problem)])
+        check_settings(
+            "OpenAiEmbeddingModel",
+            ("max_attempts", max_attempts, is_at_least(max_attempts, 1), "it must be at least 1"),
+        )
         require_extra("numpy", "retrieval", "OpenAiEmbeddingModel")
         self._model = model
         has_client = client is not None
@@ -494,7 +514,18 @@ class KeywordRetriever:
         stem: Stemmer | None = None,
         filter: MetadataFilter | None = None,
     ) -> None:
-        _check_max_results("KeywordRetriever", max_results)
+        check_settings(
+            "KeywordRetriever",
+            ("max_results", max_results, is_at_least(max_results, 1), "it must be at least 1"),
+            ("words", words, isinstance(words, str) or callable(words), "pass a language or a function"),
+            ("stem", stem, _is_function(stem), "pass a function"),
+            (
+                "filter",
+                filter,
+                _is_function(filter) or isinstance(filter, Mapping),
+                "pass a dict or a function",
+            ),
+        )
         self._max_results = max_results
         self._tokenize: Tokenizer = _tokenizer_for(words) if isinstance(words, str) else words
         self._stem = stem

@@ -10,7 +10,7 @@ from itertools import islice
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, Unpack
 
-from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, counted, is_at_least
 from .binding import content_id
 from .job import Job
 from .mapping import Rows, RowSettings, job_for
@@ -63,7 +63,7 @@ class Estimate:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows:,} rows, {self.to_ask:,} to ask; asked for this estimate: {self.sample:,}"
+            f"{counted(self.rows, 'row')}, {self.to_ask:,} to ask; asked for this estimate: {self.sample:,}"
             + (f", {self.errors:,} with an error" if self.errors else ""),
             f"requests: {_text(self.requests)}",
             f"input tokens: {_text(self.input_tokens)}",

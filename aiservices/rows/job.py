@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..engine.budget import Budget, SharedBudget
+from ..models.errors import counted
 from ..models.limits import Limits
 from .binding import MappedMethod, work_of
 from .errors import RowError, RowsError
@@ -177,8 +178,8 @@ class Job:
         stored = f"; their answers are in {self.journal}" if self.journal is not None else ""
         reason = str(error) if isinstance(error, RowError) else f"{type(error).__name__}: {error}"
         return RowsError(
-            f"{self.method.qualname}: the run stopped after {rows:,} rows{stored}. The reason: {reason}. "
-            "When it is removed, the same call asks only for the other rows"
+            f"{self.method.qualname}: the run stopped after {counted(rows, 'row')}{stored}. "
+            f"The reason: {reason}. When it is removed, the same call asks only for the other rows"
         )
 
     def _write(self, journal: Journal) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..models.extras import import_extra
 from .row import Progress
 
@@ -33,7 +33,7 @@ class ProgressBar:
         if self._bar is None:
             self._bar = self._tqdm.tqdm(total=progress.total, unit=" rows")
         self._bar.n = progress.rows
-        parts = [f"{progress.errors} errors"] if progress.errors else []
+        parts = [counted(progress.errors, "error")] if progress.errors else []
         if progress.cost:
             expected = progress.expected_cost
             parts.append(f"cost {progress.cost:.4g}" + ("" if expected is None else f" of {expected:.4g}"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ..models.errors import counted
 from ..models.messages import Usage
 from .errors import RowError
 
@@ -104,12 +105,14 @@ class Progress:
         return None if self.total is None or not self.rows else self.cost * self.total / self.rows
 
     def __str__(self) -> str:
-        total = "" if self.total is None else f" of {self.total:,}"
-        parts = [f"{self.rows:,}{total} rows", f"{self.rows_per_second:,.1f} rows/s"]
+        rows = counted(self.rows, "row")
+        if self.total is not None:
+            rows = f"{self.rows:,} of {counted(self.total, 'row')}"
+        parts = [rows, f"{self.rows_per_second:,.1f} rows/s"]
         if self.cost:
             expected = self.expected_cost
             parts.append(f"cost {self.cost:.4g}" + ("" if expected is None else f", expected {expected:.4g}"))
-        parts.append(f"{self.errors:,} error{'' if self.errors == 1 else 's'}")
+        parts.append(counted(self.errors, "error"))
         if self.in_batches:
             parts.append(f"{self.in_batches:,} in batches")
         left = self.seconds_left
@@ -143,8 +146,9 @@ class Summary(Progress):
 
     def __str__(self) -> str:
         asked = self.rows - self.cached
+        rows = counted(self.rows, "row")
         lines = [
-            f"{self.rows:,} rows: {self.rows - self.errors:,} answered, {self.errors:,} with an error",
+            f"{rows}: {self.rows - self.errors:,} answered, {self.errors:,} with an error",
             f"asked: {asked:,}, known from an earlier run or an equal row: {self.cached:,}",
             f"requests: {self.requests:,}, tokens: {self.usage.input_tokens:,} + {self.usage.output_tokens:,}"
             + (f", cost: {self.cost:.4g}" if self.cost else ""),

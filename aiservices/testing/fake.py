@@ -74,9 +74,18 @@ class FakeChatModel(ScriptedChatModel):
             require_extra("hypothesis", "testing", "FakeChatModel(draw=…)")
         problems = [
             DefinitionProblem("FakeChatModel", f'values has the key {key!r}; write it as in "Desk.ticket"')
-            for key in values or {}
+            for key in (values if isinstance(values, Mapping) else {})
             if isinstance(key, str) and "." not in key
         ]
+        if not isinstance(values or {}, Mapping):
+            message = f"values is {type(values).__name__}; pass a dict from methods or types to values"
+            problems.append(DefinitionProblem("FakeChatModel", message))
+        if calls != "all" and (isinstance(calls, str) or not isinstance(calls, Sequence)):
+            message = f'calls is {calls!r}; pass a list of names of tools, or "all"'
+            problems.append(DefinitionProblem("FakeChatModel", message))
+        if not isinstance(capabilities, Capabilities):
+            message = f"capabilities is {type(capabilities).__name__}; pass a Capabilities"
+            problems.append(DefinitionProblem("FakeChatModel", message))
         if not isinstance(seed, int):
             message = f"seed is {type(seed).__name__}; pass a whole number, and values by values={{…}}"
             problems.append(DefinitionProblem("FakeChatModel", message))

@@ -25,7 +25,7 @@ from pydantic_core import SchemaError, SchemaValidator, ValidationError
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, shorten
 from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFailure, describe_value
 from ..types.choices import BoolNode, ChoiceNode, choice_node
-from ..types.constraints import ConstrainedNode
+from ..types.constraints import CONSTRAINTS_IN_WORDS, ConstrainedNode, constraint_in_words
 from ..types.containers import DictNode, ListNode
 from ..types.node import JsonSchema, Node, RecursiveNode
 from ..types.records import Extra, FieldSpec, ObjectNode, RecordSpec, normalize_key
@@ -69,20 +69,6 @@ _KINDS = {
 }
 # Keywords about the kind of a value; None is the schema ``false``.
 _KIND_KEYWORDS = ("type", "enum", "const", None)
-_LIMIT_MESSAGES = {
-    "minimum": "at least {}",
-    "exclusiveMinimum": "more than {}",
-    "maximum": "at most {}",
-    "exclusiveMaximum": "less than {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "pattern": "text matching {}",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
-    "minProperties": "at least {} keys",
-    "maxProperties": "at most {} keys",
-}
 
 
 # Keywords whose schemas apply to the same value as the schema that has them.
@@ -656,8 +642,10 @@ def _message(keyword: str | None, expected: Any, error: Any) -> str:
             shorten(json.dumps(member, ensure_ascii=False), 60) for member in members[:_MAX_MEMBERS]
         )
         return f"expected {'one of ' if len(members) > 1 else ''}{member_list}"
-    if keyword in _LIMIT_MESSAGES and not isinstance(expected, bool):
-        return "expected " + _LIMIT_MESSAGES[keyword].format(expected).replace(" 1 items", " 1 item")
+    if keyword == "pattern":
+        return f"expected text matching {expected}"
+    if keyword in CONSTRAINTS_IN_WORDS and not isinstance(expected, bool):
+        return f"expected {constraint_in_words(keyword, expected)}"
     if keyword == "uniqueItems":
         return "expected no item twice"
     if keyword == "not":

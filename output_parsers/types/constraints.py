@@ -39,9 +39,18 @@ CONSTRAINTS_IN_WORDS = {
     "pattern": "matching {}",
 }
 
+_COUNTS = ("Length", "Items", "Properties")
+
+
+def constraint_in_words(keyword: str, value: object) -> str:
+    """Return a constraint as text, such as "at least 1 item"."""
+    words = CONSTRAINTS_IN_WORDS[keyword].format(value)
+    return words.removesuffix("s") if value == 1 and keyword.endswith(_COUNTS) else words
+
+
 _OPPOSITE_BOUNDS = [
     *((low, high) for low in ("minimum", "exclusiveMinimum") for high in ("maximum", "exclusiveMaximum")),
-    *((f"min{kind}", f"max{kind}") for kind in ("Length", "Items", "Properties")),
+    *((f"min{kind}", f"max{kind}") for kind in _COUNTS),
 ]
 
 # The bounds of 16, 32 and 64 bits are not shown in hints: a model that reads such a number may write it.
@@ -102,8 +111,8 @@ class ConstrainedNode(Node[object]):
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         constraints = [
-            words.format(value).replace(" 1 items", " 1 item")
-            for key, words in CONSTRAINTS_IN_WORDS.items()
+            constraint_in_words(key, value)
+            for key in CONSTRAINTS_IN_WORDS
             if (value := self._keywords.get(key)) is not None and value not in _MACHINE_BOUNDS
         ]
         inner = self.inner.hint((*enclosing, self))
@@ -163,7 +172,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
             del keywords[key]
     for lower, upper in _OPPOSITE_BOUNDS:
         if lower in keywords and upper in keywords and _exclude_all(keywords, lower, upper):
-            words = " and ".join(CONSTRAINTS_IN_WORDS[key].format(keywords[key]) for key in (lower, upper))
+            words = " and ".join(constraint_in_words(key, keywords[key]) for key in (lower, upper))
             reason = f"no value can be {words}"
             raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason)
     checked = ConstrainedNode(node, adapter, keywords)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from ...models.errors import MemoryConflictError
+from ...models.errors import MemoryConflictError, check_settings, is_positive
 from ...models.messages import Message, message_to_dict
 from ...models.sqlite_file import SqliteFile, is_locked
 from . import (
@@ -59,6 +59,11 @@ class SqliteChatMemoryStore:
     """
 
     def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+        check_settings(
+            "SqliteChatMemoryStore",
+            ("path", path, isinstance(path, (str, Path)), "pass the path of a file"),
+            ("timeout", timeout, is_positive(timeout), "it must be greater than 0"),
+        )
         with self._errors("open", ""):
             self._file = SqliteFile(path, _SCHEMA, timeout)
 

@@ -86,11 +86,12 @@ class BatchEngine:
         problems = []
         for name in ("poll", "direct_after"):
             value = getattr(self, name)
-            if value is not None and not is_positive(value):
+            if (value is not None or name == "poll") and not is_positive(value):
                 problems.append(f"{name} is {value!r}; it must be greater than 0")
         for name in ("max_waves", "max_requests"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
+            is_needed = name == "max_waves"
+            if (value is not None or is_needed) and not (isinstance(value, int) and is_at_least(value, 1)):
                 problems.append(f"{name} is {value!r}; it must be a whole number of at least 1")
         if not (is_at_least(self.discount, 0) and is_at_least(1, self.discount)):
             problems.append(f"discount is {self.discount!r}; it must be between 0 and 1")

@@ -54,7 +54,10 @@ class RayEngine:
         problems = list(count_problems(self, "workers", "chunk_rows"))
         if not is_positive(self.cpus):
             problems.append(f"cpus is {self.cpus!r}; it must be greater than 0")
-        if self.address is not None and self.address.startswith("ray://"):
+        for name, value in (("address", self.address), ("parts", self.parts)):
+            if value is not None and not isinstance(value, str):
+                problems.append(f"{name} is {value!r}; pass a text")
+        if isinstance(self.address, str) and self.address.startswith("ray://"):
             problems.append(
                 f"address is {self.address!r}, but workers cannot reach a client outside of the cluster; "
                 'start the program in the cluster, as with ray job submit, and pass address="auto"'

@@ -55,6 +55,8 @@ class SparkEngine:
 
     def __post_init__(self) -> None:
         problems = list(count_problems(self, "workers", "chunk_rows"))
+        if self.parts is not None and not isinstance(self.parts, str):
+            problems.append(f"parts is {self.parts!r}; pass a text")
         if self.spark is not None and not hasattr(self.spark, "createDataFrame"):
             problems.append(f"spark is {type(self.spark).__name__}; pass a SparkSession")
         if problems:

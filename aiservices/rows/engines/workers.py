@@ -368,10 +368,12 @@ def _pickle_problem(dumps: Callable[[Any], bytes], value: Any) -> str:
 
 
 def count_problems(engine: object, *names: str) -> Iterator[str]:
-    """Yield the problems of settings that are numbers of at least 1, or None."""
+    """Yield the problems of settings that are numbers of at least 1; ``workers`` may be None."""
     for name in names:
         value = getattr(engine, name)
-        if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
+        if not (value is None and name == "workers") and not (
+            isinstance(value, int) and is_at_least(value, 1)
+        ):
             yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 

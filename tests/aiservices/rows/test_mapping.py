@@ -336,7 +336,7 @@ def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp
         map_rows(desk.ticket, table("a", "b", "c", "d"), to=to, max_concurrency=1)
     message = str(caught.value)
     assert message.startswith(
-        f"Desk.ticket: the run stopped after 1 rows; their answers are in {to}.journal. The reason: "
+        f"Desk.ticket: the run stopped after 1 row; their answers are in {to}.journal. The reason: "
     )
     assert message.endswith("When it is removed, the same call asks only for the other rows")
     assert model.asked == ["a", "b"]
