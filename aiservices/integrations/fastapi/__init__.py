@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .calls import ApprovalSettings
     from .contract import Contract, contract_of
     from .openapi import description_of
     from .problems import Problem
     from .remote_client import RemoteServiceError, client
-    from .responses import ApprovalSettings
     from .server import Provider, app, provide, router
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 # Imported on first use: a program that only uses ``client`` must not need FastAPI.
 _MODULE_OF_NAME = {
-    "ApprovalSettings": "responses",
+    "ApprovalSettings": "calls",
     "Contract": "contract",
     "Problem": "problems",
     "Provider": "server",

@@ -26,6 +26,7 @@ from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
 from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
+from ...service.methods import is_service_method, service_method_of
 from ...tools.tool import Denied
 from .codec import (
     JsonCodec,
@@ -44,6 +45,10 @@ _SERVER_ROLES = (Role.TOOL_CONTEXT, Role.OPTIONS)
 CALLER_ROLES = (Role.MEMORY_ID, Role.USER_NAME)
 MAX_ID_LENGTH = 256  # characters
 RESUME_PATH = "/resume"  # after the path of a method: continue a call that waits for approval
+_DANGERS: dict[Role | None, str] = {
+    Role.MEMORY_ID: "any memory id as {name}, and so continue the conversations of others",
+    Role.USER_NAME: "the name of another user as {name}",
+}
 _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
@@ -435,3 +440,72 @@ def _leaf_types(hint: Any) -> set[Any]:
     """Return the innermost types of a type hint: ``str`` and ``int`` for ``dict[str, list[int]]``."""
     arguments = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
     return set().union(*map(_leaf_types, arguments)) if arguments else {hint}
+
+
+# --- arguments of the caller and of the server ---
+
+
+def caller_problems(
+    served: Sequence[tuple[Contract, object]], caller_arguments: Collection[str]
+) -> list[DefinitionProblem]:
+    """Return an error for each service method through which a caller could pose as another user.
+
+    That is the case if callers can choose a MemoryId or UserName, or if all share one conversation.
+    ``served`` are the contracts with their services.
+    """
+    problems = []
+    names: set[str] = set()
+    for contract, service in served:
+        for method in contract.methods.values():
+            roles = {one.name: one.role for one in method.arguments if one.role in CALLER_ROLES}
+            names.update(roles)
+            for name, role in roles.items():
+                if name not in caller_arguments:
+                    message = (
+                        f"callers could pass {_DANGERS[role].format(name=name)}; name a dependency for it in "
+                        f"server_arguments, or list {name!r} in caller_arguments if callers may choose it"
+                    )
+                    problems.append(DefinitionProblem(method.qualname, message))
+            function = getattr(service, method.name, None)
+            if is_service_method(function) and service_method_of(function).mixes_callers:
+                message = (
+                    "all callers would share one conversation, because the service has a memory and the "
+                    "method has no MemoryId; add a parameter with MemoryId, or pass "
+                    "ChatMemory(shared_by_callers=True)"
+                )
+                problems.append(DefinitionProblem(method.qualname, message))
+    services = ", ".join(contract.name for contract, _ in served)
+    problems += [
+        DefinitionProblem(
+            services,
+            f"caller_arguments names {name}, which is not a MemoryId or UserName that callers pass",
+        )
+        for name in caller_arguments
+        if name not in names
+    ]
+    return problems
+
+
+def server_argument_problems(
+    contracts: Sequence[Contract], server_arguments: Collection[str]
+) -> list[DefinitionProblem]:
+    """Return an error for each parameter that neither callers nor the server set, and for unknown names."""
+    # With several services, a setting applies to every service that has the name.
+    methods = [method for contract in contracts for method in contract.methods.values()]
+    parameters = {name for method in methods for name in method.server_parameters}
+    services = ", ".join(contract.name for contract in contracts)
+    problems = [
+        DefinitionProblem(
+            method.qualname,
+            f"callers cannot pass the parameter {name}; name a dependency for it in server_arguments",
+        )
+        for method in methods
+        for name in method.missing_parameters
+        if name not in server_arguments
+    ]
+    problems += [
+        DefinitionProblem(services, f"server_arguments names {name}, which is not a parameter of any method")
+        for name in server_arguments
+        if name not in parameters
+    ]
+    return problems

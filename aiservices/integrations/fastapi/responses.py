@@ -1,22 +1,14 @@
-"""Run a service method for an HTTP request, and build the HTTP response.
+"""Build the HTTP responses for calls of service methods: JSON, a problem, or a stream of events.
 
-A response is JSON, a problem, or a stream of events. The endpoints of ``router`` and those of the playground
-share this module.
+The endpoints of ``router`` and those of the playground share this module.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import math
-import os
-import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Coroutine
 from itertools import count
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -27,76 +19,28 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ...engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
-from ...engine.plan import Invocation
-from ...interface.parameters import Role
-from ...memory.stores import RESUMED_PREFIX, ChatMemoryStore
-from ...models.errors import MemoryConflictError, SuspendedCallError
-from ...models.messages import SystemMessage
 from ...service.compile import ReturnShape
-from ...service.methods import invocation_to_resume, is_service_method, service_method_of
+from .calls import ApprovalStates, MethodCall, Threads, iterate, log_problem
 from .contract import Method
-from .problems import (
-    INTERNAL,
-    PROBLEM_MEDIA_TYPE,
-    PendingCall,
-    Problem,
-    WrongPart,
-    argument_problem,
-    overloaded_problem,
-    problem_of,
-)
+from .problems import Problem, WrongPart, argument_problem
+from .request_check import NO_STORE
 from .sse import EventEncoder, EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
 T = TypeVar("T")
-_LOGGER = logging.getLogger("aiservices.integrations.fastapi")
 
 EVENT_STREAM = "text/event-stream"
 # X-Accel-Buffering keeps nginx from holding events back.
 _EVENT_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_NO_STORE = {"Cache-Control": "no-store"}  # a model answers differently each time
 _PING = b": ping\n\n"
 _PING_SECONDS = 15.0  # proxies close silent connections, nginx after 60 seconds
-_END: Any = object()
 
 
 # --- JSON and problems ---
 
 
-class ProblemError(Exception):
-    """Raised to answer an HTTP request with a JSON error (RFC 9457)."""
-
-    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(problem.title)
-        self.problem = problem
-        self.headers = headers
-
-
 def json_response(text: str) -> Response:
     """Return an HTTP response whose body is the given JSON text."""
-    return Response(text, media_type="application/json", headers=_NO_STORE)
-
-
-def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an HTTP error response with a JSON body that describes the error (RFC 9457)."""
-    all_headers = {**_NO_STORE, **problem.headers, **(headers or {})}
-    return Response(problem.json_bytes(), problem.status, all_headers, PROBLEM_MEDIA_TYPE)
-
-
-def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | None = None) -> Problem:
-    """Log the exception of a failed call, and return the JSON error for the HTTP client.
-
-    Unexpected errors are logged with their traceback. If ``approvals`` are given, callers may approve tool
-    calls, so the problem contains them.
-    """
-    problem = problem_of(error, qualname)
-    if isinstance(error, ApprovalRequiredError) and approvals is not None:
-        problem = approvals.with_state(problem, error)
-    if problem.type == INTERNAL.type:
-        _LOGGER.error("%s failed", qualname, exc_info=error)
-    else:
-        _LOGGER.warning("%s: %s (%s)", qualname, problem.title, type(error).__name__)
-    return problem
+    return Response(text, media_type="application/json", headers=NO_STORE)
 
 
 def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
@@ -111,243 +55,6 @@ def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
             path = ".".join(map(str, (origin, *steps)))
             parts.append(WrongPart(path=path, message=details["msg"]))
     return argument_problem(parts, qualname)
-
-
-# --- approvals ---
-
-
-class ApprovalSettings(NamedTuple):
-    """Settings that let HTTP clients approve tool calls, with a key to sign the data of waiting calls.
-
-    Attributes:
-        key: The secret that signs states. By default it is random, so a state can be resumed only by the
-            process that returned it, until that process ends. If several processes serve the same service,
-            they need the same key, and a store.
-        store: A store that all processes use. It records which states were resumed, so that each is resumed
-            once. A ``key`` needs one. It may be the store of a ChatMemory.
-        expires_after: The seconds after which a state cannot be resumed any more.
-    """
-
-    key: str | bytes | None = None
-    store: ChatMemoryStore | None = None
-    expires_after: float = 3600.0
-
-    def problems(self) -> Iterator[str]:
-        """Yield the mistakes in the settings for approving tool calls over HTTP."""
-        if self.key is not None and not self.key:
-            yield "the key of approvals is empty; pass a secret, for example 32 random bytes"
-        if self.key is not None and self.store is None:
-            yield (
-                "approvals has a key, but no store that records which states were resumed; pass "
-                "ApprovalSettings(key=…, store=…), or no key if one process serves"
-            )
-        if not 0 < self.expires_after < math.inf:
-            yield f"expires_after of approvals is {self.expires_after!r}; it must be greater than 0"
-
-
-class ApprovalStates:
-    """Signs the saved state of calls that wait for approval, and lets each call resume only once."""
-
-    def __init__(self, settings: ApprovalSettings) -> None:
-        self._key = os.urandom(32) if settings.key is None else settings.key
-        self._store = settings.store
-        self._expires_after = settings.expires_after
-        # Without a store: the ids of the states that were resumed, and when they expire.
-        self._resumed: dict[str, float] = {}
-        self._lock = threading.Lock()
-
-    def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
-        """Return the JSON error for a call that waits for approval, with signed data to resume it."""
-        calls = tuple(PendingCall(id=one.id, name=one.name, arguments=one.arguments) for one in error.calls)
-        try:
-            state = error.state.to_json(key=self._key, expires_after=self._expires_after)
-        except TypeError as wrong:  # the memory id or user name that the server set
-            _LOGGER.error("%s: its state cannot be sent to the caller: %s", error.state.qualname, wrong)
-            return problem
-        return problem.model_copy(update={"calls": calls, "state": state})
-
-    def read(self, text: str) -> SuspendedCall:
-        """Verify and parse the signed data of a suspended call, or raise SuspendedCallError."""
-        return SuspendedCall.from_json(text, key=self._key)
-
-    def claim(self, state: SuspendedCall) -> None:
-        """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before.
-
-        Like ChatMemory, this is done before the tools run, so a call that fails cannot run them again.
-        """
-        if self._store is None:
-            if not self._claim_here(state.id, state.expires_at or math.inf):
-                raise AlreadyResumedError(state.qualname, state.id)
-            return
-        record = SystemMessage(f"resumed: {state.qualname}")
-        try:
-            # Another prefix than that of ChatMemory, which may use the same store.
-            self._store.append(f"{RESUMED_PREFIX}http:{state.id}", [record], expected=0)
-        except MemoryConflictError as error:
-            raise AlreadyResumedError(state.qualname, state.id) from error
-
-    def _claim_here(self, state_id: str, expires_at: float) -> bool:
-        with self._lock:
-            # An expired state is refused because of its time. The first ids expire first, or nearly so.
-            while self._resumed and next(iter(self._resumed.values())) < time.time():
-                del self._resumed[next(iter(self._resumed))]
-            if state_id in self._resumed:
-                return False
-            self._resumed[state_id] = expires_at
-            return True
-
-
-# --- running methods ---
-
-
-class Threads:
-    """A limited number of threads in which an HTTP server runs blocking service methods.
-
-    Args:
-        threads: How many methods run at the same time.
-        max_waiting: How many more calls wait for a thread. Further calls are refused.
-    """
-
-    def __init__(self, threads: int, max_waiting: int) -> None:
-        # A limiter of its own: slow model calls must not use up the threads of the rest of the application.
-        self.limiter = anyio.CapacityLimiter(threads)
-        self._most_calls = threads + max_waiting
-        self._calls: set[object] = set()  # those that run or wait, also if their clients have left
-
-    async def run(self, function: Callable[[], T], qualname: str) -> T:
-        """Run a blocking function in a thread, or raise ProblemError if too many calls are waiting."""
-        if len(self._calls) >= self._most_calls:
-            raise ProblemError(overloaded_problem(qualname))
-        call, has_started = object(), False
-        self._calls.add(call)
-
-        def work() -> T:
-            nonlocal has_started
-            has_started = True
-            try:
-                return function()
-            finally:
-                self._calls.discard(call)
-
-        try:
-            # Python cannot stop a thread. If the client disconnects, the result is dropped.
-            return await run_sync(work, abandon_on_cancel=True, limiter=self.limiter)
-        finally:
-            if not has_started:
-                self._calls.discard(call)
-
-
-class MethodCall:
-    """A call of a service method for an HTTP client, which may disconnect before the answer is complete.
-
-    ``args`` and ``kwargs`` are the arguments of ``function``, a bound method of the service.
-
-    Attributes:
-        invocation: The data of the call, if ``create`` made the function and the call has started.
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> None:
-        self._function, self._args, self._kwargs = function, tuple(args), dict(kwargs)
-        # A decorator with functools.wraps copies the attributes of the method that it wraps. What it does
-        # must not be skipped.
-        is_wrapper = is_service_method(getattr(function, "__wrapped__", None))
-        made_by_create = is_service_method(function) and not is_wrapper
-        self._service_method = service_method_of(function) if made_by_create else None
-        self._is_abandoned = False
-        self.invocation: Invocation | None = None
-
-    @property
-    def is_coroutine(self) -> bool:
-        """True if the service method is async, so that its result must be awaited."""
-        return asyncio.iscoroutinefunction(self._function)
-
-    def prepare(self) -> None:
-        """Render the prompt of a service method before the method is called.
-
-        ``start`` renders it otherwise. A function that ``create`` did not make has no prompt to render.
-        """
-        if self._service_method is not None:
-            method = self._service_method
-            self.invocation = method.plan.invocation(self._args, self._kwargs, method.budget)
-            self.invocation.state.is_abandoned = self._is_abandoned  # another thread may have set it
-
-    def start(self) -> Any:
-        """Call the service method and return the result; for an async method, this is a coroutine."""
-        if self._service_method is None:
-            return self._function(*self._args, **self._kwargs)
-        if self.invocation is None:
-            self.prepare()
-        return self._service_method.start(cast("Invocation", self.invocation))
-
-    def abandon(self) -> None:
-        """Make the call stop before its next model request, because the HTTP client has disconnected."""
-        self._is_abandoned = True
-        if self.invocation is not None:
-            self.invocation.state.is_abandoned = True
-
-    async def run(self, qualname: str, threads: Threads, *, is_large: bool = False) -> Any:
-        """Call the service method and return the final result; a blocking method runs in a thread.
-
-        ``is_large`` is True if rendering the prompt may take long, so that it must not block the event loop.
-        """
-        if self.is_coroutine:
-            if is_large:
-                await run_sync(self.prepare)
-            return await self.start()
-        try:
-            return await threads.run(self.start, qualname)
-        except BaseException:
-            self.abandon()
-            raise
-
-
-class ResumedCall(MethodCall):
-    """A service call that continues after its tool calls were approved or rejected.
-
-    ``states`` records which states were resumed. ``arguments`` are those that the server sets, by name.
-
-    Raises SuspendedCallError if the call belongs to another caller, and the errors of ``resume``.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        state: SuspendedCall,
-        approvals: Approvals,
-        states: ApprovalStates,
-        arguments: Mapping[str, object],
-    ) -> None:
-        super().__init__(function, (), {})
-        if self._service_method is None:
-            raise TypeError(f"{function!r} is not a method of a service made by create")
-        self._state, self._states, self._is_claimed = state, states, False
-        prompt = self._service_method.plan.prompt
-        callers: dict[str, object] = {}
-        for role, of_state in ((Role.MEMORY_ID, state.memory_id), (Role.USER_NAME, state.user_name)):
-            name = prompt.role_names.get(role)
-            if name is not None and name in arguments:
-                callers[name] = arguments[name]
-                # The state has the value as JSON, where a UUID is a text.
-                if json.loads(json.dumps(arguments[name], default=str)) != of_state:
-                    raise SuspendedCallError("the suspended call belongs to another caller")
-        tool_context = {
-            name: arguments.get(name, prompt.signature.parameters[name].default)
-            for name in prompt.context_names
-        }
-        invocation = invocation_to_resume(self._service_method, state, approvals, tool_context)
-        self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
-
-    def prepare(self) -> None:
-        """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before."""
-        self._states.claim(self._state)
-        self._is_claimed = True
-
-    def start(self) -> Any:
-        if not self._is_claimed:
-            self.prepare()
-        return super().start()
 
 
 async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -375,43 +82,6 @@ async def _disconnected(receive: Receive) -> None:
     if message["type"] != "http.disconnect":
         # The server does not follow the ASGI protocol. Never return, so that no call is cancelled by mistake.
         await asyncio.get_running_loop().create_future()
-
-
-async def iterate(
-    iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
-) -> AsyncGenerator[Any, None]:
-    """Yield the items of a blocking or async iterator, and close the iterator at the end."""
-    is_async = hasattr(iterator, "__aiter__")
-    try:
-        if is_async:
-            async for item in iterator:
-                yield item
-        else:
-            items: Iterator[Any] = iter(iterator)
-            while True:
-                item = await _finish_step(run_sync(next, items, _END, limiter=thread_limiter))
-                if item is _END:
-                    break
-                yield item
-    finally:
-        with anyio.CancelScope(shield=True):
-            if is_async and hasattr(source, "aclose"):
-                await source.aclose()
-            elif hasattr(source, "close"):  # a list does not have it
-                await run_sync(source.close, limiter=thread_limiter)
-
-
-async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await work that runs in a thread; even if the task is cancelled, wait until the thread has finished.
-
-    A generator that is running in a thread cannot be closed.
-    """
-    task = asyncio.ensure_future(step)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait((task,))
-        raise
 
 
 # --- event streams ---
@@ -471,7 +141,7 @@ async def stream_method(
     """
     # An EventSource reconnects also after the last event. Without this, each time would call the model again.
     if "last-event-id" in request.headers:
-        return Response(status_code=204, headers=_NO_STORE)
+        return Response(status_code=204, headers=NO_STORE)
     # Until the first event is sent, the status of the response is still open.
     events = _events(method, call, mode, threads, is_large=is_large)
     try:

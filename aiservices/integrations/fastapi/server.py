@@ -12,9 +12,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import ip_address
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, Response
@@ -22,28 +20,39 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...interface.parameters import Role
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.messages import ChatReply
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
+from .calls import (
+    DEFAULT_MAX_WAITING_CALLS,
+    DEFAULT_THREADS,
+    ApprovalSettings,
+    ApprovalStates,
+    MethodCall,
+    ProblemError,
+    ResumedCall,
+    Threads,
+    log_problem,
+)
 from .codec import JsonCodec, write_result
 from .contract import (
-    CALLER_ROLES,
     RESUME_PATH,
     Argument,
     Contract,
     Method,
     QueryParameter,
+    caller_problems,
     contract_of,
     resume_codec,
+    server_argument_problems,
 )
 from .openapi import (
     PROBLEM_SCHEMA_NAME,
@@ -58,25 +67,16 @@ from .problems import (
     argument_problem,
     body_too_large_problem,
     headers_too_large_problem,
-    host_problem,
     http_method_problem,
     not_json_problem,
-    origin_problem,
     suspended_call_problem,
     wrong_parts,
 )
+from .request_check import RequestCheck, host_problems, problem_response
 from .responses import (
-    ApprovalSettings,
-    ApprovalStates,
     DocumentedEventStream,
-    MethodCall,
-    ProblemError,
-    ResumedCall,
-    Threads,
     cancel_on_disconnect,
     json_response,
-    log_problem,
-    problem_response,
     stream_method,
     validation_problem,
 )
@@ -84,8 +84,6 @@ from .sse import StreamMode, event_schema
 
 S = TypeVar("S")
 
-DEFAULT_THREADS = 40  # as many as anyio's own limiter
-DEFAULT_MAX_WAITING_CALLS = 400
 DEFAULT_MAX_BODY_SIZE = 5 * 1024 * 1024
 MAX_HEADERS_SIZE = 32 * 1024
 _LARGE_BODY = 64 * 1024  # larger bodies are read in a thread, because the event loop would stop meanwhile
@@ -96,8 +94,6 @@ _CLIENT_CLOSED_REQUEST = 499  # the status of nginx for it; only logs and middle
 _SERVER_PREFIX = "server_"
 _EVENTS_DESCRIPTION = "how an unfinished value is sent"
 _EXPECTED = {"integer": "an integer", "number": "a number", "boolean": "true or false"}
-_HOST_PATTERN = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
-_PORT = re.compile(r":\d*$")
 _JSON_SCALAR = re.compile(r"true|false|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
 
@@ -282,52 +278,6 @@ def contract_of_provider(
     )
 
 
-_DANGERS: dict[Role | None, str] = {
-    Role.MEMORY_ID: "any memory id as {name}, and so continue the conversations of others",
-    Role.USER_NAME: "the name of another user as {name}",
-}
-
-
-def caller_problems(
-    contracts: Sequence[tuple[Contract, Provider[object]]], caller_arguments: Collection[str]
-) -> list[DefinitionProblem]:
-    """Return an error for each service method through which an HTTP client could pose as another user.
-
-    That is the case if callers can choose a MemoryId or UserName, or if all share one conversation.
-    """
-    problems = []
-    names: set[str] = set()
-    for contract, provider in contracts:
-        for method in contract.methods.values():
-            roles = {one.name: one.role for one in method.arguments if one.role in CALLER_ROLES}
-            names.update(roles)
-            for name, role in roles.items():
-                if name not in caller_arguments:
-                    message = (
-                        f"callers could pass {_DANGERS[role].format(name=name)}; name a dependency for it in "
-                        f"server_arguments, or list {name!r} in caller_arguments if callers may choose it"
-                    )
-                    problems.append(DefinitionProblem(method.qualname, message))
-            function = getattr(provider.service, method.name, None)
-            if is_service_method(function) and service_method_of(function).mixes_callers:
-                message = (
-                    "all callers would share one conversation, because the service has a memory and the "
-                    "method has no MemoryId; add a parameter with MemoryId, or pass "
-                    "ChatMemory(shared_by_callers=True)"
-                )
-                problems.append(DefinitionProblem(method.qualname, message))
-    services = ", ".join(contract.name for contract, _ in contracts)
-    problems += [
-        DefinitionProblem(
-            services,
-            f"caller_arguments names {name}, which is not a MemoryId or UserName that callers pass",
-        )
-        for name in caller_arguments
-        if name not in names
-    ]
-    return problems
-
-
 class RouteSettings(NamedTuple):
     """The settings of the HTTP endpoints that ``router`` and ``app`` create for a service."""
 
@@ -351,29 +301,17 @@ def _check_settings(
     contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.
     methods = [method for contract in contracts for method in contract.methods.values()]
-    parameters = {name for method in methods for name in method.server_parameters}
     names = {method.name for method in methods}
     services = ", ".join(contract.name for contract in contracts)
-    problems = [
-        DefinitionProblem(
-            method.qualname,
-            f"callers cannot pass the parameter {name}; name a dependency for it in server_arguments",
-        )
-        for method in methods
-        for name in method.missing_parameters
-        if name not in server_arguments
-    ]
-    problems += [
-        DefinitionProblem(services, f"server_arguments names {name}, which is not a parameter of any method")
-        for name in server_arguments
-        if name not in parameters
-    ]
+    problems = server_argument_problems(contracts, server_arguments)
     problems += [
         DefinitionProblem(services, f"paths names {name}, which is not a method")
         for name in paths
         if name not in names
     ]
-    problems += caller_problems(served, caller_arguments)
+    problems += caller_problems(
+        [(contract, provider.service) for contract, provider in served], caller_arguments
+    )
     limits = {"threads": 1, "max_waiting_calls": 0, "max_body_size": 1}
     problems += [
         DefinitionProblem(services, f"{name} is {getattr(settings, name)}; it must be at least {least}")
@@ -450,82 +388,6 @@ def _add_routes(
             openapi_extra={"parameters": query_parameters(method)},
             **documentation,
         )
-
-
-class RequestCheck:
-    """ASGI middleware that rejects requests to unknown host names or from web pages of other origins.
-
-    Args:
-        app: The application.
-        allowed_hosts: The host names of the application. None allows all.
-        same_origin: True to refuse requests that a browser sends for a web page of another origin.
-    """
-
-    def __init__(
-        self, app: ASGIApp, *, allowed_hosts: Collection[str] | None = None, same_origin: bool = False
-    ) -> None:
-        self._app = app
-        self._allowed_hosts = allowed_hosts
-        self._same_origin = same_origin
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            host = headers.get("host", "")
-            problem = None
-            if self._allowed_hosts is not None and not _is_allowed_host(host, self._allowed_hosts):
-                problem = host_problem(host)
-            elif self._same_origin and not _is_same_origin(scope["method"], headers):
-                problem = origin_problem(headers.get("origin", "another origin"))
-            if problem is not None:
-                await problem_response(problem)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-
-def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[DefinitionProblem]:
-    """Return an error for each value in the list of allowed hosts that is not a host name."""
-    if isinstance(allowed_hosts, str):
-        return [DefinitionProblem(location, f"allowed_hosts is a str; pass [{allowed_hosts!r}]")]
-    return [
-        DefinitionProblem(
-            location,
-            f"{host!r} is not a host name; pass one such as 'api.example.com', without port and path",
-        )
-        for host in allowed_hosts or ()
-        if not _HOST_PATTERN.fullmatch(host)
-    ]
-
-
-def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
-    """Return True if the Host header of a request contains an IP address, localhost or an allowed host."""
-    name = _PORT.sub("", host).strip("[]").rstrip(".").lower()
-    try:
-        ip_address(name)
-    except ValueError:
-        pass
-    else:
-        return True  # a web page can only rebind host names
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    for allowed in allowed_hosts:
-        pattern = allowed.lower()
-        if pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])):
-            return True
-    return False
-
-
-def _is_same_origin(method: str, headers: Headers) -> bool:
-    """Return False if a browser sent the request from a web page of another origin.
-
-    A link on another page may open a page of this server: a GET request never calls a model here.
-    """
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is not None:
-        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-        return site in ("same-origin", "none") or (is_link and method in ("GET", "HEAD"))
-    # Browsers send Sec-Fetch-Site over HTTPS and to localhost, and Origin with each POST.
-    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
 
 class ServiceRoute(APIRoute):

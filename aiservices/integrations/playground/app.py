@@ -35,28 +35,19 @@ from ...models.requests import ChatOptions
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method
 from ...service.preview import Preview, preview
+from ..fastapi.calls import MethodCall, ProblemError, Threads, iterate, log_problem
 from ..fastapi.codec import JsonCodec, JsonObject, attempts_to_json
-from ..fastapi.contract import Contract, Method
+from ..fastapi.contract import Contract, Method, caller_problems
 from ..fastapi.openapi import description_of
-from ..fastapi.responses import (
-    EventStreamResponse,
-    MethodCall,
-    ProblemError,
-    Threads,
-    iterate,
-    json_response,
-    log_problem,
-)
+from ..fastapi.request_check import RequestCheck, host_problems
+from ..fastapi.responses import EventStreamResponse, json_response
 from ..fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,
     Provider,
-    RequestCheck,
     RouteSettings,
     ServiceRoute,
-    caller_problems,
     contract_of_provider,
-    host_problems,
 )
 from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
@@ -151,7 +142,9 @@ def mount(
         )
     server_arguments = dict(server_arguments or {})
     page_services = _page_services(services, interface, server_arguments, parsers)
-    problems = caller_problems([(one.contract, one.provider) for one in page_services], caller_arguments)
+    problems = caller_problems(
+        [(one.contract, one.provider.service) for one in page_services], caller_arguments
+    )
     problems += host_problems("mount", allowed_hosts)
     if problems:
         raise DefinitionError(problems)
