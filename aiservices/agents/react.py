@@ -27,7 +27,7 @@ from output_parsers.types.target import Target, type_name
 
 from ..engine.approval import Approvals, SuspendedCall
 from ..engine.budget import Budget
-from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, arun, map_effects, run
+from ..engine.effects import CallModel, Effect, Emit, Flow, Run, arun, map_effects, run
 from ..engine.events import ToolStarted
 from ..engine.model_route import ModelRoute, StrategyFallbacks, StrategyOption
 from ..engine.output_format import OutputFormat
@@ -453,12 +453,8 @@ class Hooks:
         if isinstance(effect, Emit) and isinstance(effect.event, ToolStarted):
             yield from self._call_hooks("pre_acting", effect.event.call)
         outcome = yield effect
-        if isinstance(effect, Gather):  # the tools of a round run together
-            outcomes = []
-            for one in outcome:
-                is_run = isinstance(one, ToolRun)
-                outcomes.append((yield from self._call_hooks("post_acting", one)) if is_run else one)
-            return outcomes
+        if isinstance(effect, Run) and effect.tool_call is not None:
+            return (yield from self._call_hooks("post_acting", outcome))
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:

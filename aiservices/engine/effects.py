@@ -21,7 +21,7 @@ from collections.abc import (
     Generator,
     Iterator,
 )
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import ExitStack, aclosing, asynccontextmanager, closing
 from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
+    from ..models.messages import ToolCall
+
 T = TypeVar("T")
 _END: Any = object()
 _GRACE = 0.2  # seconds, for functions that start after the deadline of the call
@@ -62,12 +64,15 @@ class Run:
         deadline: The value of ``time.monotonic()`` at which an async call stops waiting for the function and
             raises TimeoutError. None means the time limit of the call; ``math.inf`` means that the function
             always runs to its end, for example to save something.
+        tool_call: The tool call of the model that the function runs; None for other functions. The outcome
+            is a ToolRun then.
     """
 
     function: Callable[[], Any | Awaitable[Any]]
     _: KW_ONLY
     in_thread: bool = False
     deadline: float | None = None
+    tool_call: ToolCall | None = None
 
 
 class CallModel(NamedTuple):
@@ -101,6 +106,21 @@ class Gather(NamedTuple):
     max_concurrency: int | None = None
 
 
+class GatherFlows(NamedTuple):
+    """A step of a service call that runs several flows at the same time, such as the tools of a reply.
+
+    Events that the flows emit are reported at once. Replies of models are not streamed. When a flow raises an
+    error, the others are closed, and the error is that of the step.
+
+    Attributes:
+        flows: The flows. Their outcomes are in the same order.
+        max_concurrency: How many run at the same time.
+    """
+
+    flows: tuple[Flow[Any], ...]
+    max_concurrency: int
+
+
 @dataclass(frozen=True, slots=True)
 class Emit:
     """A step of a service call that reports an event to listeners and streams.
@@ -125,7 +145,7 @@ class Sleep(NamedTuple):
     seconds: float
 
 
-Effect: TypeAlias = CallModel | Run | Gather | Emit | Sleep
+Effect: TypeAlias = CallModel | Run | Gather | GatherFlows | Emit | Sleep
 # Which type an outcome has depends on the effect, which type checkers cannot follow through a generator.
 Outcome: TypeAlias = Any
 Flow: TypeAlias = Generator[Effect, Outcome, T]
@@ -199,6 +219,8 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                     elif isinstance(effect, CallModel):
                         outcome = yield from _checked_deltas(effect) if effect.checks else _deltas(effect)
                         step = flow.send
+                    elif isinstance(effect, GatherFlows):
+                        outcome, step = (yield from _gather_flows(effect)), flow.send
                     else:
                         outcome, step = _perform(effect), flow.send
                 except GeneratorExit:
@@ -234,6 +256,12 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                                     await _aread_usage(error, effect, outcome, deltas)
                                     raise
                         outcome, step = _whole_reply(outcome, effect), flow.send
+                    elif isinstance(effect, GatherFlows):
+                        outcomes: list[Outcome] = [None] * len(effect.flows)
+                        async with aclosing(_agather_flows(effect, outcomes)) as events:
+                            async for event in events:
+                                yield event
+                        outcome, step = outcomes, flow.send
                     else:
                         outcome, step = await _aperform(effect), flow.send
                 except GeneratorExit:
@@ -248,7 +276,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
     """Run a generator of steps, such as model requests, and call ``perform`` to execute each step.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
-    inner flow.
+    inner flow. The steps of flows in a GatherFlows are performed in the same way.
     """
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -259,6 +287,9 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
             except StopIteration as stop:
                 value: T = stop.value
                 return value
+            if type(effect) is GatherFlows:
+                flows = tuple([map_effects(one, perform) for one in effect.flows])
+                effect = effect._replace(flows=flows)
             try:
                 outcome, step = (yield from perform(effect)), flow.send
             except GeneratorExit:
@@ -344,6 +375,8 @@ def _perform(effect: Effect) -> Outcome:
                 # Each effect sees the context variables of the caller, such as the current span.
                 futures = [pool.submit(copy_context().run, _perform, one) for one in effects]
                 return [future.result() for future in futures]
+        case GatherFlows():
+            return _last_value(_gather_flows(effect))
         case Sleep(seconds):
             time.sleep(seconds)
         case Emit():
@@ -356,8 +389,89 @@ def _perform(effect: Effect) -> Outcome:
 def _not_an_effect(value: object) -> TypeError:
     return TypeError(
         f"an interceptor yielded a value of the type {type(value).__name__}; "
-        "it must yield effects: CallModel, Run, Gather, Emit or Sleep"
+        "it must yield effects: CallModel, Run, Gather, GatherFlows, Emit or Sleep"
     )
+
+
+def _last_value(events: Generator[Any, None, T]) -> T:
+    """Run a generator to its end, and return what it returns."""
+    try:
+        while True:
+            next(events)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
+    """Run flows at the same time; yield their events, and return their outcomes.
+
+    The flows themselves run here, one step after the other. Only their effects run in threads.
+    """
+    flows, limit = effect.flows, min(effect.max_concurrency, len(effect.flows))
+    with ExitStack() as stack:
+        for one in flows:
+            stack.callback(one.close)
+        outcomes: list[Outcome] = [None] * len(flows)
+        if limit <= 1:
+            for index, one in enumerate(flows):
+                outcomes[index] = yield from _flow_with_events(one)
+            return outcomes
+        from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+        running: dict[Future[Outcome], int] = {}
+        pool = stack.enter_context(ThreadPoolExecutor(limit))
+        started = 0
+        while started < len(flows) or running:
+            if started < len(flows) and len(running) < limit:
+                index, step, outcome = started, flows[started].send, None
+                started += 1
+            else:
+                # in the order of the flows if several are done
+                future = min(wait(running, return_when=FIRST_COMPLETED).done, key=running.__getitem__)
+                index = running.pop(future)
+                step, outcome = _next_step(flows[index], future)
+            try:
+                while isinstance(next_effect := step(outcome), Emit):
+                    if next_effect.streamed:
+                        yield next_effect.event
+                    step, outcome = flows[index].send, None
+            except StopIteration as stop:
+                outcomes[index] = stop.value
+            else:
+                running[pool.submit(copy_context().run, _perform, next_effect)] = index
+        return outcomes
+
+
+def _flow_with_events(flow: Flow[T]) -> Generator[Any, None, T]:
+    """Run a flow in this thread; yield its events, and return its outcome. Replies are not streamed."""
+    step: Callable[[Outcome], Effect] = flow.send
+    outcome: Outcome = None
+    while True:
+        try:
+            effect = step(outcome)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        if isinstance(effect, Emit):
+            if effect.streamed:
+                yield effect.event
+            outcome, step = None, flow.send
+            continue
+        try:
+            outcome, step = _perform(effect), flow.send
+        except BaseException as error:
+            outcome, step = error, flow.throw
+
+
+def _next_step(
+    flow: Flow[Any], done: Future[Outcome] | asyncio.Task[Outcome]
+) -> tuple[Callable[[Outcome], Effect], Outcome]:
+    """Return how a flow continues after an effect: with its outcome, or with its error."""
+    try:
+        return flow.send, done.result()
+    except BaseException as error:  # also the CancelledError of a task
+        return flow.throw, error
 
 
 async def _aperform(effect: Effect) -> Outcome:
@@ -382,6 +496,12 @@ async def _aperform(effect: Effect) -> Outcome:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
+        case GatherFlows(flows):
+            outcomes: list[Outcome] = [None] * len(flows)
+            async with aclosing(_agather_flows(effect, outcomes)) as events:
+                async for _ in events:
+                    pass
+            return outcomes
         case Sleep(seconds):
             await asyncio.sleep(seconds)
         case Emit():
@@ -389,6 +509,43 @@ async def _aperform(effect: Effect) -> Outcome:
         case _:
             raise _not_an_effect(effect)
     return None
+
+
+async def _agather_flows(effect: GatherFlows, outcomes: list[Outcome]) -> AsyncGenerator[Any, None]:
+    """Run flows at the same time in an event loop; yield their events, and store their outcomes.
+
+    If a flow raises an error, the effects of the others are cancelled.
+    """
+    import asyncio
+
+    flows, limit = effect.flows, effect.max_concurrency
+    running: dict[asyncio.Task[Outcome], int] = {}
+    started = 0
+    try:
+        while started < len(flows) or running:
+            if started < len(flows) and len(running) < limit:
+                index, step, outcome = started, flows[started].send, None
+                started += 1
+            else:
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                task = min(done, key=running.__getitem__)
+                index = running.pop(task)
+                step, outcome = _next_step(flows[index], task)
+            try:
+                while isinstance(next_effect := step(outcome), Emit):
+                    if next_effect.streamed:
+                        yield next_effect.event
+                    step, outcome = flows[index].send, None
+            except StopIteration as stop:
+                outcomes[index] = stop.value
+            else:
+                running[asyncio.ensure_future(_aperform(next_effect))] = index
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for one in flows:
+            one.close()
 
 
 async def _arun_function(effect: Run) -> Outcome:

@@ -115,6 +115,8 @@ class ToolStarted:
 class ToolFinished:
     """An event for listeners: a tool call of the model succeeded or failed.
 
+    It is reported when the tool ends, even if other tools of the same reply are still running.
+
     Attributes:
         run: The call with its result or error.
         invocation: The call; None in a stream.

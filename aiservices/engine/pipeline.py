@@ -40,7 +40,7 @@ class Interceptor(Protocol):
 
     Because it is a generator, it works in blocking, async and streaming calls. It may change the invocation
     before it proceeds, change or refuse the answer, proceed again, or not proceed at all. It does no input or
-    output itself, but yields effects (CallModel, Run, Gather, Emit, Sleep).
+    output itself, but yields effects (CallModel, Run, Gather, GatherFlows, Emit, Sleep).
 
     These attributes are optional:
 

@@ -94,7 +94,7 @@ def _failed(
     formatter: ErrorFormatter,
 ) -> Run:
     run = _with_error_text(ToolRun(call, arguments, None, text, error, 0.0), formatter)
-    return Run(lambda: run)
+    return Run(lambda: run, tool_call=call)
 
 
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
@@ -171,7 +171,7 @@ def _run(
                 raise
             return failed(_from_cancellation(error), started_at)
 
-    return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
+    return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous, tool_call=call)
 
 
 def _collect(result: object, tool: Tool) -> object:

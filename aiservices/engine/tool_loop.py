@@ -34,7 +34,7 @@ from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun, ToolSource, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, tool_problems
 from .approval import ApprovalRequiredError, suspend
-from .effects import CallModel, Emit, Flow, Gather, Run, Sleep
+from .effects import CallModel, Emit, Flow, GatherFlows, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
@@ -361,17 +361,22 @@ def _run_round(
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
     _check_approvals(calls, toolbox, invocation, messages_sent)
-    for call in calls:
-        yield Emit(ToolStarted(call))
-    effects = tuple([_tool_effect(call, toolbox, invocation) for call in calls])
-    runs: list[ToolRun] = yield Gather(effects, limits.max_concurrency)
-    for index, run in enumerate(runs):
-        runs[index] = run = limit_text(run, limits.max_characters)
+    effects = [_tool_effect(call, toolbox, invocation) for call in calls]
+    flows = tuple([_run_tool(call, effect, limits) for call, effect in zip(calls, effects, strict=True)])
+    runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
+    for run in runs:
         state.tool_runs.append(run)
         state.tool_messages.append(run.message)
-    for run in runs:
-        yield Emit(ToolFinished(run))
     return runs
+
+
+def _run_tool(call: ToolCall, effect: Run, limits: ToolLimits) -> Flow[ToolRun]:
+    """Run one tool call, and report its start and its end."""
+    yield Emit(ToolStarted(call))
+    run: ToolRun = yield effect
+    run = limit_text(run, limits.max_characters)
+    yield Emit(ToolFinished(run))
+    return run
 
 
 def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Invocation) -> None:
@@ -408,7 +413,7 @@ def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Ru
         reason = verdict.reason if isinstance(verdict, Denied) else ""
         text = f"The call was not approved: {reason or 'no reason was given'}."
         refused = ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
-        return Run(lambda: refused)
+        return Run(lambda: refused, tool_call=call)
     route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model
     offered = toolbox.offered_to(route.capabilities)
     parsers = {} if offered is None else offered.parsers

@@ -22,7 +22,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 
 from ...engine.approval import ApprovalRequiredError
 from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, map_effects
-from ...engine.events import AttemptStarted, ToolStarted
 from ...engine.pipeline import GLOBAL_INTERCEPTORS, Interceptor, Proceed
 from ...engine.plan import Invocation
 from ...engine.results import Answer
@@ -193,7 +192,6 @@ class TracedCall:
     def __init__(self, signals: Signals, invocation: Invocation) -> None:
         self._signals = signals
         self._invocation = invocation
-        self._announced_tools: list[ToolCall] = []  # of ToolStarted events whose Gather has not come yet
         plan = invocation.plan
         self._is_agent = plan.toolbox is not None
         operation = names.INVOKE_AGENT if self._is_agent else names.INVOKE_WORKFLOW
@@ -218,12 +216,10 @@ class TracedCall:
                 return (yield from self._trace_request(effect))
             case Gather():
                 return (yield from self._trace_gather(effect))
+            case Run(tool_call=ToolCall() as call):
+                return (yield self._in_tool_span(effect, call))
             case Run():
                 return (yield self._in_call_context(effect))
-            case Emit(AttemptStarted()):
-                self._announced_tools = []
-            case Emit(ToolStarted(call)):
-                self._announced_tools.append(call)
             case Emit() | Sleep():
                 with log_errors():
                     event = names.event_of_effect(effect, content=self._signals.content)
@@ -245,10 +241,6 @@ class TracedCall:
         return reply
 
     def _trace_gather(self, effect: Gather) -> Flow[Any]:
-        calls, self._announced_tools = self._announced_tools, []
-        # A round of tools announces each of them before its Gather. Any other Gather runs guards or requests.
-        if len(calls) == len(effect.effects):
-            return (yield effect._replace(effects=tuple(map(self._in_tool_span, effect.effects, calls))))
         models = [self._traced_model(part) for part in effect.effects if isinstance(part, CallModel)]
         # zip is not possible: only some of the effects are requests to models.
         next_model = iter(models)
@@ -291,10 +283,8 @@ class TracedCall:
         on_event_loop = self._invocation.plan.is_async and not effect.in_thread
         return replace(effect, function=wraps(function)(arun if on_event_loop else run))
 
-    def _in_tool_span(self, effect: CallModel | Run, call: ToolCall) -> CallModel | Run:
+    def _in_tool_span(self, effect: Run, call: ToolCall) -> Run:
         """Wrap a tool call so that the tool runs inside an OpenTelemetry span of its own."""
-        if isinstance(effect, CallModel):
-            return effect
         function: Callable[[], Any] = effect.function
 
         def run() -> ToolRun:

@@ -20,7 +20,7 @@ from aiservices import (
     ScriptedChatModel,
 )
 from aiservices.engine.effects import ReplyBlocked, arun, astream, run, stream
-from aiservices.interceptors import CallModel, Emit, Flow, Gather, Run, Sleep
+from aiservices.interceptors import CallModel, Emit, Flow, Gather, GatherFlows, Run, Sleep, map_effects
 
 T = TypeVar("T")
 QUESTION = ChatRequest.of("?")
@@ -594,3 +594,126 @@ def test_the_failure_of_a_model_does_not_cancel_its_gates() -> None:
     with pytest.raises(ModelServerError):
         asyncio.run(arun(flow()))
     assert told == ["verdict"]
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+@pytest.mark.parametrize("limit", [1, 2, 8])
+def test_flows_run_together_and_their_outcomes_are_in_order(drive: Driver, limit: int) -> None:
+    def part(number: int) -> Flow[int]:
+        reply = yield CallModel(ScriptedChatModel([str(number)]), QUESTION)
+        ten = yield Run(lambda: 10)
+        return ten * int(reply.text)
+
+    def flow() -> Flow[Any]:
+        return (yield GatherFlows(tuple(map(part, range(4))), limit))
+
+    assert drive(flow()) == [0, 10, 20, 30]
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+def test_no_flows_have_no_outcomes(drive: Driver) -> None:
+    def flow() -> Flow[Any]:
+        return (yield GatherFlows((), 8))
+
+    assert drive(flow()) == []
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+@pytest.mark.parametrize("limit", [1, 8])
+def test_an_error_of_a_flow_closes_the_others(drive: Driver, limit: int) -> None:
+    closed: list[str] = []
+
+    def fails() -> Flow[None]:
+        yield Run(lambda: int("broken"))
+
+    def waits() -> Flow[None]:
+        try:
+            yield Run(lambda: None)
+            yield Run(lambda: None)
+        finally:
+            closed.append("waits")
+
+    def flow() -> Flow[Any]:
+        try:
+            yield GatherFlows((waits(), fails(), waits()), limit)
+        except ValueError as error:
+            return [str(error), *closed]
+
+    message, *others = drive(flow())
+    assert "broken" in message
+    assert others == ["waits"] * (1 if limit == 1 else 2)  # with a limit of 1, the last one never started
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+def test_a_flow_may_catch_the_error_of_its_effect(drive: Driver) -> None:
+    def part() -> Flow[str]:
+        try:
+            yield Run(lambda: int("broken"))
+        except ValueError:
+            return "caught"
+        return "nothing was thrown"
+
+    def flow() -> Flow[Any]:
+        return (yield GatherFlows((part(), part()), 8))
+
+    assert drive(flow()) == ["caught", "caught"]
+
+
+@pytest.mark.parametrize("limit", [1, 8])
+def test_events_of_flows_are_events_of_the_stream(limit: int) -> None:
+    def part(name: str) -> Flow[None]:
+        yield Emit(f"{name} started")
+        yield CallModel(ScriptedChatModel(["not shown"]), QUESTION)
+        yield Emit("hidden", streamed=False)
+        yield Emit(f"{name} ended")
+
+    def flow() -> Flow[None]:
+        yield GatherFlows((part("a"), part("b")), limit)
+
+    async def events() -> list[Any]:
+        return [event async for event in astream(flow())]
+
+    for seen in (list(stream(flow())), asyncio.run(events())):
+        assert sorted(seen) == ["a ended", "a started", "b ended", "b started"]
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+def test_the_steps_of_flows_are_mapped(drive: Driver) -> None:
+    def part(number: int) -> Flow[int]:
+        return (yield Run(lambda: number))
+
+    def inner() -> Flow[Any]:
+        return (yield GatherFlows((part(1), part(2)), 8))
+
+    def double(effect: Any) -> Flow[Any]:
+        outcome = yield effect
+        return outcome * 2 if isinstance(effect, Run) else outcome
+
+    assert drive(map_effects(inner(), double)) == [2, 4]
+
+
+def test_closing_a_stream_while_flows_run_closes_them() -> None:
+    closed: list[str] = []
+
+    def part(name: str) -> Flow[None]:
+        try:
+            yield Emit(name)
+            yield Run(lambda: None)
+        finally:
+            closed.append(name)
+
+    def flow() -> Flow[None]:
+        yield GatherFlows((part("a"), part("b")), 8)
+
+    events = stream(flow())
+    next(events), next(events)
+    events.close()
+
+    async def read_one() -> None:
+        async_events = astream(flow())
+        await anext(async_events)
+        await anext(async_events)
+        await async_events.aclose()
+
+    asyncio.run(read_one())
+    assert sorted(closed) == ["a", "a", "b", "b"]

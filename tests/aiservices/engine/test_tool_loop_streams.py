@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from tool_calling import (
     ADD_CALL,
     ANN,
+    CALL_KINDS,
     NATIVE,
     TOOLS,
     Person,
     add,
+    every_call_kind,
     person_service,
     strict_provider,
     text_service,
@@ -27,6 +30,7 @@ from aiservices import (
 )
 from aiservices.engine.events import ToolFinished, ToolStarted
 from aiservices.tools.tool import tool
+from aiservices.tools.toolbox import ToolLimits
 
 
 def events_of(stream: Stream[Any]) -> list[str]:
@@ -94,3 +98,50 @@ def test_texts_include_those_between_tool_calls() -> None:
     model = strict_provider(tool_calls_reply(ADD_CALL, text="I add. "), "It is 3.")
 
     assert list(text_service(model, add).texts("x")) == ["I ", "add. ", "It ", "is ", "3."]
+
+
+@every_call_kind
+def test_the_end_of_a_tool_is_reported_while_others_still_run(kind: str) -> None:
+    reported = threading.Event()
+
+    @tool
+    def slow() -> bool:
+        """Waits until the end of the other tool was reported."""
+        return reported.wait(10)
+
+    @tool
+    def fast() -> str:
+        """Returns at once."""
+        return "fast"
+
+    def listen(event: object) -> None:
+        if isinstance(event, ToolFinished) and event.run.name == "fast":
+            reported.set()
+
+    model = strict_provider(tool_calls_reply(("slow", "{}"), ("fast", "{}")), "Done.")
+    CALL_KINDS[kind](text_service(model, slow, fast, listeners=[listen]))
+    results = [message.text for message in model.requests[1].messages[-2:]]
+    assert results == ["true", "fast"]  # in the order of the calls
+
+
+def test_a_stream_yields_the_end_of_a_tool_while_others_still_run() -> None:
+    seen = threading.Event()
+
+    @tool
+    def slow() -> bool:
+        """Waits until the stream has shown the end of the other tool."""
+        return seen.wait(10)
+
+    model = strict_provider(tool_calls_reply(("slow", "{}"), ADD_CALL), "Done.")
+    finished = []
+    for event in text_service(model, slow, add).stream("x").events():
+        if isinstance(event, ToolFinished):
+            finished.append(event.run.text)
+            seen.set()
+    assert finished == ["3", "true"]
+
+
+def test_with_one_call_at_a_time_each_tool_starts_after_the_one_before() -> None:
+    model = strict_provider(tool_calls_reply(ADD_CALL, ("add", '{"a": 3, "b": 4}')), "Done.")
+    service = text_service(model, add, tool_limits=ToolLimits(max_concurrency=1))
+    assert events_of(service.stream("x"))[1:5] == ["started add", "finished 3", "started add", "finished 7"]
