@@ -136,6 +136,7 @@ def _compile(text: str) -> Prompt:
         tree = environment.parse(text)
         names = meta.find_undeclared_variables(tree) | _predefined_names(tree.find_all(nodes.Name))
         template = environment.from_string(text)
+        template.globals = dict(template.globals)  # a ChainMap, which is slow to read at each rendering
     except TemplateSyntaxError as error:
         line, column = _error_position(environment, text, error)
         message = (error.message or "invalid syntax").rstrip(".")

@@ -133,15 +133,14 @@ class MethodPlan(NamedTuple):
         """
         call, prompt = self.call, self.prompt
         try:
-            bound = prompt.signature.bind(*args, **kwargs)
+            arguments = prompt.bind(args, kwargs)
         except TypeError as error:
             advice = ""
             if any(isinstance(value, ChatOptions) for value in (*args, *kwargs.values())):
                 advice = "; to set options for one call, declare a parameter of type ChatOptions"
             raise TypeError(f"{call.qualname}: {error}{advice}") from None
-        bound.apply_defaults()
-        arguments, names, options = bound.arguments, prompt.role_names, call.options
-        if Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
+        names, options = prompt.role_names, call.options
+        if names and Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
             call_options: ChatOptions = arguments[names[Role.OPTIONS]]
             problems = call_options.problems(call.qualname)
             if problems:
@@ -158,8 +157,8 @@ class MethodPlan(NamedTuple):
             call.toolbox,
             () if call.transform is None else (call.transform,),
             arguments,
-            arguments[names[Role.MEMORY_ID]] if Role.MEMORY_ID in names else None,
-            arguments[names[Role.USER_NAME]] if Role.USER_NAME in names else None,
+            arguments[names[Role.MEMORY_ID]] if names and Role.MEMORY_ID in names else None,
+            arguments[names[Role.USER_NAME]] if names and Role.USER_NAME in names else None,
             tool_context,
             prompt.rendered_examples() if prompt.examples else (),
         )

@@ -68,6 +68,7 @@ class PromptPlan(NamedTuple):
         it_parameter: The name of the parameter for which ``{{it}}`` stands; None if there are several.
         shows_memory_id: True if the prompt or the system message contains the memory id.
         examples: Few-shot examples.
+        names: The names of all parameters if each can be passed by position or by name, else None.
     """
 
     qualname: str
@@ -81,6 +82,23 @@ class PromptPlan(NamedTuple):
     it_parameter: str | None
     shows_memory_id: bool = False
     examples: tuple[PlannedExample, ...] = ()
+    names: tuple[str, ...] | None = None
+
+    def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
+        """Return the arguments of a call by parameter name, with the defaults of those that are missing.
+
+        Raises TypeError if they do not fit the signature.
+        """
+        names = self.names
+        # Signature.bind takes longer than all other work on the arguments of a simple call.
+        if names is not None:
+            if not kwargs and len(args) == len(names):
+                return dict(zip(names, args, strict=True))
+            if not args and len(kwargs) == len(names) and all(name in kwargs for name in names):
+                return {name: kwargs[name] for name in names}
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
 
     @property
     def task(self) -> str:
@@ -257,6 +275,7 @@ def plan_prompt(
         return None
     role_names = {p.role: p.name for p in parameters if p.role not in (None, Role.TOOL_CONTEXT)}
     context_names = tuple(p.name for p in parameters if p.role is Role.TOOL_CONTEXT)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
     return PromptPlan(
         qualname,
         signature,
@@ -268,6 +287,7 @@ def plan_prompt(
         message_parameter,
         it_parameter,
         role_names.get(Role.MEMORY_ID) in used,
+        names=tuple(signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None,
     )
 
 
