@@ -24,7 +24,8 @@ _NAMES = {
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
     ".interface.decorators": (
-        "History MemoryId ToolContext UserName example options structured_prompt system_message user_message"
+        "History MemoryId ToolContext Tools UserName example options structured_prompt system_message "
+        "user_message"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (

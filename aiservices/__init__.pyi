@@ -58,6 +58,7 @@ from .interface.decorators import (
     History as History,
     MemoryId as MemoryId,
     ToolContext as ToolContext,
+    Tools as Tools,
     UserName as UserName,
     example as example,
     options as options,

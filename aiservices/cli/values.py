@@ -381,7 +381,7 @@ def _placeholder_for(parameter: Parameter) -> Any:
             return (UserMessage(text),)
         case Role.USER_MESSAGE if str not in parameter.types:
             return UserMessage(text)
-        case Role.OPTIONS | Role.TOOL_CONTEXT:
+        case Role.OPTIONS | Role.TOOL_CONTEXT | Role.TOOLS:
             return None
         case Role.USER_MESSAGE | Role.USER_NAME | Role.MEMORY_ID:
             return text

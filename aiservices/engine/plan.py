@@ -19,7 +19,7 @@ from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError, Suspen
 from ..models.messages import AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import Denied, ToolErrors, ToolRun
-from ..tools.toolbox import Toolbox
+from ..tools.toolbox import ProvidedTools, Toolbox
 from .budget import Budget, SharedBudget, active_shared_budgets
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
@@ -114,6 +114,7 @@ class CallState:
             their provider, because the provider refused it.
         sources: The texts that retrieval added to the prompt so far.
         id: An id of the call, for logs.
+        provided_tools: What the tool providers have given so far; None before they are asked.
         is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
     """
 
@@ -136,6 +137,7 @@ class CallState:
     estimated_usage: tuple[tuple[str, Usage], ...] = ()
     messages_without_state: int = 0
     sources: tuple[Any, ...] = ()
+    provided_tools: ProvidedTools | None = None
     is_abandoned: bool = False
     _id: str = ""
 

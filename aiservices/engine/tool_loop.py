@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from output_parsers.result.errors import OutputParsingError
 
-from ..interface.parameters import ToolDefinitionError, function_name
+from ..interface.parameters import function_name
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -31,14 +29,15 @@ from ..models.errors import (
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
-from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun, ToolSource, tools_of
-from ..tools.toolbox import Toolbox, ToolLimits, tool_problems
+from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun
+from ..tools.toolbox import Toolbox, ToolLimits
 from .approval import ApprovalRequiredError, suspend
 from .effects import CallModel, Emit, Flow, GatherFlows, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
+from .provided_tools import current_toolbox
 from .tool_execution import limit_text, tool_effect
 
 _MAX_CONTINUATIONS = 10  # of a reply that a provider paused
@@ -75,7 +74,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
         response = yield from request_model(invocation, invocation.request, None)
         check_finish(response.reply, invocation.plan.qualname)
         return ToolLoopResult(*response)
-    toolbox = yield from _with_provided_tools(invocation.toolbox, invocation)
+    toolbox = invocation.toolbox
     state, messages, messages_sent = (
         invocation.state,
         invocation.state.tool_messages,
@@ -83,6 +82,8 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
     )
     pending = messages[-1] if invocation.is_resumed else None
     while True:
+        if invocation.toolbox.providers:
+            toolbox = yield from current_toolbox(invocation.toolbox, invocation)
         if isinstance(pending, AiMessage):
             message, pending = pending, None
         else:
@@ -432,43 +433,6 @@ def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> flo
     timeout, left = tool.timeout or limits.timeout, invocation.state.seconds_left
     # The budget ends async tools by itself. It cannot interrupt blocking ones, but it shortens their timeout.
     return timeout if timeout is None or left is None or tool.asynchronous else max(0.001, min(timeout, left))
-
-
-def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Collect the tools for one service call, including those of tool providers such as MCP servers.
-
-    Raises DefinitionError for invalid tools.
-    """
-    if not toolbox.providers:
-        return toolbox
-    plan, sources = invocation.plan, list[ToolSource]()
-    for provider in toolbox.providers:
-        in_thread = not inspect.iscoroutinefunction(provider.tools)
-        provided = yield Run(partial(provider.tools, invocation), in_thread=in_thread)
-        if isinstance(provided, str) or not isinstance(provided, Iterable):
-            kind = type(provided).__name__
-            message = f"{type(provider).__name__}.tools returned {kind}; it must return a list of tools"
-            raise DefinitionError([DefinitionProblem(plan.qualname, message)])
-        sources += provided
-    try:
-        tools = [tool for source in sources for tool in tools_of(source)]
-        extended = toolbox.with_tools(tools)
-    except ToolDefinitionError as error:
-        raise DefinitionError([DefinitionProblem(plan.qualname, str(error))]) from error
-    problems: list[DefinitionProblem] = []
-    for tool in tools:
-        problems += tool_problems(
-            tool,
-            {**invocation.arguments, **invocation.tool_context},
-            is_async=plan.is_async,
-            qualname=plan.qualname,
-        )
-        if any(tool.name in route.strategies.output_tool_names() for route in plan.routes):
-            message = f"the tool {tool.name} has the name of the tool that gives the answer; rename it"
-            problems.append(DefinitionProblem(plan.qualname, message))
-    if problems:
-        raise DefinitionError(problems)
-    return extended if tools else toolbox
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:

@@ -51,6 +51,10 @@ class ToolContext:
     """Marks a method parameter that tools, retrievers and listeners can read, but the model cannot."""
 
 
+class Tools:
+    """Marks a method parameter for further tools of one call: ``Annotated[Sequence[Any], Tools]``."""
+
+
 class TemplateSource(NamedTuple):
     """A prompt template before compilation: its text, or the name of its file.
 

@@ -22,7 +22,7 @@ from ..models.errors import DefinitionProblem
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
 from ..models.requests import ChatOptions
-from .decorators import History, MemoryId, ToolContext, UserName
+from .decorators import History, MemoryId, ToolContext, Tools, UserName
 
 
 class Role(Enum):
@@ -32,6 +32,7 @@ class Role(Enum):
     USER_NAME = "UserName"
     HISTORY = "History"
     TOOL_CONTEXT = "ToolContext"
+    TOOLS = "Tools"
     USER_MESSAGE = "UserMessage"
     OPTIONS = "ChatOptions"
     MEDIA = "media"
@@ -42,9 +43,11 @@ _MARKERS: dict[Any, Role] = {
     UserName: Role.USER_NAME,
     History: Role.HISTORY,
     ToolContext: Role.TOOL_CONTEXT,
+    Tools: Role.TOOLS,
     UserMessage: Role.USER_MESSAGE,
 }
 _MEDIA = frozenset((Image, Audio, File))
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
@@ -86,6 +89,10 @@ def method_parameters(
             problems.append(f"the parameter {name} has two roles: {both}; keep one of them")
         if Role.MEDIA in roles:
             problems.extend(_media_problems(name, hints[name], signature.parameters[name].kind))
+        if Role.TOOLS in roles and not _is_list(hints[name], signature.parameters[name].kind):
+            problems.append(
+                f"the parameter {name} takes tools; annotate it as Annotated[Sequence[Any], Tools]"
+            )
         hint, role = hints.get(name), roles[0] if roles else None
         parameters.append(Parameter(name, role, _types(hint), tuple(_parts(hint)), hint))
     # Several parameters may be for tools or contain media; all other roles are unique.
@@ -96,6 +103,11 @@ def method_parameters(
     if problems:
         raise RoleError(*problems)
     return tuple(parameters)
+
+
+def _is_list(hint: object, kind: object) -> bool:
+    members = [target.origin or target.type for target in _members(hint) if target.origin is not Union]
+    return kind not in _VARIADIC and all(one in _LISTS or one in (None, NoneType) for one in members)
 
 
 def _roles(hint: object) -> list[Role]:
@@ -190,7 +202,7 @@ def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
 
 _INJECTED = (ToolContext, MemoryId, UserName)
 # These belong to the call of the method. Neither the model nor the engine passes them to a tool.
-_CALL_ONLY = (History, ChatOptions)
+_CALL_ONLY = (History, ChatOptions, Tools)
 _SECTIONS = re.compile(
     r"^[ \t]*(?:(?:Args|Arguments|Parameters|Returns|Raises|Yields)[ \t]*(?::|\n[ \t]*---)"
     r"|:(?:param|returns?)\b)",

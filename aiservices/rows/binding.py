@@ -126,6 +126,8 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
     for parameter in plan.prompt.parameters:
         if parameter.role is Role.OPTIONS:
             yield f"its parameter {parameter.name} is ChatOptions; set the options by create(…, options=…)"
+        if parameter.role is Role.TOOLS:
+            yield f"its parameter {parameter.name} takes tools; pass them by create(…, tools=…)"
 
 
 def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:

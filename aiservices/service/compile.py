@@ -8,7 +8,16 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import types
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import NoneType, UnionType
@@ -47,6 +56,7 @@ from ..interface.parameters import (
     Parameter,
     Role,
     RoleError,
+    ToolDefinitionError,
     media_problem,
     memory_id_type_problems,
     method_parameters,
@@ -58,7 +68,7 @@ from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
-from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
+from ..tools.toolbox import Toolbox, ToolLimits, make_toolbox, plan_toolbox, toolbox_problems
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
 if TYPE_CHECKING:
@@ -146,6 +156,9 @@ class MethodPlan(NamedTuple):
             if problems:
                 raise DefinitionError(problems)
             options = call_options.with_defaults(options)
+        toolbox = call.toolbox
+        if toolbox is not None and Role.TOOLS in names:
+            toolbox = self.toolbox_with(arguments[names[Role.TOOLS]], prompt.signature.parameters)
         tool_context = {}
         for name in prompt.context_names:
             tool_context[name] = arguments[name]
@@ -154,7 +167,7 @@ class MethodPlan(NamedTuple):
             ChatRequest(prompt.messages(arguments), options, qualname=call.qualname),
             CallState(budget),
             call.routes,
-            call.toolbox,
+            toolbox,
             () if call.transform is None else (call.transform,),
             arguments,
             arguments[names[Role.MEMORY_ID]] if names and Role.MEMORY_ID in names else None,
@@ -162,6 +175,28 @@ class MethodPlan(NamedTuple):
             tool_context,
             prompt.rendered_examples() if prompt.examples else (),
         )
+
+    def toolbox_with(self, sources: object, parameter_names: Collection[str]) -> Toolbox:
+        """Return the tools of the method with those that one call brings in its ``Tools`` parameter.
+
+        Raises DefinitionError for invalid tools, and TypeError for a value that is not a list.
+        """
+        call = self.call
+        assert call.toolbox is not None, "a method with a Tools parameter has a toolbox"
+        if not sources and sources != "":
+            return call.toolbox
+        if isinstance(sources, str) or not isinstance(sources, Iterable):
+            message = f"{self.prompt.role_names[Role.TOOLS]} has the type {type(sources).__name__}"
+            raise TypeError(f"{call.qualname}: {message}; pass a list of tools")
+        try:
+            toolbox = make_toolbox(tuple(sources), call.toolbox.limits, None, call.toolbox)
+        except ToolDefinitionError as error:
+            raise DefinitionError([DefinitionProblem(call.qualname, str(error))]) from error
+        problems = toolbox_problems(toolbox, parameter_names, is_async=call.is_async, qualname=call.qualname)
+        problems += answer_tool_problems(toolbox, call.routes, self.returns, call.qualname)
+        if problems:
+            raise DefinitionError(problems)
+        return toolbox
 
 
 class Settings(NamedTuple):
@@ -266,6 +301,7 @@ def plan_method(
         parser = _find_parser(returns, settings.parsers, namespace, qualname, problems)
         parser = with_leniency(parser, declared.leniency or settings.leniency, qualname, problems)
         tools = settings.tools if declared.tools is None else declared.tools
+        takes_tools = any(parameter.role is Role.TOOLS for parameter in parameters)
         has_decisions = _has_decisions(parser)
         if has_decisions and returns.shape is not ReturnShape.STREAM:  # which shows its value before votes
             votes = settings.votes
@@ -277,7 +313,7 @@ def plan_method(
             service_strategy,
             qualname,
             problems,
-            offers_tools=bool(tools),
+            offers_tools=bool(tools) or takes_tools,
             task="" if prompt is None else prompt.task,
             votes=votes,
         )
@@ -293,12 +329,10 @@ def plan_method(
             qualname=qualname,
             problems=problems,
             namespace=namespace,
+            takes_tools=takes_tools,
         )
         if toolbox is not None:
-            problems += tool_name_problems(toolbox, routes, qualname)
-            is_list = returns.shape is ReturnShape.ITEMS
-            answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
-            problems += immediate_tool_problems(toolbox, answer_type, qualname)
+            problems += answer_tool_problems(toolbox, routes, returns, qualname)
     if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
     unsure = getattr(model, "unsure", None)
@@ -617,6 +651,18 @@ def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities
     if offers_tools and not capabilities.schema_with_tools:
         return replace(capabilities, json_schema=False, json_mode=False)
     return capabilities
+
+
+def answer_tool_problems(
+    toolbox: Toolbox, routes: Iterable[ModelRoute], returns: ReturnType, qualname: str
+) -> list[DefinitionProblem]:
+    """Return an error for each tool that does not go together with the answer of a service method."""
+    is_list = returns.shape is ReturnShape.ITEMS
+    answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
+    return [
+        *tool_name_problems(toolbox, routes, qualname),
+        *immediate_tool_problems(toolbox, answer_type, qualname),
+    ]
 
 
 def tool_name_problems(

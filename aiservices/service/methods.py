@@ -45,8 +45,8 @@ def resume(
         state: The state of the call, from ApprovalRequiredError.
         approvals: True or False for all pending tool calls, or a dict with True, False or Denied by the id of
             each of them.
-        **tool_context: Values for tool parameters that the model does not see, by name. They are not part of
-            the state, except MemoryId and UserName.
+        **tool_context: Values for tool parameters that the model does not see, by name, and the argument of
+            a ``Tools`` parameter. They are not part of the state, except MemoryId and UserName.
 
     Raises:
         SuspendedCallError: The state is that of another method, is damaged or has expired, or the service
@@ -90,6 +90,10 @@ def invocation_to_resume(
         if argument is not None or may_be_none:
             arguments[name] = argument
     examples = plan.prompt.rendered_examples()
+    tools_name = plan.prompt.role_names.get(Role.TOOLS, "")
+    if tools_name in tool_context:
+        names = {*arguments, *tool_context}
+        invocation = replace(invocation, toolbox=plan.toolbox_with(tool_context[tools_name], names))
     return replace(invocation, arguments=arguments, tool_context=tool_context, examples=examples)
 
 

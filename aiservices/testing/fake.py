@@ -246,7 +246,12 @@ def _call_id(request: ChatRequest) -> str:
     return f"call_{len(request.messages)}"
 
 
-_SAMPLES_BY_ROLE: dict[Role, object] = {Role.HISTORY: (), Role.TOOL_CONTEXT: None, Role.OPTIONS: None}
+_SAMPLES_BY_ROLE: dict[Role, object] = {
+    Role.HISTORY: (),
+    Role.TOOL_CONTEXT: None,
+    Role.TOOLS: None,
+    Role.OPTIONS: None,
+}
 
 
 def sample_arguments(method: object) -> dict[str, Any]:

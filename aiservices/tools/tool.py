@@ -218,12 +218,18 @@ class ToolErrors(NamedTuple):
 
 @runtime_checkable
 class ToolProvider(Protocol):
-    """An object that provides tools for each service call, such as a client of an MCP server."""
+    """An object that provides tools for each service call, such as a client of an MCP server.
+
+    With an attribute ``dynamic = True`` it is asked before each request of a call, and may return more tools
+    than before. Without it, it is asked once per call.
+    """
 
     def tools(self, invocation: object) -> Iterable[ToolSource]:
         """Return the tools that the model may use in one service call.
 
-        ``invocation`` is an ``aiservices.interceptors.Invocation``.
+        ``invocation`` is an ``aiservices.interceptors.Invocation``. Of a dynamic provider, a tool whose name
+        was returned before in the same call stays what it was, and one that is not returned any more stays
+        available.
         """
         ...
 

@@ -91,6 +91,21 @@ class Toolbox:
         return self._offered[capabilities]
 
 
+@dataclass(frozen=True, slots=True)
+class ProvidedTools:
+    """The tools that the providers of one call have given so far.
+
+    Attributes:
+        base: The toolbox with the providers.
+        names: For each provider, the names of its tools so far.
+        toolbox: The tools of ``base`` and of all providers.
+    """
+
+    base: Toolbox
+    names: tuple[frozenset[str], ...]
+    toolbox: Toolbox
+
+
 def plan_toolbox(
     sources: Sequence[ToolSource],
     limits: ToolLimits,
@@ -101,12 +116,14 @@ def plan_toolbox(
     qualname: str,
     problems: list[DefinitionProblem],
     namespace: Mapping[str, object] | None = None,
+    takes_tools: bool = False,
 ) -> Toolbox | None:
     """Collect the tools of a service method, and report an error for each invalid tool.
 
-    Returns None if there are no tools. ``namespace`` contains local names that string annotations may use.
+    Returns None if there are no tools, unless ``takes_tools``: then each call may bring some. ``namespace``
+    contains local names that string annotations may use.
     """
-    if not sources:
+    if not sources and not takes_tools:
         return None
     try:
         toolbox = make_toolbox(sources, limits, namespace)
@@ -118,6 +135,15 @@ def plan_toolbox(
         for model in models
         if not model.capabilities.tools
     ]
+    problems += toolbox_problems(toolbox, parameter_names, is_async=is_async, qualname=qualname)
+    return toolbox
+
+
+def toolbox_problems(
+    toolbox: Toolbox, parameter_names: Collection[str], *, is_async: bool, qualname: str
+) -> list[DefinitionProblem]:
+    """Return an error for each tool and each provider that a service method cannot use."""
+    problems: list[DefinitionProblem] = []
     if not is_async:
         problems += [
             DefinitionProblem(
@@ -128,19 +154,25 @@ def plan_toolbox(
         ]
     for tool in toolbox.tools.values():
         problems += tool_problems(tool, parameter_names, is_async=is_async, qualname=qualname)
-    return toolbox
+    return problems
 
 
 def make_toolbox(
-    sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, object] | None = None
+    sources: Sequence[ToolSource],
+    limits: ToolLimits,
+    namespace: Mapping[str, object] | None = None,
+    base: Toolbox | None = None,
 ) -> Toolbox:
     """Collect the tools that the model may call: functions, ``@tool`` methods and tool providers.
 
-    Raises ToolDefinitionError if a model cannot call one of the tools.
+    The result has the tools of ``base``, too. Raises ToolDefinitionError if a model cannot call one of the
+    tools.
     """
     providers = tuple(source for source in sources if _is_provider(source))
     others = [source for source in sources if not _is_provider(source)]
     tools = [tool for source in others for tool in tools_of(source, namespace)]
+    if base is not None:
+        tools, providers = [*base.tools.values(), *tools], (*base.providers, *providers)
     return Toolbox(_by_name(tools), providers, limits)
 
 
@@ -154,6 +186,22 @@ def tool_problems(
     if missing:
         message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
         yield DefinitionProblem(qualname, message)
+
+
+def provider_tools(provider: ToolProvider, provided: object) -> list[Tool]:
+    """Convert what the ``tools`` of a provider returned to a list, or raise ToolDefinitionError."""
+    if isinstance(provided, str) or not isinstance(provided, Iterable):
+        kind = type(provided).__name__
+        raise ToolDefinitionError(
+            f"{type(provider).__name__}.tools returned {kind}; it must return a list of tools"
+        )
+    sources: list[ToolSource] = list(provided)
+    return [tool for source in sources for tool in tools_of(source)]
+
+
+def is_dynamic(provider: ToolProvider) -> bool:
+    """Return True if a tool provider is asked before each request instead of once per call."""
+    return bool(getattr(provider, "dynamic", False))
 
 
 def _is_provider(source: ToolSource) -> TypeGuard[ToolProvider]:

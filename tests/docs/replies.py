@@ -146,6 +146,13 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         called("hour", city="Rome"),
         "It is nine in the morning.",
     ],
+    "how-to/many-tools.md": [
+        called("purchase_price", article="lamp"),
+        "7.50 each.",
+        called("unlock", code=42),
+        called("take_out"),
+        "There is a lamp in the safe.",
+    ],
     "how-to/memory.md": [
         "Hello Ann.",
         "Your name is Ann.",

@@ -283,9 +283,11 @@ class ResumedCall(MethodCall):
                 # The state has the value as JSON, where a UUID is a text.
                 if json.loads(json.dumps(arguments[name], default=str)) != of_state:
                     raise SuspendedCallError("the suspended call belongs to another caller")
+        names = list(prompt.context_names)
+        if Role.TOOLS in prompt.role_names:
+            names.append(prompt.role_names[Role.TOOLS])
         tool_context = {
-            name: arguments.get(name, prompt.signature.parameters[name].default)
-            for name in prompt.context_names
+            name: arguments.get(name, prompt.signature.parameters[name].default) for name in names
         }
         invocation = invocation_to_resume(self._service_method, state, approvals, tool_context)
         self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})

@@ -40,7 +40,7 @@ from .codec import (
 
 # The model never sees these arguments, and they control what a call may do. A remote caller must not set
 # them.
-_SERVER_ROLES = (Role.TOOL_CONTEXT, Role.OPTIONS)
+_SERVER_ROLES = (Role.TOOL_CONTEXT, Role.OPTIONS, Role.TOOLS)
 # These arguments say who the caller is.
 CALLER_ROLES = (Role.MEMORY_ID, Role.USER_NAME)
 MAX_ID_LENGTH = 256  # characters

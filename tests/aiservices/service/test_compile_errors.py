@@ -175,7 +175,7 @@ def test_an_unused_parameter_is_reported() -> None:
 
     assert problems(Greeter) == (
         "Greeter.greet: the parameter language is not used; write {{language}} in the prompt, or give it a "
-        "role (MemoryId, UserName, History, ToolContext)"
+        "role (MemoryId, UserName, History, ToolContext, Tools)"
     )
 
 
