@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 from rich.live import Live
@@ -121,7 +122,10 @@ class _AnswerPrinter(NamedTuple):
             value = self.runner.run(returned) if is_async else returned
             if shape is ReturnShape.RESULT:
                 self.details.result, value = value, value.value
-            self._print_value(value)
+            if self.as_json or self.method.returns.output_type not in (None, NoneType):
+                self._print_value(value)
+            elif self.details.result is not None and shape is ReturnShape.RESULT:
+                print_text(self.details.result.text)
 
     def print_details(self) -> None:
         """Print the details of a service call, such as model requests and tokens, to standard error."""

@@ -167,7 +167,7 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     if immediate_runs:
         tool_run = _choose_tool_result(immediate_runs, invocation)
         tool_runs = tuple(state.tool_runs)
-        value = _value_of(tool_run)
+        value = None if plan.returns_nothing else _value_of(tool_run)
         return Answer(value, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
     probabilities: Mapping[str, Mapping[Any, float]] = _NO_PROBABILITIES
     certainty: tuple[float, str] | None = None
@@ -236,6 +236,8 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
     Raises ToolError if no result has the type, or if several different results have it.
     """
     qualname, call = invocation.plan.qualname, runs[-1].call
+    if invocation.plan.returns_nothing:
+        return runs[-1]
     typed = [run for run in runs if _has_return_type(_value_of(run), invocation)]
     answers = [run for run in typed if _value_of(run) is not None] or typed
     if not answers:

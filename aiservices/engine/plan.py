@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -66,6 +67,11 @@ class CallPlan(NamedTuple):
     votes: int = 0
     adjustments: Mapping[str, Adjustment] = {}
     unsure: float | Literal["threshold"] | None = None
+
+    @property
+    def returns_nothing(self) -> bool:
+        """True if a service method returns None, so that only what its tools do matters."""
+        return self.output_type in (None, NoneType)
 
     @property
     def model(self) -> ChatModel:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from ..models.base import ChatModel, PickledByArguments, unwrap_model
 from ..models.errors import (
@@ -71,6 +71,8 @@ class ResponseCache(PickledByArguments):
     If the store fails during a call, this is logged, and the request is sent. Raises DefinitionError if the
     file cannot be opened.
     """
+
+    position_name: ClassVar = "cache"
 
     def __init__(
         self,

@@ -146,7 +146,7 @@ class Moderation:
             self.unchecked_media = tuple(one for one in _MEDIA if one not in self._media_types)
         self._answers = answers
         self.blocks_streaming = answers
-        self.position_name = "answer check" if answers else None
+        self.position_name = "answer check" if answers else "moderation"
         self.async_parts = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:

@@ -46,7 +46,7 @@ from output_parsers.types.target import Target, TypeExpression, substitute, type
 
 from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute, only_format
-from ..engine.output_format import reply_format
+from ..engine.output_format import reply_format, text_format
 from ..engine.plan import CallPlan, CallState, Invocation, RequestHook
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
@@ -519,7 +519,7 @@ def _return_type(
 
 
 class _NoValueParser:
-    """Accepts any text and returns None, for ``Result[None]``, whose text and tool calls matter."""
+    """Accepts any text and returns None, for methods that return None: only what they do matters."""
 
     schema = None
 
@@ -545,7 +545,7 @@ def _find_parser(
     output_type: Any = returns.output_type
     if isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return None
-    if returns.output_type in (None, types.NoneType) and returns.shape is not ReturnShape.ITEMS:
+    if returns.output_type in (None, NoneType):
         return _NoValueParser()
     try:
         parser = parsers.parser_for(output_type, namespace=namespace)
@@ -607,6 +607,11 @@ def _make_routes(
         if read is None:
             return ()
         return tuple(ModelRoute(member, only_format(reply_format(read))) for member in members)
+    if isinstance(parser, _NoValueParser) and method_strategy is None:
+        text_models = [member for member in members if member.capabilities.decisions is None]
+        if text_models:
+            text = text_format(parser, "it returns None: the text of the reply is discarded")
+            return tuple(ModelRoute(member, only_format(text)) for member in text_models)
     # The strategy of a service is for its methods with a structured type; plain text needs none.
     requested = method_strategy or (None if parser.schema is None else service_strategy)
     partial_values = returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM)
@@ -659,10 +664,10 @@ def answer_tool_problems(
     """Return an error for each tool that does not go together with the answer of a service method."""
     is_list = returns.shape is ReturnShape.ITEMS
     answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
-    return [
-        *tool_name_problems(toolbox, routes, qualname),
-        *immediate_tool_problems(toolbox, answer_type, qualname),
-    ]
+    problems = tool_name_problems(toolbox, routes, qualname)
+    if answer_type not in (None, NoneType):  # then the results of tools are discarded, too
+        problems += immediate_tool_problems(toolbox, answer_type, qualname)
+    return problems
 
 
 def tool_name_problems(
@@ -690,8 +695,6 @@ def parse_return_type(hint: object, *, is_async: bool) -> ReturnType:
             f"it returns {type_name(hint)}, but {type_name(misplaced)} describes the whole reply and cannot "
             "be part of another type"
         )
-    if hint is None or hint is types.NoneType:
-        raise ReturnTypeError("it returns None; annotate the type of the answer, or Result[None]")
     if origin in _AWAITABLES:
         raise ReturnTypeError(
             f"it returns {type_name(hint)}; write async def and the type of the awaited value"
@@ -740,6 +743,9 @@ def _parse_iterator(hint: TypeExpression, origin: Any, is_async: bool) -> Return
     if not args:
         raise ReturnTypeError(f"{name} needs the type of its items, as in {name}[str]")
     is_async = origin in _ASYNC_ITERATORS
+    if args[0] in (None, NoneType):
+        stream = "AsyncStream" if is_async else "Stream"
+        raise ReturnTypeError(f"{type_name(hint)} has no items; return None, Result[None] or {stream}[None]")
     if args[0] is str:
         return ReturnType(str, ReturnShape.TEXT_STREAM, is_async)
     # Of ``Person | ItemError`` the model is asked for ``Person``.

@@ -147,6 +147,7 @@ def _create(
         *methods.interceptor_order_problems(name, interceptors),
         *methods.unchecked_media_problems(plans.values(), interceptors),
         *methods.memory_id_problems(plans.values(), interceptors, listeners),
+        *methods.no_effect_problems(plans.values(), interceptors),
         *methods.async_in_blocking_problems(name, plans, interceptors, listeners),
         *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),
         *methods.never_awaited_problems("ToolErrors", tool_errors._asdict()),

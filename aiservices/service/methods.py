@@ -323,6 +323,25 @@ def memory_id_problems(
         yield DefinitionProblem(plan.call.qualname, message)
 
 
+def no_effect_problems(
+    plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor]
+) -> Iterator[DefinitionProblem]:
+    """Yield an error for each method that returns None although its call cannot do anything."""
+    # an interceptor without a position may do anything
+    with_effects = (*MEMORY_POSITIONS, None)
+    if any(getattr(one, "position_name", None) in with_effects for one in interceptors):
+        return
+    for plan in plans:
+        call = plan.call
+        is_pointless = call.toolbox is None and not call.options.server_tools
+        if is_pointless and call.returns_nothing and plan.returns.shape is ReturnShape.VALUE:
+            message = (
+                "it returns None and has no tools, so a call would do nothing; pass tools, or annotate the "
+                "type of the answer"
+            )
+            yield DefinitionProblem(call.qualname, message)
+
+
 def unchecked_media_problems(
     plans: Iterable[MethodPlan], interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:

@@ -209,6 +209,11 @@ class Method:
         return tuple(parameters) if len(set(names)) == len(names) else None
 
     @property
+    def returns_nothing(self) -> bool:
+        """True if a service method returns None, so that the HTTP response has no body."""
+        return self.returns.shape is ReturnShape.VALUE and self.returns.output_type in (None, NoneType)
+
+    @property
     def return_codec(self) -> JsonCodec[Any]:
         """The converter of a service method's return value to JSON for the response body."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec

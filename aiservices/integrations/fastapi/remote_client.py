@@ -234,6 +234,8 @@ def _unchanged(result: T) -> T:
 
 
 def _read_response(method: Method, text: str) -> Any:
+    if method.returns_nothing and not text:
+        return None
     try:
         if method.returns.shape is ReturnShape.RESULT:
             return read_result(text, method.result_codec)

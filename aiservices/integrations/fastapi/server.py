@@ -72,7 +72,7 @@ from .problems import (
     suspended_call_problem,
     wrong_parts,
 )
-from .request_check import RequestCheck, host_problems, problem_response
+from .request_check import NO_STORE, RequestCheck, host_problems, problem_response
 from .responses import (
     DocumentedEventStream,
     cancel_on_disconnect,
@@ -356,6 +356,8 @@ def _add_routes(
         "summary": method.doc.partition("\n")[0] or method.name.replace("_", " "),
         "description": method.doc or None,
     }
+    if method.returns_nothing:
+        documentation.update(response_model=None, response_class=Response, status_code=204)
     if method.streams:
         description = "The request has a Last-Event-ID, but a stream that ended cannot be continued"
         documentation["responses"] = {204: {"description": description}, **documentation["responses"]}
@@ -625,6 +627,8 @@ class Endpoints:
                 )
             running = call.run(method.qualname, self._threads, is_large=is_large)
             value = await cancel_on_disconnect(request.receive, running)
+            if method.returns_nothing:
+                return Response(status_code=204, headers=NO_STORE)
             return json_response(_write(method, value))
         except (ClientDisconnect, ProblemError):
             raise

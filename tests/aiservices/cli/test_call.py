@@ -320,3 +320,36 @@ def test_a_method_must_be_named_unless_there_is_only_one(run: CommandRun, shop: 
         "error: samples.sentiment:SentimentAnalyzer has several methods; name one as "
         "samples.sentiment:SentimentAnalyzer.METHOD: is_positive, sentiment_of\n"
     )
+
+
+def test_nothing_is_printed_for_a_method_that_returns_none(run: CommandRun, booker: Path) -> None:
+    assert run("call", "booking:booker.book", "text=x") == (0, "", "")
+    assert run("call", "booking:booker.book", "text=x", "--json") == (0, "null\n", "")
+    assert run("call", "booking:booker.told", "text=x") == (0, "Done.\n", "")
+
+
+@pytest.fixture
+def booker(run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary current folder with a module ``booking`` whose methods return None."""
+    (tmp_path / "booking.py").write_text(BOOKING, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+BOOKING = """
+from typing import Protocol
+
+from aiservices import Result, ScriptedChatModel, create
+
+
+def book(day: str) -> None: ...
+
+
+class Booker(Protocol):
+    def book(self, text: str) -> None: ...
+
+    def told(self, text: str) -> Result[None]: ...
+
+
+booker = create(Booker, ScriptedChatModel(["Done."] * 3), tools=[book])
+"""

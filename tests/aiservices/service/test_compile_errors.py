@@ -194,15 +194,6 @@ def test_a_missing_return_annotation_is_reported() -> None:
     assert problems(Judge) == "Judge.good: it has no return annotation; annotate the type of the answer"
 
 
-def test_a_return_of_none_is_reported() -> None:
-    class Judge(Protocol):
-        def good(self, text: str) -> None: ...
-
-    assert problems(Judge) == (
-        "Judge.good: it returns None; annotate the type of the answer, or Result[None]"
-    )
-
-
 def test_a_type_that_no_parser_reads_is_reported_with_what_was_tried() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Socket: ...
@@ -744,7 +735,7 @@ def test_all_problems_of_an_interface_are_reported_at_once() -> None:
         def good(self, text: str, who: Annotated[str, MemoryId]) -> Socket: ...
 
         @options(temperature=-1)
-        def bad(self, text: str) -> None: ...
+        def bad(self, text: str) -> Iterator[None]: ...
 
         async def write(self, text: str) -> Iterator[str]: ...
 
@@ -755,7 +746,7 @@ def test_all_problems_of_an_interface_are_reported_at_once() -> None:
         "  - Wrong.good: the prompt uses {{txt}}, but the parameters are: text, who; did you mean text?\n"
         f"  - Wrong.good: no parser reads Socket; {TRIED}\n"
         "  - Wrong.bad: temperature is -1; it must be from 0 to 2\n"
-        "  - Wrong.bad: it returns None; annotate the type of the answer, or Result[None]\n"
+        "  - Wrong.bad: Iterator[None] has no items; return None, Result[None] or Stream[None]\n"
         "  - Wrong.write: async def with Iterator is a coroutine that returns an iterator; write def and "
         "AsyncIterator[str]"
     )
