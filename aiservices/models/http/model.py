@@ -566,7 +566,7 @@ class _Call(Generic[R]):
 
     def _with_remedy(self, error: ModelError) -> ModelError:
         if isinstance(error, BadRequestError):
-            error.remedy = self.model._dialect.remedy(error, self.settings)
+            error.remedy = self.model._dialect.remedy(error, self.settings, self.request)
             if error.remedy == "send again":
                 self.model._prepared.clear()  # what was written before has what the provider refused
         return error

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from binascii import crc32
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
@@ -14,8 +14,16 @@ from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from ..http.base import ApiKey, Credentials, display_url, key_function_credentials
+from ..http.api import (
+    ApiDialect,
+    CallSettings,
+    RequestWriter,
+    has_member,
+    json_request_writer,
+    refused_options_at,
+    safe_name,
+)
+from ..http.base import ApiKey, Credentials, HttpRequest, display_url, key_function_credentials
 from ..http.errors import (
     ErrorDetails,
     ReportedError,
@@ -228,7 +236,7 @@ class AnthropicDialect(ApiDialect):
         self._provider = provider
         self._path = path
         self._members = members or {}
-        self._refused: dict[str, set[str]] = {}  # by model: the names of options that it refused
+        self._refused = refused_options_at(provider)
 
     def check_options(self, options: ChatOptions) -> None:
         if options.temperature is not None and options.temperature > 1:
@@ -237,7 +245,7 @@ class AnthropicDialect(ApiDialect):
             )
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options, parts = settings.options, RequestParts(settings, self._refused.get(settings.model, set()))
+        options, parts = settings.options, RequestParts(settings, self._refused.get(settings.model, {}))
         members: JsonObject = {
             "model": settings.model,
             "max_tokens": parts.max_tokens,
@@ -271,14 +279,16 @@ class AnthropicDialect(ApiDialect):
             return WholeReplyReader(partial(self._read, settings))
         return MessageStreamReader(partial(self._reply, settings))
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        refused = self._refused.setdefault(settings.model, set())
-        named = [name for name in RequestParts(settings, refused).sent if name in text]
-        refused.update(named)
-        return "send again" if named else ""
+        # another call may have learned it meanwhile, so the names in this request count
+        names = [
+            name for name in RequestParts(settings, ()).sent if name in text and has_member(request, name)
+        ]
+        self._refused.setdefault(settings.model, {}).update(dict.fromkeys(names, ()))
+        return "send again" if names else ""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         details = read_error_details(headers, body)
@@ -304,7 +314,7 @@ class AnthropicDialect(ApiDialect):
                 _refusal(data, message),
                 body,
                 data.get("stop_reason") or "",
-                RequestParts(settings, self._refused.get(settings.model, set())).notes,
+                RequestParts(settings, self._refused.get(settings.model, {})).notes,
                 _server_tool_runs(blocks),
                 tuple(citation for block in blocks for citation in block.get("citations") or ()),
             )
@@ -331,7 +341,7 @@ class RequestParts:
         sent: The names of the options that were sent and that a model may refuse, as the API names them.
     """
 
-    def __init__(self, settings: CallSettings, refused: set[str]) -> None:
+    def __init__(self, settings: CallSettings, refused: Collection[str]) -> None:
         self._settings, self._refused = settings, refused
         self.rules = rules = claude_rules(settings.model)
         self._notes: list[str] = []
