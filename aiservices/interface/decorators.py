@@ -158,6 +158,7 @@ def options(
     cache: Literal["5m", "1h"] | None = None,
     server_tools: Sequence[Mapping[str, Any]] | None = None,
     service_tier: str | None = None,
+    tool_choice: str | None = None,
     probabilities: bool | None = None,
     timeout: float | None = None,
     extra_body: Mapping[str, object] | None = None,
@@ -181,6 +182,8 @@ def options(
         cache: How long the provider should keep the beginning of the request in its prompt cache.
         server_tools: Tools that the provider runs, such as a web search, as the provider documents them.
         service_tier: The tier of the provider that handles the request.
+        tool_choice: Whether the model must call a tool in the first round: "auto", "required", "none", or the
+            name of the tool.
         probabilities: True to request the probabilities of the answers, for ``Result.probabilities``.
         timeout: Seconds for each request.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them.
@@ -196,6 +199,7 @@ def options(
         cache=cache,
         server_tools=None if server_tools is None else tuple(server_tools),
         service_tier=service_tier,
+        tool_choice=tool_choice,
         probabilities=probabilities,
         timeout=timeout,
         extra_body=extra_body,

@@ -68,7 +68,14 @@ from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
-from ..tools.toolbox import Toolbox, ToolLimits, make_toolbox, plan_toolbox, toolbox_problems
+from ..tools.toolbox import (
+    Toolbox,
+    ToolLimits,
+    make_toolbox,
+    plan_toolbox,
+    tool_choice_problems,
+    toolbox_problems,
+)
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 
 if TYPE_CHECKING:
@@ -153,6 +160,7 @@ class MethodPlan(NamedTuple):
         if names and Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
             call_options: ChatOptions = arguments[names[Role.OPTIONS]]
             problems = call_options.problems(call.qualname)
+            problems += tool_choice_problems(call_options, call.toolbox, call.qualname)
             if problems:
                 raise DefinitionError(problems)
             options = call_options.with_defaults(options)
@@ -333,6 +341,9 @@ def plan_method(
         )
         if toolbox is not None:
             problems += answer_tool_problems(toolbox, routes, returns, qualname)
+        if toolbox is not None or not tools:  # otherwise the tools have problems of their own
+            options = own_options.with_defaults(settings.options)
+            problems += tool_choice_problems(options, toolbox, qualname)
     if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
     unsure = getattr(model, "unsure", None)

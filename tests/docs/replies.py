@@ -153,6 +153,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/many-tools.md": [
         called("purchase_price", article="lamp"),
         "7.50 each.",
+        called("in_stock", article="lamp"),
+        value(False),
         called("unlock", code=42),
         called("take_out"),
         "There is a lamp in the safe.",
