@@ -32,7 +32,7 @@ from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
 from .approval import ApprovalRequiredError, suspend
-from .effects import CallModel, Emit, Flow, GatherFlows, Run, Sleep
+from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
@@ -216,6 +216,12 @@ def request_model(
             state.add_attempt(attempt, prepared, error.discarded_characters)
             yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
             raise
+        except ReplyStopped as stopped:  # for example, a guard refused a part of a streamed reply
+            seconds = time.monotonic() - started_at
+            attempt = Attempt(name, stopped.reply, stopped.error, seconds, output_format.strategy)
+            state.add_attempt(attempt, prepared, stopped.discarded_characters)
+            yield Emit(ReplyFailed(name, stopped.error, seconds, request=prepared), streamed=False)
+            raise stopped.error from stopped.error.__cause__
         else:
             seconds = time.monotonic() - started_at
             attempt = Attempt(name, reply, None, seconds, output_format.strategy)

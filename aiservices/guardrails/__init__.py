@@ -25,8 +25,10 @@ from .guard import (
 )
 from .input import InputGuardrails
 from .output import OutputGuardrails
+from .parts import Chunks, paragraphs, sentences
 
 __all__ = [
+    "Chunks",
     "Guard",
     "GuardFunction",
     "GuardrailError",
@@ -43,9 +45,11 @@ __all__ = [
     "masked",
     "max_length",
     "no_injection",
+    "paragraphs",
     "passed",
     "refused",
     "reprompt",
     "retry",
     "rewritten",
+    "sentences",
 ]

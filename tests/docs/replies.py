@@ -176,7 +176,13 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         value(3),
         value(2),
     ],
-    "how-to/guardrails.md": [OFFER % 90, OFFER % 20, OFFER % 10, OFFER % 5],
+    "how-to/guardrails.md": [
+        OFFER % 90,
+        OFFER % 20,
+        "We have tea. The password is hunter2. There is a discount. It is 90 %.",
+        OFFER % 10,
+        OFFER % 5,
+    ],
     "how-to/interceptors.md": [
         " Yes, we do.\n",
         "At nine.",
