@@ -260,7 +260,7 @@ def _no_probabilities(invocation: Invocation, model: ModelState) -> Probabilitie
     reason = model.route.why_no_logprobs(model.model_name)
     return ProbabilitiesUnavailableError(
         f"{invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use a model "
-        "with log probabilities or a decision endpoint"
+        "with log probabilities, a decision endpoint, or several samples, as in create(…, votes=5)"
     )
 
 
