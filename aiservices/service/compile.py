@@ -77,6 +77,7 @@ from ..tools.toolbox import (
     toolbox_problems,
 )
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
+from .settings import type_problems
 
 if TYPE_CHECKING:
     from ..models.limits import Limits
@@ -224,6 +225,11 @@ class Settings(NamedTuple):
     votes: int = 0
     limits: Limits | None = None
 
+    def with_tool_settings(self, declared: Mapping[str, Any]) -> Settings:
+        """Return the settings with those for tools that ``@options`` set for an interface or a method."""
+        changes = {name: declared[name] for name in ("tool_limits", "tool_errors") if name in declared}
+        return self._replace(**changes) if changes else self
+
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
     """Check the interface of a service, and return its prepared methods by name.
@@ -284,6 +290,10 @@ def plan_method(
     signature = inspect.signature(function)
     own_options = declared.options or ChatOptions()
     problems.extend(own_options.problems(qualname))
+    wrong_types = type_problems(qualname, declared.call_settings)
+    problems += wrong_types
+    if not wrong_types:
+        settings = settings.with_tool_settings(declared.call_settings)
     without_self = signature.replace(parameters=list(signature.parameters.values())[1:])
     prompt: PromptPlan | None = None
     parameters: tuple[Parameter, ...] = ()
@@ -392,6 +402,10 @@ def _with_declaration(
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
+    wrong_types = type_problems(name, declared.call_settings)
+    problems += wrong_types
+    if not wrong_types:
+        settings = settings.with_tool_settings(declared.call_settings)
     if declared.examples:
         message = "an example belongs to a method; move it from the interface to a method"
         problems.append(DefinitionProblem(name, message))
