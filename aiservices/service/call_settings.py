@@ -113,15 +113,14 @@ def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> di
     return paths
 
 
-def group_problems(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> Iterator[DefinitionProblem]:
-    """Yield the mistakes in the settings of methods; what is wrong for the service is reported once."""
-    messages = set()
-    for group in groups:
-        for problem in list(group.problems(listeners)):
-            if problem.location.startswith(group.location) and problem.message in messages:
-                continue  # inherited from the service
-            messages.add(problem.message)
-            yield problem
+def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -> list[DefinitionProblem]:
+    """Return the mistakes in the settings of methods; what is wrong for the service is reported once."""
+    of_service, *of_methods = groups
+    problems = list(of_service.problems(listeners))
+    inherited = {problem.message for problem in problems if problem.location == of_service.location}
+    for group in of_methods:
+        problems += [one for one in group.problems(listeners) if one.message not in inherited]
+    return problems
 
 
 def _all_interceptors(
@@ -150,26 +149,27 @@ _ORDER = {
 
 
 def merged_interceptors(
-    interceptors: Sequence[Interceptor], added: Iterable[Interceptor]
+    interceptors: Sequence[Interceptor], added: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
     """Return the interceptors of a service with those of a method, which replace others of the same kind."""
-    by_kind: dict[str | None, list[Interceptor]] = {}
+    if not interceptors:
+        return tuple(added)
+    of_method: dict[str | None, list[Interceptor]] = {}
     for one in added:
-        by_kind.setdefault(_kind(one), []).append(one)
+        of_method.setdefault(_kind(one), []).append(one)
+    without_kind = of_method.pop(None, [])
+    replaced = {_kind(one) for one in interceptors} & of_method.keys()
     merged: list[Interceptor] = []
-    without_kind = by_kind.pop(None, [])
-    replaced = {_kind(one) for one in interceptors} & by_kind.keys()
     for one in interceptors:
-        kind = _kind(one)
-        if kind not in replaced:
-            merged.append(one)
-        else:
-            merged += by_kind.pop(kind, [])  # all of them take the place of the first
-    for kind, ones in (*by_kind.items(), (None, without_kind)):
+        # all of them take the place of the first one
+        merged += of_method.pop(_kind(one), []) if _kind(one) in replaced else [one]
+    start = 0
+    for kind, ones in (*of_method.items(), (None, without_kind)):
         rank = _ORDER.get(kind, _ORDER[None])
         inner = (i for i, one in enumerate(merged) if _kind(one) and _ORDER.get(_kind(one), -1) > rank)
-        index = next(inner, len(merged))
+        index = max(next(inner, len(merged)), start)
         merged[index:index] = ones
+        start = index + len(ones)  # those of the method keep their order
     return tuple(merged)
 
 

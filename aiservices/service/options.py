@@ -59,7 +59,7 @@ def options(
     Interceptors are merged: one of the method takes the place of those of the interface and of ``create``
     with the same ``position_name``, such as "input guard", and is added otherwise. Added ones get their place
     in the usual order, from the outside: input guards, moderation, memory, retrieval, checks of the answer.
-    Those without a ``position_name`` are inside of all others, in their order.
+    Those without a ``position_name`` are inside of all others, in their order. ``create`` checks the order.
 
     Args:
         model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.

@@ -159,6 +159,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         called("take_out"),
         "There is a lamp in the safe.",
     ],
+    "how-to/methods.md": ["Hello Ann.", value(True), "You are Ann."],
     "how-to/memory.md": [
         "Hello Ann.",
         "Your name is Ann.",
