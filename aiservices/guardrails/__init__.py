@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .grounding import grounded
 from .guard import (
     Guard,
     GuardFunction,
@@ -42,6 +43,7 @@ __all__ = [
     "Verdict",
     "ensure",
     "forbidden",
+    "grounded",
     "masked",
     "max_length",
     "no_injection",
