@@ -103,7 +103,7 @@ def replies(model: Any) -> Iterator[Reply]:
 MODELS = [anthropic, gemini, bedrock, deepseek, responses]
 
 
-@pytest.mark.parametrize(("first", "second"), permutations(MODELS, 2))
+@pytest.mark.parametrize(("first", "second"), list(permutations(MODELS, 2)))
 def test_a_conversation_changes_its_provider_and_returns(first: Any, second: Any) -> None:
     with Loopback() as one, Loopback() as other:
         refused = error(503, "overloaded")
