@@ -302,7 +302,7 @@ def amap_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowS
     return AsyncRows(job_for(method, table, settings))
 
 
-def job_for(method: object, source: Any, settings: RowSettings) -> Job:
+def job_for(method: object, source: object, settings: RowSettings) -> Job:
     """Validate the arguments of ``map_rows``, and return the job that processes the table."""
     check_keywords("map_rows", settings, RowSettings.__annotations__)
     table = open_table(source, settings.get("names"))
