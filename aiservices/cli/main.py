@@ -408,6 +408,36 @@ def serve(
         serve(settings, port, reload=reload, workers=workers)
 
 
+@application.command()
+def mcp(
+    target: WholeService,
+    model: Model = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="The value of a parameter in all calls. Repeatable."),
+    ] = None,
+    session_argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A MemoryId that is different for each client. Repeatable."),
+    ] = None,
+    caller_argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A MemoryId or UserName that the client may choose. Repeatable."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Serve a service to an MCP client over standard input and output.
+
+    Write this command into the configuration of the client. Each method is a tool and a prompt. Calls of
+    tools that need approval are shown to the user of the client. Needs the extra mcp.
+    """
+    with report_errors(debug=debug):
+        from .mcp import McpSettings, serve_mcp
+
+        names = session_argument or [], caller_argument or []
+        serve_mcp(McpSettings(target, model, argument or [], *names))
+
+
 @batch_application.command(name="list")
 def list_batches(output: Output, debug: Debug = False) -> None:
     """List the batches of a run that are not finished."""
@@ -445,14 +475,6 @@ def cancel(output: Output, debug: Debug = False) -> None:
         from .batch import cancel
 
         cancel(output)
-
-
-@application.command(short_help="List the providers of models.")
-def providers(json: Json = False) -> None:
-    """List the providers: how to name their models, what these support, and which keys are set."""
-    from .show import list_providers
-
-    list_providers(as_json=json)
 
 
 @models_application.callback(invoke_without_command=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .grounding import grounded
 from .guard import (
     Guard,
     GuardFunction,
@@ -26,10 +25,8 @@ from .guard import (
 )
 from .input import InputGuardrails
 from .output import OutputGuardrails
-from .parts import Chunks, paragraphs, sentences
 
 __all__ = [
-    "Chunks",
     "Guard",
     "GuardFunction",
     "GuardrailError",
@@ -43,15 +40,12 @@ __all__ = [
     "Verdict",
     "ensure",
     "forbidden",
-    "grounded",
     "masked",
     "max_length",
     "no_injection",
-    "paragraphs",
     "passed",
     "refused",
     "reprompt",
     "retry",
     "rewritten",
-    "sentences",
 ]

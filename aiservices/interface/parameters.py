@@ -266,7 +266,7 @@ def tool_signature(
     """
     hints = _hints(inner, name, namespace)
     bound = function.keywords if isinstance(function, partial) else {}
-    descriptions = dict(_parameter_docs(docs))
+    descriptions = dict(parameter_docs(docs))
     fields: dict[str, TypeExpression] = {}
     injected: dict[str, type] = {}
     for parameter in _signature(function, name).parameters.values():
@@ -349,7 +349,7 @@ def _described(hint: object, parameter: inspect.Parameter, documented: str | Non
     return NotRequired[hint if description is None else Annotated[hint, Description(description)]]
 
 
-def _parameter_docs(docs: str) -> Iterator[tuple[str, str]]:
+def parameter_docs(docs: str) -> Iterator[tuple[str, str]]:
     """Yield the name and description of each parameter in a docstring (Google, NumPy or Sphinx style)."""
     name, name_indent, description = "", 0, ""
     for line in docs.splitlines():

@@ -99,7 +99,7 @@ class EntryReader:
     def _row(
         self,
         number: int,
-        key: object,
+        key: Any,
         inputs: Mapping[str, Any],
         entry: Mapping[str, Any],
         *,

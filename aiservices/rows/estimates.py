@@ -78,7 +78,7 @@ class Estimate:
 
 def estimate(
     method: Callable[..., object],
-    table: object,
+    table: Any,
     /,
     *,
     sample: int = 200,

@@ -48,8 +48,13 @@ class ProblemError(Exception):
         self.headers = headers
 
 
-def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | None = None) -> Problem:
-    """Log the exception of a failed call, and return the JSON error for the HTTP client.
+def log_problem(
+    error: Exception,
+    qualname: str,
+    approvals: ApprovalStates | None = None,
+    logger: logging.Logger = _LOGGER,
+) -> Problem:
+    """Log the exception of a failed call, and return the JSON error for the remote caller.
 
     Unexpected errors are logged with their traceback. If ``approvals`` are given, callers may approve tool
     calls, so the problem contains them.
@@ -58,9 +63,9 @@ def log_problem(error: Exception, qualname: str, approvals: ApprovalStates | Non
     if isinstance(error, ApprovalRequiredError) and approvals is not None:
         problem = approvals.with_state(problem, error)
     if problem.type == INTERNAL.type:
-        _LOGGER.error("%s failed", qualname, exc_info=error)
+        logger.error("%s failed", qualname, exc_info=error)
     else:
-        _LOGGER.warning("%s: %s (%s)", qualname, problem.title, type(error).__name__)
+        logger.warning("%s: %s (%s)", qualname, problem.title, type(error).__name__)
     return problem
 
 

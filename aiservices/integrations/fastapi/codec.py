@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from types import UnionType
 from typing import (
@@ -456,6 +456,12 @@ def result_codec(
     title = "".join(character for character in name if character.isalnum())
     record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
     return codec_for(record, registry, namespace)
+
+
+def write_value(value: Any, codec: JsonCodec[Any]) -> str:
+    """Convert the value of a service call to JSON text, or raise ValueError if that is impossible."""
+    # The raw response of the provider may hold anything, so a ChatReply is sent without it.
+    return codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
 
 
 def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:

@@ -18,10 +18,10 @@ from pydantic import Field
 from output_parsers.parser.registry import DEFAULT_REGISTRY, ParserFactory, ParserRegistry
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import JsonSchema
-from output_parsers.types.target import substitute, type_arguments_by_class, type_name
+from output_parsers.types.target import Description, Target, substitute, type_arguments_by_class, type_name
 
 from ...interface.decorators import declaration_of
-from ...interface.parameters import Parameter, Role, RoleError, method_parameters, summary_of
+from ...interface.parameters import Parameter, Role, RoleError, method_parameters, parameter_docs, summary_of
 from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
@@ -367,6 +367,7 @@ def _method(
     arguments: list[Argument] = []
     fields: dict[str, Any] = {}
     server_parameters: list[str] = []
+    descriptions = dict(parameter_docs(inspect.getdoc(function) or ""))
     for parameter in parameters:
         # The schema of the arguments omits these parameters, so a caller who sends one gets an error.
         if parameter.name in server_arguments or parameter.role in _SERVER_ROLES:
@@ -376,6 +377,8 @@ def _method(
         pair = _argument(parameter, declared, without_self, registry, namespace, qualname, problems)
         if pair is not None:
             argument, tp = pair
+            if descriptions.get(parameter.name) and Target.of(declared).description is None:
+                tp = Annotated[tp, Description(descriptions[parameter.name])]
             arguments.append(argument)
             fields[parameter.name] = tp if argument.required else NotRequired[tp]
     # The title of the arguments in the OpenAPI document, such as IsPositiveArguments.

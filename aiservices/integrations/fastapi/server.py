@@ -11,7 +11,6 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from anyio.to_thread import run_sync
@@ -28,7 +27,6 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
-from ...models.messages import ChatReply
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
 from .calls import (
@@ -42,7 +40,7 @@ from .calls import (
     Threads,
     log_problem,
 )
-from .codec import JsonCodec, write_result
+from .codec import JsonCodec, write_result, write_value
 from .contract import (
     RESUME_PATH,
     Argument,
@@ -676,8 +674,7 @@ def _without_prefix(values: Mapping[str, object]) -> dict[str, object]:
 def _write(method: Method, value: Any) -> str:
     if method.returns.shape is ReturnShape.RESULT:
         return write_result(value, method.value_codec)
-    # The raw response of the provider may hold anything, so a ChatReply is sent without it.
-    return method.value_codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
+    return write_value(value, method.value_codec)
 
 
 # --- arguments in a query string ---
