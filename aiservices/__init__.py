@@ -24,8 +24,7 @@ _NAMES = {
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
     ".interface.decorators": (
-        "History MemoryId ToolContext Tools UserName example options structured_prompt system_message "
-        "user_message"
+        "History MemoryId ToolContext Tools UserName example structured_prompt system_message user_message"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (
@@ -57,6 +56,7 @@ _NAMES = {
     ".models.strategy": "Strategy",
     ".service.create": "create",
     ".service.methods": "resume",
+    ".service.options": "options",
     ".service.preview": "Preview preview",
     ".tools.tool": "Denied ReturnBehavior Tool ToolAnswer ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",

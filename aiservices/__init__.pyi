@@ -61,7 +61,6 @@ from .interface.decorators import (
     Tools as Tools,
     UserName as UserName,
     example as example,
-    options as options,
     structured_prompt as structured_prompt,
     system_message as system_message,
     user_message as user_message,
@@ -157,6 +156,7 @@ from .models.scripted import ScriptedChatModel as ScriptedChatModel
 from .models.strategy import Strategy as Strategy
 from .service.create import create as create
 from .service.methods import resume as resume
+from .service.options import options as options
 from .service.preview import (
     Preview as Preview,
     preview as preview,

@@ -44,7 +44,7 @@ from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..service.methods import add_service_to_interceptors, interceptor_order_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
-from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
+from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox, tool_choice_problems
 from .message import (
     AgentInput,
     Msg,
@@ -252,6 +252,8 @@ class ReActAgent:
         toolbox = plan_toolbox(
             tools, limits, (), models, is_async=True, qualname=self._qualname, problems=problems
         )
+        if toolbox is not None or not tools:
+            problems += tool_choice_problems(self._options, toolbox, self._qualname)
         if toolbox is not None and GENERATE_RESPONSE in toolbox.tools:
             message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
             problems.append(DefinitionProblem(self._qualname, message))

@@ -477,6 +477,14 @@ def cancel(output: Output, debug: Debug = False) -> None:
         cancel(output)
 
 
+@application.command(short_help="List the providers of models.")
+def providers(json: Json = False) -> None:
+    """List the providers: how to name their models, what these support, and which keys are set."""
+    from .show import list_providers
+
+    list_providers(as_json=json)
+
+
 @models_application.callback(invoke_without_command=True)
 def models(context: typer.Context, json: Json = False) -> None:
     """List models and download weights.

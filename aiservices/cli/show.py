@@ -1,4 +1,4 @@
-"""The commands ``show`` (print a service method's model request) and ``models`` (list the models).
+"""The commands ``show`` (print a method's model request), ``providers`` and ``models`` (list them).
 
 Neither command sends a request or needs an API key.
 """
@@ -345,24 +345,27 @@ PROVIDERS = (
 )
 
 
-def list_models(*, as_json: bool) -> None:
-    """Print the model providers, and the weights for the embedded model.
+def list_providers(*, as_json: bool) -> None:
+    """Print the model providers, with their features and the environment variables that they read.
 
     Of an environment variable it prints only if it is set, because the value may be an API key.
     """
     providers = [*PROVIDERS, *_presets(), *_installed_providers()]
     if as_json:
+        data = _models_as_dict(providers)
+        print(json.dumps({name: data[name] for name in ("providers", "default_is_set")}, indent=2))
+        return
+    _print_providers(providers)
+
+
+def list_models(*, as_json: bool) -> None:
+    """Print the model providers, and the weights for the embedded model."""
+    providers = [*PROVIDERS, *_presets(), *_installed_providers()]
+    if as_json:
         print(json.dumps(_models_as_dict(providers), indent=2))
         return
-    print_table(
-        ("--model", "features", "variables"),
-        [
-            (provider.model_syntax, ", ".join(provider.features), _variables_text(provider))
-            for provider in providers
-        ],
-    )
-    print(f"\n{_FEATURES_NOTE}\n")
-    print(f"Without --model: {_default_model_text() or _NO_DEFAULT_MODEL}.\n")
+    _print_providers(providers)
+    print()
     print_heading("weights of the embedded model")
     for weights in KNOWN_WEIGHTS:
         source = str(weights_path(weights)) if is_ready(weights) else f"aiservices models pull {weights.name}"
@@ -372,6 +375,18 @@ def list_models(*, as_json: bool) -> None:
         )
     if not has_local_runtime():
         print("To run them, install the runtime: the extra local of aiservices")
+
+
+def _print_providers(providers: Sequence[ModelProvider]) -> None:
+    print_table(
+        ("--model", "features", "variables"),
+        [
+            (provider.model_syntax, ", ".join(provider.features), _variables_text(provider))
+            for provider in providers
+        ],
+    )
+    print(f"\n{_FEATURES_NOTE}\n")
+    print(f"Without --model: {_default_model_text() or _NO_DEFAULT_MODEL}.")
 
 
 def _presets() -> Iterator[ModelProvider]:

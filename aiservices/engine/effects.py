@@ -36,7 +36,7 @@ from ..models.errors import (
     ModelTimeoutError,
     ServiceOutputError,
 )
-from ..models.messages import ChatReply, ReplyDelta
+from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from ..models.requests import ChatRequest
 from .tracebacks import hide_library_frames
 
@@ -86,12 +86,14 @@ class CallModel(NamedTuple):
             raised and the request is cancelled; a blocking call has to wait for the reply first.
         counts_usage: True to read a stream that is abandoned because an item does not fit to its end, which
             has its token counts.
+        relays: Functions that change what a stream shows of the reply, one after the other.
     """
 
     model: ChatModel
     request: ChatRequest
     checks: tuple[Run, ...] = ()
     counts_usage: bool = False
+    relays: tuple[Relay, ...] = ()
 
 
 class Gather(NamedTuple):
@@ -149,6 +151,9 @@ Effect: TypeAlias = CallModel | Run | Gather | GatherFlows | Emit | Sleep
 # Which type an outcome has depends on the effect, which type checkers cannot follow through a generator.
 Outcome: TypeAlias = Any
 Flow: TypeAlias = Generator[Effect, Outcome, T]
+# Gets each delta of a streamed reply, and yields flows, which are run one after the other. Each returns a
+# delta to show, or None. An error that a flow raises ends the request. Calls that are not streamed have none.
+Relay: TypeAlias = Callable[[ReplyDelta], Iterator[Flow[ReplyDelta | None]]]
 
 
 class ReplyBlocked(Exception):
@@ -161,6 +166,22 @@ class ReplyBlocked(Exception):
     def __init__(self, reply: ChatReply | None) -> None:
         super().__init__("the reply may not be shown")
         self.reply = reply
+
+
+class ReplyStopped(Exception):
+    """Raised when a relay, such as the guards of a stream's parts, ends a streamed reply with an error.
+
+    Attributes:
+        error: The error.
+        reply: The reply as far as it was read.
+        discarded_characters: The length of what was read after it to get the token counts.
+    """
+
+    def __init__(self, error: Exception, reply: ChatReply) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.reply = reply
+        self.discarded_characters = 0
 
 
 def run(flow: Flow[T]) -> T:
@@ -217,7 +238,8 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                             yield effect.event
                         outcome, step = None, flow.send
                     elif isinstance(effect, CallModel):
-                        outcome = yield from _checked_deltas(effect) if effect.checks else _deltas(effect)
+                        source = _checked_deltas(effect) if effect.checks else _deltas(effect)
+                        outcome = yield from _relayed(source, effect) if effect.relays else source
                         step = flow.send
                     elif isinstance(effect, GatherFlows):
                         outcome, step = (yield from _gather_flows(effect)), flow.send
@@ -247,6 +269,15 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                     elif isinstance(effect, CallModel):
                         outcome = None
                         source = _achecked_deltas(effect) if effect.checks else _adeltas(effect)
+                        if effect.relays:
+                            async with aclosing(_arelayed(source, effect)) as shown:
+                                async for part in shown:
+                                    if isinstance(part, ChatReply):
+                                        outcome = part
+                                    else:
+                                        yield part
+                            outcome, step = _whole_reply(outcome, effect), flow.send
+                            continue
                         async with aclosing(source) as deltas:
                             async for delta in deltas:
                                 outcome = delta.reply
@@ -290,12 +321,23 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
             if type(effect) is GatherFlows:
                 flows = tuple([map_effects(one, perform) for one in effect.flows])
                 effect = effect._replace(flows=flows)
+            elif type(effect) is CallModel and effect.relays:
+                relays = [partial(_mapped_relay, relay, perform) for relay in effect.relays]
+                effect = effect._replace(relays=tuple(relays))
             try:
                 outcome, step = (yield from perform(effect)), flow.send
             except GeneratorExit:
                 raise
             except BaseException as error:
                 outcome, step = error, flow.throw
+
+
+def _mapped_relay(
+    relay: Relay, perform: Callable[[Effect], Flow[Outcome]], delta: ReplyDelta
+) -> Iterator[Flow[ReplyDelta | None]]:
+    """Run the flows of a relay with ``perform``, as all other steps of the call around it."""
+    for flow in relay(delta):
+        yield map_effects(flow, perform)
 
 
 def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exception]) -> Flow[T]:
@@ -590,10 +632,103 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
     return _whole_reply(reply, effect)
 
 
+def _relayed(
+    source: Generator[ReplyDelta, None, ChatReply], effect: CallModel
+) -> Generator[ReplyDelta, None, ChatReply]:
+    """Yield what the relays of a request show of its streamed reply, and return the reply as it arrived."""
+    deltas = source
+    for relay in effect.relays:
+        deltas = _relay(deltas, relay, source, effect)
+    return (yield from deltas)
+
+
+def _relay(
+    deltas: Generator[ReplyDelta, None, ChatReply],
+    relay: Relay,
+    source: Generator[ReplyDelta, None, ChatReply],
+    effect: CallModel,
+) -> Generator[ReplyDelta, None, ChatReply]:
+    texts: list[str] = []
+    with closing(source), closing(deltas):
+        while True:
+            try:
+                delta = next(deltas)
+            except StopIteration as stop:
+                reply: ChatReply = stop.value
+                return reply
+            texts.append(delta.text)
+            flows = relay(delta)
+            while True:
+                shown = None
+                try:
+                    for flow in flows:
+                        if (shown := run(flow)) is not None:
+                            break
+                except Exception as error:
+                    stopped = ReplyStopped(error, _partial_reply(texts))
+                    _read_usage(stopped, effect, delta.reply, source)
+                    raise stopped from error
+                if shown is None:
+                    break
+                yield shown
+
+
+async def _arelayed(
+    source: AsyncGenerator[ReplyDelta, None], effect: CallModel
+) -> AsyncGenerator[ReplyDelta | ChatReply, None]:
+    """Yield what the relays of a request show of its streamed reply, and then the reply as it arrived."""
+    deltas: AsyncGenerator[ReplyDelta | ChatReply, None] = source
+    for relay in effect.relays:
+        deltas = _arelay(deltas, relay, source, effect)
+    async with aclosing(source), aclosing(deltas):
+        async for delta in deltas:
+            yield delta
+
+
+async def _arelay(
+    deltas: AsyncGenerator[ReplyDelta | ChatReply, None],
+    relay: Relay,
+    source: AsyncGenerator[ReplyDelta, None],
+    effect: CallModel,
+) -> AsyncGenerator[ReplyDelta | ChatReply, None]:
+    texts: list[str] = []
+    reply = None
+    async with aclosing(deltas):
+        async for delta in deltas:
+            if isinstance(delta, ChatReply):  # from the relay before
+                reply = delta
+                continue
+            reply = delta.reply
+            texts.append(delta.text)
+            flows = relay(delta)
+            while True:
+                shown = None
+                try:
+                    for flow in flows:
+                        if (shown := await arun(flow)) is not None:
+                            break
+                except Exception as error:
+                    stopped = ReplyStopped(error, _partial_reply(texts))
+                    await _aread_usage(stopped, effect, delta.reply, source)
+                    raise stopped from error
+                if shown is None:
+                    break
+                yield shown
+    if reply is not None:
+        yield reply
+
+
+def _partial_reply(texts: list[str]) -> ChatReply:
+    return ChatReply(AiMessage("".join(texts)), FinishReason.OTHER)
+
+
 def _read_usage(
-    error: ServiceOutputError, effect: CallModel, reply: ChatReply | None, rest: Iterator[ReplyDelta]
+    error: ServiceOutputError | ReplyStopped,
+    effect: CallModel,
+    reply: ChatReply | None,
+    rest: Iterator[ReplyDelta],
 ) -> None:
-    """Add the token usage of a streamed reply to the error about an invalid list item in the reply."""
+    """Add the token usage of a streamed reply to the error that ends it, such as an invalid list item."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = next(rest)
@@ -605,12 +740,12 @@ def _read_usage(
 
 
 async def _aread_usage(
-    error: ServiceOutputError,
+    error: ServiceOutputError | ReplyStopped,
     effect: CallModel,
     reply: ChatReply | None,
     rest: AsyncGenerator[ReplyDelta, None],
 ) -> None:
-    """Add the token usage of an async streamed reply to an error about an invalid list item."""
+    """Add the token usage of an async streamed reply to the error that ends it."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = await anext(rest)
@@ -621,7 +756,7 @@ async def _aread_usage(
     _add_usage(error, reply)
 
 
-def _may_read_on(error: ServiceOutputError, effect: CallModel) -> bool:
+def _may_read_on(error: ServiceOutputError | ReplyStopped, effect: CallModel) -> bool:
     deadline = effect.request.deadline
     return (
         effect.counts_usage
@@ -635,7 +770,7 @@ def _length(delta: ReplyDelta) -> int:
     return max(_MIN_PER_PIECE, len(delta.text) + len(delta.reasoning) + arguments)
 
 
-def _add_usage(error: ServiceOutputError, reply: ChatReply | None) -> None:
+def _add_usage(error: ServiceOutputError | ReplyStopped, reply: ChatReply | None) -> None:
     if reply is not None and error.reply is not None:
         error.reply = replace(error.reply, usage=reply.usage, model=reply.model, id=reply.id)
 

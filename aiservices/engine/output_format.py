@@ -106,9 +106,12 @@ class OutputFormat(NamedTuple):
 
         Instructions replace their mark in the prompt; without one they follow the last user message. Examples
         follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
-        that gives the answer.
+        that gives the answer, with the ``tool_choice`` of the options.
         """
-        messages = request.messages
+        messages, options = request.messages, request.options
+        if options.tool_choice is not None:
+            tools = None if tools is None else _with_choice(tools, options.tool_choice)
+            options = replace(options, tool_choice=None)
         if isinstance(self.response_format, DecisionFormat):
             from .decision_questions import without_task  # few models are decision endpoints
 
@@ -117,7 +120,7 @@ class OutputFormat(NamedTuple):
             messages = self._with_examples(messages, examples)
         return ChatRequest(
             self._with_instructions(messages),
-            request.options,
+            options,
             self.response_format if request.response_format is None else request.response_format,
             request.tooling or _combine(tools, self.tooling, self.text_answers),
             request.deadline,
@@ -344,8 +347,17 @@ def _combine(
         return tools
     if tools is None:
         return replace(output_tool, choice="auto") if text_answers == "only" else output_tool
+    if tools.choice == "none":  # it must answer
+        return _combine(None, output_tool, text_answers)
+    if tools.choice != "auto":  # it must not answer yet
+        return tools
     # The model must call some tool, unless text is an answer too.
     return Tooling((*tools.tools, *output_tool.tools), "required" if text_answers == "no" else "auto")
+
+
+@lru_cache(maxsize=256)
+def _with_choice(tools: Tooling, choice: str) -> Tooling:
+    return replace(tools, choice=choice)
 
 
 def _hint(parser: TypeParser[Any]) -> str:

@@ -112,8 +112,8 @@ def _options_with_probabilities(
     if not capabilities.logprobs:
         raise StrategyError(
             f"{type_name} needs probabilities, and {model_name} gives none; use a model with log "
-            "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model) or a "
-            "decision endpoint"
+            "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model), a "
+            "decision endpoint, or several samples, as in create(…, votes=5)"
         )
     kept = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
     if not kept:

@@ -30,9 +30,9 @@ from ..models.errors import (
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun
-from ..tools.toolbox import Toolbox, ToolLimits
+from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
 from .approval import ApprovalRequiredError, suspend
-from .effects import CallModel, Emit, Flow, GatherFlows, Run, Sleep
+from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
@@ -88,9 +88,12 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
             message, pending = pending, None
         else:
             request = invocation.request.plus(*messages[messages_sent:])
+            choice = request.options.tool_choice
+            if choice is not None:
+                request, choice = _with_choice(request, choice, toolbox, invocation)
             response = yield from request_model(invocation, request, toolbox)
             check_finish(response.reply, invocation.plan.qualname)
-            final_reply = _final_reply(response)
+            final_reply = response.reply if choice == "none" else _final_reply(response)
             if final_reply is not None:
                 return ToolLoopResult(final_reply, response.output_format)
             state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
@@ -113,6 +116,18 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
             reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
             output_format = state.output_format or invocation.plan.output_format
             return ToolLoopResult(reply, output_format, immediate_runs)
+
+
+def _with_choice(
+    request: ChatRequest, choice: str, toolbox: Toolbox, invocation: Invocation
+) -> tuple[ChatRequest, str | None]:
+    """Check the tool choice of the first round, or remove it from the request of a later round."""
+    if invocation.state.tool_rounds:
+        return replace(request, options=replace(request.options, tool_choice=None)), None
+    problems = tool_choice_problems(request.options, toolbox, invocation.plan.qualname)
+    if problems:
+        raise DefinitionError(problems)
+    return request, choice
 
 
 def request_model(
@@ -201,6 +216,12 @@ def request_model(
             state.add_attempt(attempt, prepared, error.discarded_characters)
             yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
             raise
+        except ReplyStopped as stopped:  # for example, a guard refused a part of a streamed reply
+            seconds = time.monotonic() - started_at
+            attempt = Attempt(name, stopped.reply, stopped.error, seconds, output_format.strategy)
+            state.add_attempt(attempt, prepared, stopped.discarded_characters)
+            yield Emit(ReplyFailed(name, stopped.error, seconds, request=prepared), streamed=False)
+            raise stopped.error from stopped.error.__cause__
         else:
             seconds = time.monotonic() - started_at
             attempt = Attempt(name, reply, None, seconds, output_format.strategy)
@@ -239,7 +260,7 @@ def _no_probabilities(invocation: Invocation, model: ModelState) -> Probabilitie
     reason = model.route.why_no_logprobs(model.model_name)
     return ProbabilitiesUnavailableError(
         f"{invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use a model "
-        "with log probabilities or a decision endpoint"
+        "with log probabilities, a decision endpoint, or several samples, as in create(…, votes=5)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .grounding import grounded
 from .guard import (
     Guard,
     GuardFunction,
@@ -25,8 +26,10 @@ from .guard import (
 )
 from .input import InputGuardrails
 from .output import OutputGuardrails
+from .parts import Chunks, paragraphs, sentences
 
 __all__ = [
+    "Chunks",
     "Guard",
     "GuardFunction",
     "GuardrailError",
@@ -40,12 +43,15 @@ __all__ = [
     "Verdict",
     "ensure",
     "forbidden",
+    "grounded",
     "masked",
     "max_length",
     "no_injection",
+    "paragraphs",
     "passed",
     "refused",
     "reprompt",
     "retry",
     "rewritten",
+    "sentences",
 ]

@@ -144,8 +144,9 @@ class GuardrailError(AiServiceError):
 Subject: TypeAlias = Literal["text", "value"]
 
 # Gets the text or the value, and the invocation of the method; returns a verdict, or in async calls an
-# awaitable of one. Any, because the type of the value depends on the method.
-GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdict]]
+# awaitable of one. A generator function yields effects, as interceptors do. Any, because the type of the
+# value depends on the method.
+GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdict] | Flow[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,9 @@ class Guard:
     name: str = ""
     on: Subject = "text"
 
-    def __call__(self, subject: Any, invocation: Invocation, /) -> Verdict | Awaitable[Verdict]:
+    def __call__(
+        self, subject: Any, invocation: Invocation, /
+    ) -> Verdict | Awaitable[Verdict] | Flow[Verdict]:
         return self.function(subject, invocation)
 
 
@@ -206,7 +209,10 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
     """
     name, started_at = guard_name(guard), time.monotonic()
     try:
-        verdict = yield _call_effect(guard, name, subject, invocation)
+        if _is_flow(_function_of(guard)):
+            verdict = yield from guard(subject, invocation)  # type: ignore[misc]  # a generator
+        else:
+            verdict = yield _call_effect(guard, name, subject, invocation)
         if not isinstance(verdict, Verdict):
             expected = "it must return passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
             raise TypeError(f"{expected}, but it returned {verdict!r}")
@@ -234,7 +240,7 @@ def guard_failure(
 
 
 def _call_effect(guard: GuardFunction, name: str, subject: Any, invocation: Invocation) -> Run:
-    def call_guard() -> Verdict | Awaitable[Verdict]:
+    def call_guard() -> object:
         return guard(subject, invocation)
 
     call_guard.__qualname__ = name  # errors of the drivers name the function by it
@@ -243,6 +249,11 @@ def _call_effect(guard: GuardFunction, name: str, subject: Any, invocation: Invo
 
 def _function_of(guard: GuardFunction) -> GuardFunction:
     return _function_of(guard.function) if isinstance(guard, Guard) else guard
+
+
+def _is_flow(function: GuardFunction) -> bool:
+    call = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.isgeneratorfunction(call)
 
 
 # Makes the verdict of a guard that found a problem from a message: refused, reprompt or retry.

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, get_args
 
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Reading, strict_equal
 
-from ..engine.effects import Flow
+from ..engine.effects import CallModel, Effect, Flow, map_effects, without_streaming
 from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
+from ..interface.parameters import call_problem, function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
-from ..models.messages import AiMessage, ChatReply, Message, ToolMessage, UserMessage
+from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
+from ..models.strategy import Strategy
 from .guard import (
     Guard,
     GuardFunction,
@@ -30,6 +33,7 @@ from .guard import (
     run_guard,
 )
 from .input import GuardMessage
+from .parts import Chunks, PartCheck
 
 _MAX_ATTEMPTS = 3
 
@@ -59,19 +63,34 @@ class OutputGuardrails:
     be async in async calls; there, blocking guards run in a thread. Place OutputGuardrails after ChatMemory.
     Streams show nothing before an answer has passed.
 
+    With ``chunks`` the guards check a text part by part, and a stream shows each part once all guards have
+    passed or rewritten it. Blocking calls check the same parts. Once a stream has shown a part, the model is
+    not asked again: a rejected part ends the call with a GuardrailError. Answers of other types than str are
+    checked as a whole, also with ``chunks``.
+
     Args:
         guards: The guard functions. A ``Guard`` overrides ``on``.
         on: "text" to check what the model wrote, "value" to check the typed value.
         max_attempts: How many answers the guards check, the first one included; at most
             ``Budget.max_attempts``, which also counts failed requests. By default 3, or the budget if it is
             smaller. If all answers are rejected, the call raises a GuardrailError.
+        chunks: Finds the parts: ``sentences()``, ``paragraphs()``, or a function that gets the text that has
+            arrived, and returns the length of its first complete part, 0 if there is none yet. More text must
+            not change that length.
     """
 
-    blocks_streaming = True
     position_name = "output guard"
 
-    def __init__(self, *guards: GuardFunction, on: Subject = "text", max_attempts: int | None = None) -> None:
+    def __init__(
+        self,
+        *guards: GuardFunction,
+        on: Subject = "text",
+        max_attempts: int | None = None,
+        chunks: Chunks | None = None,
+    ) -> None:
         problems = guard_problems("OutputGuardrails", guards)
+        if chunks is not None and (problem := call_problem(chunks, "text") or _async_problem(chunks)):
+            problems.append(DefinitionProblem("OutputGuardrails", f"chunks {problem}"))
         if on not in get_args(Subject):
             message = f"on is {on!r}; it must be one of text, value"
             problems.append(DefinitionProblem("OutputGuardrails", message))
@@ -84,23 +103,30 @@ class OutputGuardrails:
         self.async_parts = describe_async_guards(guards)
         self._on: Subject = on
         self.max_attempts = max_attempts
+        self._chunks = chunks
+        self.blocks_streaming = chunks is None  # otherwise each call decides
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         tool_messages, already_sent, rejected = invocation.state.tool_messages, invocation.messages_sent, 0
         while True:
-            answer = yield from proceed(invocation)
-            outcome = yield from self._check(answer, invocation)
+            if self._chunks is None:
+                answer = yield from proceed(invocation)
+                outcome = yield from self.check(answer, invocation)
+            else:
+                parts = _CheckedParts(self, self._chunks, invocation, rejected)
+                answer = yield from map_effects(proceed(invocation), parts.perform)
+                outcome = yield from parts.check(answer)
             if isinstance(outcome, Answer):
                 return outcome
             rejected += 1
-            self._check_limits(outcome, rejected, invocation)
+            self.check_limits(outcome, rejected, invocation)
             text = answer_text(answer, invocation)
             invocation = _request_again(invocation, already_sent, answer, text, outcome.verdict.message)
             # the rejected answer leaves the record of the call, so that a memory does not store it
             tool_messages[:] = _tool_rounds(answer.messages)
             already_sent = len(tool_messages)
 
-    def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
+    def check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
         """Run all guard functions on an answer; return the answer, possibly rewritten, or a rejection."""
         text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
@@ -115,10 +141,27 @@ class OutputGuardrails:
                 return _Rejection(guard_name(guard), verdict, subject if isinstance(subject, str) else "")
         return answer
 
-    def _check_limits(self, rejection: _Rejection, rejected: int, invocation: Invocation) -> None:
-        """Raise GuardrailError if, after a rejected answer, a limit forbids another model request."""
+    def check_part(self, part: str, invocation: Invocation) -> Flow[str | _Rejection]:
+        """Run all guard functions on a part of a text; return it, possibly rewritten, or a rejection."""
+        for guard in self._guards:
+            verdict = yield from run_guard(guard, part, "output", invocation)
+            if isinstance(verdict, Reprompt):
+                return _Rejection(guard_name(guard), verdict, part)
+            if isinstance(verdict, Rewritten):
+                if not isinstance(verdict.new, str):
+                    raise _not_a_text(verdict, guard, invocation, part)
+                part = verdict.new
+        return part
+
+    def check_limits(
+        self, rejection: _Rejection, rejected: int, invocation: Invocation, *, is_shown: bool = False
+    ) -> None:
+        """Raise GuardrailError if, after a rejected answer, a limit forbids another model request.
+
+        ``is_shown`` says that a stream has shown a part of the answer.
+        """
         state = invocation.state
-        may_ask_again = state.may_retry()
+        may_ask_again = not is_shown and state.may_retry()
         max_attempts = _MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
         if rejected < max_attempts and may_ask_again:
             return
@@ -129,6 +172,90 @@ class OutputGuardrails:
             cause = state.exceeded() or "a stream has already handed out text"
             message = f"{message}; not asked again: {cause}"
         raise GuardrailError(message, guard=name, stage="output", reason=reason, text=rejection.text)
+
+
+class _CheckedParts:
+    """The parts of one answer, checked while they are streamed, or after a call without streaming."""
+
+    def __init__(
+        self, guards: OutputGuardrails, chunks: Chunks, invocation: Invocation, rejected: int
+    ) -> None:
+        """Prepare to check an answer after so many rejected ones."""
+        self._guards = guards
+        self._chunks = chunks
+        self._invocation = invocation
+        self._rejected = rejected
+        self._streamed: PartCheck | None = None  # the parts of the reply that was streamed last
+        self._rejection: _Rejection | None = None
+
+    def perform(self, effect: Effect) -> Flow[Any]:
+        """Let a stream show only checked parts of a text, and nothing of an answer of another type."""
+        if not isinstance(effect, CallModel):
+            return (yield effect)
+        if not self._is_text():
+            return (yield from without_streaming(effect))
+        self._streamed = streamed = PartCheck(self._chunks, self._check_streamed)
+        relay = partial(self._relay, streamed)
+        return (yield effect._replace(relays=(*effect.relays, relay)))
+
+    def check(self, answer: Answer) -> Flow[Answer | _Rejection]:
+        """Return an answer as the guards left it, or a rejection."""
+        invocation, parts = self._invocation, self._streamed
+        if not self._is_text():
+            return (yield from self._guards.check(answer, invocation))
+        text = answer_text(answer, invocation)
+        if parts is None or not parts.is_complete or "".join(parts.original) != text or answer.tool_run:
+            parts = PartCheck(self._chunks, self._check_part)
+            for flow in self._relay(parts, ReplyDelta(text, reply=answer.reply)):
+                yield from flow
+        if parts.is_rejected and self._rejection is not None:
+            return self._rejection
+        shown = "".join(parts.shown)
+        return answer if shown == text else _with_text(answer, shown, invocation)
+
+    def _is_text(self) -> bool:
+        output_format = self._invocation.state.output_format or self._invocation.plan.output_format
+        parser = output_format.parser
+        is_text = output_format.strategy is Strategy.TEXT and parser is not None and parser.plain_text
+        return is_text and self._invocation.plan.output_type is str  # a constraint needs the whole text
+
+    def _relay(self, parts: PartCheck, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
+        try:
+            yield from parts.relay(delta)
+        except Exception as error:  # of the function that finds the parts: the flows run elsewhere
+            name = function_name(self._chunks)
+            raise guard_failure(name, "output", self._invocation, error, "".join(parts.original)) from error
+
+    def _check_part(self, part: str) -> Flow[str | None]:
+        outcome = yield from self._guards.check_part(part, self._invocation)
+        if isinstance(outcome, str):
+            return outcome
+        self._rejection = outcome
+        return None
+
+    def _check_streamed(self, part: str) -> Flow[str | None]:
+        """Check a part of a stream; raise GuardrailError if it is rejected and the model is not asked again.
+
+        Otherwise the rest of the reply is read without showing it, because the model gets it with the message
+        of the guard.
+        """
+        text = yield from self._check_part(part)
+        if text is None and self._rejection is not None and self._streamed is not None:
+            self._guards.check_limits(
+                self._rejection, self._rejected + 1, self._invocation, is_shown=any(self._streamed.shown)
+            )
+        return text
+
+
+def _async_problem(chunks: Chunks) -> str | None:
+    return "is async, and nothing awaits it; pass a plain function" if is_async(chunks) else None
+
+
+def _not_a_text(
+    verdict: Rewritten, guard: GuardFunction, invocation: Invocation, subject: str
+) -> GuardrailError:
+    error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
+    return guard_failure(guard_name(guard), "output", invocation, error, subject)
 
 
 def _request_again(

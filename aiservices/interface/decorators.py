@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.requests import ChatOptions, ReasoningEffort
+from ..models.requests import ChatOptions
 from ..models.strategy import Strategy
 from .stubs import enclosing_names
 
@@ -94,6 +94,7 @@ class Declaration:
         namespace: Names for string annotations, from the scopes around the declaration.
         examples: Few-shot examples.
         tools: The tools that replace those of the service.
+        call_settings: Settings of ``create`` for the method or interface, by name, such as the interceptors.
     """
 
     user: TemplateSource | None = None
@@ -105,6 +106,7 @@ class Declaration:
     namespace: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[ExampleSource, ...] = ()
     tools: tuple[Any, ...] | None = None
+    call_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
@@ -120,7 +122,7 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
         template: The template.
         from_file: A file with the template instead, relative to the module that declares the method.
     """
-    return _declare(user=_source("user_message", template, from_file))
+    return declare(user=_source("user_message", template, from_file))
 
 
 def system_message(
@@ -140,71 +142,7 @@ def system_message(
         source = template
     else:
         source = _source("system_message", template, from_file)
-    return _declare(system=source)
-
-
-def options(
-    *,
-    model: ChatModel | str | None = None,
-    strategy: Strategy | str | None = None,
-    leniency: Leniency | None = None,
-    tools: Sequence[Any] | None = None,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    max_tokens: int | None = None,
-    stop: str | tuple[str, ...] | list[str] | None = None,
-    seed: int | None = None,
-    reasoning_effort: ReasoningEffort | None = None,
-    cache: Literal["5m", "1h"] | None = None,
-    server_tools: Sequence[Mapping[str, Any]] | None = None,
-    service_tier: str | None = None,
-    probabilities: bool | None = None,
-    timeout: float | None = None,
-    extra_body: Mapping[str, object] | None = None,
-    extra_headers: Mapping[str, str] | None = None,
-) -> Callable[[Decorated], Decorated]:
-    """Decorator that sets request options, such as the temperature, for a service method or interface.
-
-    Several ``@options`` of one method are merged; where they set the same option, the upper one applies.
-
-    Args:
-        model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
-        strategy: How structured output is requested.
-        leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
-        tools: The tools that the model may call, instead of those of the service.
-        temperature: The randomness of the answer, from 0 to 2.
-        top_p: The probability mass from which tokens are sampled, from 0 to 1.
-        max_tokens: The largest number of tokens that the model may generate.
-        stop: One text or several texts at which the model stops generating.
-        seed: The seed of the sampling, for providers that support it.
-        reasoning_effort: How much a reasoning model reasons before it answers.
-        cache: How long the provider should keep the beginning of the request in its prompt cache.
-        server_tools: Tools that the provider runs, such as a web search, as the provider documents them.
-        service_tier: The tier of the provider that handles the request.
-        probabilities: True to request the probabilities of the answers, for ``Result.probabilities``.
-        timeout: Seconds for each request.
-        extra_body: Further fields for the body of the HTTP request, as the provider documents them.
-        extra_headers: Further HTTP headers.
-    """
-    chat_options = ChatOptions(
-        temperature=temperature,
-        top_p=top_p,
-        max_tokens=max_tokens,
-        stop=(stop,) if isinstance(stop, str) else None if stop is None else tuple(stop),
-        seed=seed,
-        reasoning_effort=reasoning_effort,
-        cache=cache,
-        server_tools=None if server_tools is None else tuple(server_tools),
-        service_tier=service_tier,
-        probabilities=probabilities,
-        timeout=timeout,
-        extra_body=extra_body,
-        extra_headers=extra_headers,
-    )
-    tool_sources = None if tools is None else tuple(tools)
-    return _declare(
-        options=chat_options, model=model, strategy=strategy, leniency=leniency, tools=tool_sources
-    )
+    return declare(system=source)
 
 
 def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F]:
@@ -305,7 +243,11 @@ def _store(declaration: Declaration, decorated: object) -> None:
         setattr(decorated, _ATTRIBUTE, declaration)
 
 
-def _declare(**settings: Any) -> Callable[[Decorated], Decorated]:
+def declare(**settings: Any) -> Callable[[Decorated], Decorated]:
+    """Create a decorator that stores settings, the fields of a Declaration, for a method or an interface.
+
+    Values that are None are left out. The function that calls this one must be called by the user's code.
+    """
     frame = sys._getframe(2)  # of the module, class or function that contains the decorator
 
     def decorate(decorated: Decorated) -> Decorated:
@@ -318,6 +260,8 @@ def _declare(**settings: Any) -> Callable[[Decorated], Decorated]:
         changes = {name: value for name, value in settings.items() if value is not None}
         if "options" in changes:
             changes["options"] = changes["options"].with_defaults(earlier.options)
+        if "call_settings" in changes:
+            changes["call_settings"] = {**earlier.call_settings, **changes["call_settings"]}
         merged = dataclasses.replace(earlier, namespace={**earlier.namespace, **local_names}, **changes)
         _store(merged, decorated)
         return decorated

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from .errors import DefinitionError, DefinitionProblem
+from .errors import BadRequestError, DefinitionError, DefinitionProblem
 from .media import Audio, File, Image, Media
 from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from .questions import DecisionFormat
@@ -43,6 +43,9 @@ class ChatOptions:
             its default.
         server_tools: Tools that the provider runs, such as a web search, as the provider documents them.
         service_tier: The tier of the provider that handles the request, as the provider documents it.
+        tool_choice: Whether the model must call a tool in the first round of a call: "auto" (the model
+            decides), "required", "none", or the name of the tool. In later rounds the model decides. It is an
+            option of services, methods and calls; a ChatRequest has a Tooling instead.
         probabilities: True to request the probabilities of each bool, Enum and Literal in the answer, which
             are in ``Result.probabilities``. They are always requested for a Decision.
         timeout: The seconds for connecting, and for the whole reply; for a stream, for each wait.
@@ -61,6 +64,7 @@ class ChatOptions:
     cache: Literal["5m", "1h"] | None = None
     server_tools: tuple[Mapping[str, Any], ...] | None = None
     service_tier: str | None = None
+    tool_choice: str | None = None
     probabilities: bool | None = None
     timeout: float | None = None
     extra_body: Mapping[str, Any] | None = None
@@ -128,8 +132,17 @@ class ChatOptions:
         return problems
 
 
+def check_model_options(options: ChatOptions) -> None:
+    """Raise BadRequestError for options that only services understand, and no model."""
+    if options.tool_choice is not None:
+        raise BadRequestError(
+            "tool_choice is an option of services, methods and calls; pass Tooling(tools, choice) in the "
+            "request of a model"
+        )
+
+
 _OPTION_TYPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
-    (("model", "service_tier"), str, "a text"),
+    (("model", "service_tier", "tool_choice"), str, "a text"),
     (("seed",), int, "an integer"),
     (("extra_body", "extra_headers"), Mapping, "a dict"),
 )

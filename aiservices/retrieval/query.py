@@ -6,22 +6,16 @@ does that for the steps that ask a model.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
-from ..engine.budget import Budget
-from ..engine.effects import Effect, Emit, Flow, map_effects, without_streaming
-from ..engine.pipeline import Pipeline
-from ..engine.plan import Invocation
-from ..engine.retry import Retry
+from ..engine.effects import Flow
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
-from ..models.errors import AttemptPurpose, DefinitionError, DefinitionProblem, check_settings, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
 from ..models.messages import AiMessage, Message, UserMessage
-from ..service.compile import MethodPlan
-from ..service.create import create
-from ..service.methods import plan_of
+from ..service.side_question import SideQuestion
 from .content import Content, Query, Retriever, call_effect
 
 T = TypeVar("T")
@@ -298,46 +292,3 @@ def _distinct(rankings: Rankings) -> list[Content]:
         for content in ranking:
             contents.setdefault(content.key, content)
     return list(contents.values())
-
-
-# --- Asking a model during another call ---------------------------------------------------------------------
-
-_PIPELINE = Pipeline([Retry()])
-
-
-class SideQuestion:
-    """A service method that is called inside another service call, for example to rephrase a query.
-
-    Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
-    but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
-    ``create``.
-    """
-
-    def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
-        self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
-
-    def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
-        """Call a service method from inside another service call, and return the answer's value.
-
-        ``invocation`` is the other call. Without one the requests are not recorded anywhere.
-        """
-        question = self._plan.invocation((), arguments, Budget())
-        if invocation is not None:  # the shared state records the requests and limits them
-            question = replace(question, state=invocation.state)
-        state, attempts_before = question.state, len(question.state.attempts)
-        try:
-            answer = yield from hide_from_stream(_PIPELINE.flow(question))
-        finally:
-            state.set_purpose(AttemptPurpose.SIDE_QUESTION, since=attempts_before)
-        return answer.value
-
-
-def hide_from_stream(flow: Flow[T]) -> Flow[T]:
-    """Run a part of a service call without showing its events in the user's stream."""
-    return map_effects(flow, _perform_hidden)
-
-
-def _perform_hidden(effect: Effect) -> Flow[Any]:
-    if isinstance(effect, Emit):
-        effect = replace(effect, streamed=False)
-    return (yield from without_streaming(effect))

@@ -29,7 +29,7 @@ _JSON_TYPES = frozenset({str, int, bool, type(None)})
 _DURATIONS = parser_for(timedelta).node
 
 
-def json_value(value: Any) -> Any:
+def json_value(value: object) -> Any:
     """Convert a value of the input to JSON; what JSON cannot express becomes text."""
     if type(value) in _JSON_TYPES:
         return value
@@ -38,7 +38,7 @@ def json_value(value: Any) -> Any:
     return _finite(to_jsonable_python(value, fallback=str, bytes_mode="base64"))
 
 
-def _finite(data: Any) -> Any:
+def _finite(data: object) -> Any:
     """Replace NaN and infinities, which JSON does not have, by their names."""
     if isinstance(data, float):
         return non_finite_name(data) or data
@@ -47,7 +47,7 @@ def _finite(data: Any) -> Any:
     return [_finite(item) for item in data] if isinstance(data, list) else data
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """Write a value as text: dates in ISO 8601, and other values as JSON."""
     if type(value) is str:
         return value
@@ -58,7 +58,7 @@ def _as_text(value: Any) -> str:
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
 
-def _without_spelling(value: Any) -> Any:
+def _without_spelling(value: object) -> Any:
     """Return a value without what Arrow may not have kept: the offset of a time, the zeros of 1.10 and 1.0.
 
     The text of a value must not depend on whether it was stored in a column of another type before.
@@ -203,7 +203,7 @@ class _UntypedColumn(_Column):
 class _TypedColumn(_Column):
     """A column whose Arrow type is known. It becomes text if a value does not fit."""
 
-    def __init__(self, tp: Any) -> None:
+    def __init__(self, tp: object) -> None:
         super().__init__()
         self.type = tp
         self._untyped: _UntypedColumn | None = None

@@ -235,7 +235,7 @@ def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | 
         return None
     parser, name = codec_for(parameter.hint, DEFAULT_REGISTRY).parser, type_name(parameter.hint)
 
-    def read(text: Any) -> Any:
+    def read(text: object) -> Any:
         if not isinstance(text, str):
             return text
         # as JSON, such as 12 or [1, 2]; else as a JSON text, such as a date or the member of an Enum
@@ -249,7 +249,7 @@ def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | 
     return read
 
 
-def _read_media(cls: type[Any], value: Any) -> Any:
+def _read_media(cls: type[Any], value: object) -> Any:
     match value:
         case list() | tuple():
             return [_read_media(cls, one) for one in value]

@@ -99,7 +99,7 @@ class EntryReader:
     def _row(
         self,
         number: int,
-        key: Any,
+        key: object,
         inputs: Mapping[str, Any],
         entry: Mapping[str, Any],
         *,

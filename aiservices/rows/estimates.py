@@ -78,7 +78,7 @@ class Estimate:
 
 def estimate(
     method: Callable[..., object],
-    table: Any,
+    table: object,
     /,
     *,
     sample: int = 200,

@@ -430,7 +430,7 @@ def _record_columns(record: ObjectNode) -> AnswerColumns:
     if takes_extra:
         columns.append(AnswerColumn(extra, extra, _JSON, AnyNode().write))
 
-    def values(answer: Any) -> dict[str, Any]:
+    def values(answer: object) -> dict[str, Any]:
         by_name = record.field_values(answer)
         by_key = {key: by_name.pop(name, None) for name, key in keys.items()}
         return {**by_key, extra: by_name} if takes_extra and by_name else by_key

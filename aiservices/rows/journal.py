@@ -222,7 +222,7 @@ class Journal:
         """Append a line, such as one that another process has written."""
         self._add_to_index(entry, self._append(entry))
 
-    def _is_known(self, key: Any, row: str) -> bool:
+    def _is_known(self, key: object, row: str) -> bool:
         found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return found is not None and found[0] == row
 
@@ -282,7 +282,7 @@ def reply_line(row: str, call: int, request: str, reply: Mapping[str, Any]) -> d
     return {"reply": row, "call": call, "request": request, "body": reply}
 
 
-def done_line(row: str, key: Any, entry: Mapping[str, Any]) -> dict[str, Any]:
+def done_line(row: str, key: object, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the line for a row that is finished."""
     return {"done": row, **({} if key is None else {"key": key}), **entry}
 
@@ -305,7 +305,7 @@ def decode_line(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _text(key: Any) -> str:
+def _text(key: object) -> str:
     return json.dumps(key, ensure_ascii=False, default=str)
 
 

@@ -302,7 +302,7 @@ def amap_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowS
     return AsyncRows(job_for(method, table, settings))
 
 
-def job_for(method: object, source: Any, settings: RowSettings) -> Job:
+def job_for(method: object, source: object, settings: RowSettings) -> Job:
     """Validate the arguments of ``map_rows``, and return the job that processes the table."""
     check_keywords("map_rows", settings, RowSettings.__annotations__)
     table = open_table(source, settings.get("names"))
@@ -386,9 +386,17 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
             "the budget of a run limits money, tokens, requests and seconds; max_attempts is set by "
             "create(…, budget=…)"
         )
-    cache = settings.get("cache")
+    cache, limits, engine = settings.get("cache"), settings.get("limits"), settings.get("engine")
     if cache is not None and not isinstance(cache, ResponseCache):
         yield f"cache is {type(cache).__name__}; pass a ResponseCache"
+    if limits is not None and not isinstance(limits, Limits):
+        yield f"limits is {type(limits).__name__}; pass Limits(…)"
+    if engine is not None and (isinstance(engine, type) or not hasattr(engine, "problems")):
+        yield f"engine is {engine!r}; pass BatchEngine(), RayEngine() or SparkEngine()"
+    for name in ("to", "journal", "review", "reviewed"):
+        path: object = settings.get(name)
+        if path is not None and not isinstance(path, (str, PathLike)):
+            yield f"{name} is {path!r}; pass the path of a file"
     for name in ("max_concurrency", "limit"):
         value = settings.get(name)
         if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):

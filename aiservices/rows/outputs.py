@@ -260,7 +260,7 @@ class _ArrowOutput(Output):
             return pyarrow("pyarrow.parquet").ParquetWriter(path, self._schema)
         return pyarrow().ipc.new_file(str(path), self._schema)
 
-    def _can_write(self, tp: Any) -> bool:
+    def _can_write(self, tp: object) -> bool:
         """Return False for an Arrow type that Parquet does not have, such as a calendar interval."""
         if self.path.suffix.lower() != ".parquet":
             return True
@@ -451,7 +451,7 @@ def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
     return chosen
 
 
-def _pandas_column(column: Any, index: Any) -> Any:
+def _pandas_column(column: Any, index: object) -> Any:
     """Convert an Arrow column to a pandas Series whose values are not changed by missing ones."""
     pandas = import_extra("pandas", "tables", "a pandas DataFrame")
     types = pyarrow().types

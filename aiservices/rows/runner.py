@@ -363,7 +363,7 @@ class Runner:
         own = repr(item.key) if item.key is not None else str(self._journal.count_content(content))
         return blake2b(f"{content} {own}".encode(), digest_size=16).hexdigest()
 
-    def _remember_key(self, key: Any, row_id: str, entry: Mapping[str, Any]) -> None:
+    def _remember_key(self, key: object, row_id: str, entry: Mapping[str, Any]) -> None:
         if key is not None and entry.get("key") != key:
             self._journal.add_key(key, row_id)
 

@@ -68,8 +68,16 @@ from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
-from ..tools.toolbox import Toolbox, ToolLimits, make_toolbox, plan_toolbox, toolbox_problems
+from ..tools.toolbox import (
+    Toolbox,
+    ToolLimits,
+    make_toolbox,
+    plan_toolbox,
+    tool_choice_problems,
+    toolbox_problems,
+)
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
+from .settings import type_problems
 
 if TYPE_CHECKING:
     from ..models.limits import Limits
@@ -153,6 +161,7 @@ class MethodPlan(NamedTuple):
         if names and Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
             call_options: ChatOptions = arguments[names[Role.OPTIONS]]
             problems = call_options.problems(call.qualname)
+            problems += tool_choice_problems(call_options, call.toolbox, call.qualname)
             if problems:
                 raise DefinitionError(problems)
             options = call_options.with_defaults(options)
@@ -216,6 +225,11 @@ class Settings(NamedTuple):
     votes: int = 0
     limits: Limits | None = None
 
+    def with_tool_settings(self, declared: Mapping[str, Any]) -> Settings:
+        """Return the settings with those for tools that ``@options`` set for an interface or a method."""
+        changes = {name: declared[name] for name in ("tool_limits", "tool_errors") if name in declared}
+        return self._replace(**changes) if changes else self
+
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
     """Check the interface of a service, and return its prepared methods by name.
@@ -276,6 +290,10 @@ def plan_method(
     signature = inspect.signature(function)
     own_options = declared.options or ChatOptions()
     problems.extend(own_options.problems(qualname))
+    wrong_types = type_problems(qualname, declared.call_settings)
+    problems += wrong_types
+    if not wrong_types:
+        settings = settings.with_tool_settings(declared.call_settings)
     without_self = signature.replace(parameters=list(signature.parameters.values())[1:])
     prompt: PromptPlan | None = None
     parameters: tuple[Parameter, ...] = ()
@@ -333,6 +351,9 @@ def plan_method(
         )
         if toolbox is not None:
             problems += answer_tool_problems(toolbox, routes, returns, qualname)
+        if toolbox is not None or not tools:  # otherwise the tools have problems of their own
+            options = own_options.with_defaults(settings.options)
+            problems += tool_choice_problems(options, toolbox, qualname)
     if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
     unsure = getattr(model, "unsure", None)
@@ -381,6 +402,10 @@ def _with_declaration(
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
+    wrong_types = type_problems(name, declared.call_settings)
+    problems += wrong_types
+    if not wrong_types:
+        settings = settings.with_tool_settings(declared.call_settings)
     if declared.examples:
         message = "an example belongs to a method; move it from the interface to a method"
         problems.append(DefinitionProblem(name, message))

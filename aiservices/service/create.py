@@ -79,8 +79,7 @@ def _create(
     from output_parsers.types.target import type_name
 
     from ..engine.budget import Budget
-    from ..engine.pipeline import Pipeline
-    from ..engine.retry import Retry, retry_problems
+    from ..engine.retry import Retry
     from ..interface.decorators import TemplateSource
     from ..interface.parameters import unwrapped
     from ..interface.stubs import enclosing_names
@@ -89,12 +88,13 @@ def _create(
     from ..tools.tool import ToolErrors
     from ..tools.toolbox import ToolLimits
     from . import methods
+    from .call_settings import CallSettings, call_groups, call_paths, group_problems
     from .compile import Settings, compile_interface
 
     cls = get_origin(interface) or interface
     name = type_name(interface)
     check_types(name, settings)
-    tools, interceptors = tuple(settings.get("tools", ())), tuple(settings.get("interceptors", ()))
+    tools = tuple(settings.get("tools", ()))
     listeners, parsers = tuple(settings.get("listeners", ())), settings.get("parsers")
     system = settings.get("system_message")
     tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
@@ -129,39 +129,38 @@ def _create(
     elif any(plan.call.unsure == "threshold" for plan in plans.values()):
         message = 'FallbackChatModel(unsure="threshold") needs create(calibration=…) or create(thresholds=…)'
         raise DefinitionError([DefinitionProblem(name, message)])
-    cache = settings.get("cache")
-    if cache is not None:
-        interceptors = (cache, *interceptors)
-    budget = settings.get("budget") or Budget()
-    retry = settings.get("retry", Retry())
+    votes = None
     if settings.get("votes"):
         from ..engine.votes import Votes
 
-        interceptors = (*interceptors, Votes())
-    if retry is not None:
-        interceptors = (*interceptors, retry)  # innermost
-    models = dict.fromkeys(route.model.name for plan in plans.values() for route in plan.call.routes)
+        votes = Votes()
+    call_settings = CallSettings(
+        tuple(settings.get("interceptors", ())),
+        settings.get("budget") or Budget(),
+        settings.get("retry", Retry()),
+    )
+    groups = call_groups(cls, name, plans, call_settings, settings.get("cache"), votes)
     problems = [
-        *budget.problems(name, models),
-        *retry_problems(name, interceptors, budget),
-        *methods.interceptor_order_problems(name, interceptors),
-        *methods.unchecked_media_problems(plans.values(), interceptors),
-        *methods.memory_id_problems(plans.values(), interceptors, listeners),
-        *methods.no_effect_problems(plans.values(), interceptors),
-        *methods.async_in_blocking_problems(name, plans, interceptors, listeners),
+        *group_problems(groups, listeners),
         *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),
         *methods.never_awaited_problems("ToolErrors", tool_errors._asdict()),
     ]
     if problems:
         raise DefinitionError(problems)
-    methods.add_service_to_interceptors(
-        cls.__name__,
-        f"{cls.__module__}.{cls.__qualname__}",
-        interceptors,
-        has_default_conversation=not all(plan.call.has_memory_id for plan in plans.values()),
-    )
+    users = {
+        id(one): (one, [p for group in groups if one in group.interceptors for p in group.plans.values()])
+        for group in groups
+        for one in group.interceptors
+    }
+    for interceptor, its_plans in users.values():
+        methods.add_service_to_interceptors(
+            cls.__name__,
+            f"{cls.__module__}.{cls.__qualname__}",
+            [interceptor],
+            has_default_conversation=not all(plan.call.has_memory_id for plan in its_plans),
+        )
     origin = _Origin(interface, model, settings, namespace)
-    return methods.implement(cls, plans, Pipeline(interceptors, listeners), budget, origin.reduce)()
+    return methods.implement(cls, plans, call_paths(groups, listeners), origin.reduce)()
 
 
 class _Origin(NamedTuple):

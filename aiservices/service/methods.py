@@ -106,7 +106,7 @@ class ServiceMethod(NamedTuple):
         start: Runs an invocation and returns what the method returns.
         mixes_callers: True if all callers share one conversation: there is a memory, but no memory id.
         is_streamed: True if the model is asked for a stream.
-        pipeline: The interceptors and listeners of the service.
+        pipeline: The interceptors and listeners of the service and the method.
     """
 
     plan: MethodPlan
@@ -143,13 +143,20 @@ def is_service_method(method: object) -> bool:
     return isinstance(getattr(method, SERVICE_METHOD, None), ServiceMethod)
 
 
+class CallPath(NamedTuple):
+    """What the calls of a method go through: the interceptors and listeners, and the limits of each call."""
+
+    pipeline: Pipeline
+    budget: Budget
+
+
 def implement(
-    cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget, reduce: Reduce
+    cls: type, plans: Mapping[str, MethodPlan], paths: Mapping[str, CallPath], reduce: Reduce
 ) -> type[Any]:
     """Return a subclass of an interface in which the methods without a body call a model.
 
-    Each planned method replaces the method without a body of the same name. All share one pipeline and the
-    limits of each call. ``reduce`` returns what pickle stores of a service.
+    Each planned method replaces the method without a body of the same name. ``reduce`` returns what pickle
+    stores of a service.
     """
 
     def body(namespace: dict[str, Any]) -> None:
@@ -163,7 +170,7 @@ def implement(
         if not any("__reduce__" in vars(base) or "__reduce_ex__" in vars(base) for base in cls.__mro__[:-1]):
             namespace["__reduce__"] = lambda self: reduce(self)
         for name, plan in plans.items():
-            namespace[name] = _implement_method(getattr(cls, name), plan, pipeline, budget)
+            namespace[name] = _implement_method(getattr(cls, name), plan, *paths[name])
 
     return new_class(cls.__name__, (cls,), exec_body=body)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..engine.plan import RequestHook
     from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry
+    from ..models.errors import DefinitionProblem
     from ..models.limits import Limits
     from ..models.requests import ChatOptions
     from ..models.strategy import Strategy
@@ -83,7 +84,7 @@ class ServiceSettings(TypedDict, total=False):
 
 _OPTIONS = (
     "temperature top_p max_tokens stop seed reasoning_effort timeout extra_body extra_headers service_tier "
-    "cache server_tools probabilities"
+    "cache server_tools tool_choice probabilities"
 )
 _MODEL = "pass a model object as the second argument, such as OpenAiChatModel(NAME, {name}=…)"
 _NAMED_MODEL = 'pass the model as the second argument, as in create(Interface, "openai:NAME")'
@@ -158,11 +159,19 @@ def check_types(name: str, settings: Mapping[str, Any]) -> None:
 
     ``name`` is the name of the service.
     """
-    from ..models.errors import DefinitionError, DefinitionProblem
+    from ..models.errors import DefinitionError
+
+    problems = type_problems(name, settings)
+    if problems:
+        raise DefinitionError(problems)
+
+
+def type_problems(name: str, settings: Mapping[str, Any]) -> list[DefinitionProblem]:
+    """Return an error for each setting of a service or method, whose name is given, that has a wrong type."""
+    from ..models.errors import DefinitionProblem
 
     messages = [message for setting in settings.items() for message in _problems(*setting)]
-    if messages:
-        raise DefinitionError([DefinitionProblem(name, message) for message in messages])
+    return [DefinitionProblem(name, message) for message in messages]
 
 
 def _problems(setting: str, value: Any) -> Iterator[str]:

@@ -32,7 +32,7 @@ from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
 from ..tools.tool import ToolSource
-from ..tools.toolbox import ToolLimits, plan_toolbox
+from ..tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
 from .compile import immediate_tool_problems, tool_name_problems, usable_capabilities, with_leniency
 from .methods import add_service_to_interceptors, interceptor_order_problems, start_stream
 from .prompt_binding import example_value
@@ -142,6 +142,7 @@ class StructuredModel(Generic[T, V]):
 
     def _invocation(self, messages: MessageInput, options: ChatOptions, plan: CallPlan) -> Invocation:
         problems = options.problems(plan.qualname)
+        problems += tool_choice_problems(options, plan.toolbox, plan.qualname)
         parsed = to_messages(messages, plan.qualname, problems)
         if problems:
             raise DefinitionError(problems)
@@ -253,6 +254,8 @@ def structured(
     tools = settings.get("tools", ())
     limits = settings.get("tool_limits", ToolLimits())
     toolbox = plan_toolbox(tools, limits, (), members, is_async=True, qualname=qualname, problems=problems)
+    if toolbox is not None or not tools:
+        problems += tool_choice_problems(options, toolbox, qualname)
     targets = None if parser is None else _Targets(parser, members, strategy, offers_tools=bool(tools))
     routes = () if targets is None else targets.checked_routes(qualname, problems)
     examples: tuple[FewShotExample, ...] = ()

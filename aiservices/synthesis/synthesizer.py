@@ -56,8 +56,8 @@ from ..models.base import ChatModel, find_model
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.content import Content, DocumentLike, contents_of
-from ..retrieval.query import hide_from_stream
 from ..service.compile import MethodPlan, ReturnShape
+from ..service.side_question import hide_from_stream
 from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, TextLimit
 
 

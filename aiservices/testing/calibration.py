@@ -220,7 +220,7 @@ def _calibrated(
     return Calibrated(Calibration(tuple(entries)), samples, error, confidence, failed)
 
 
-def _label(expected: Any, path: str, answers: PossibleAnswers) -> int | None:
+def _label(expected: object, path: str, answers: PossibleAnswers) -> int | None:
     """Return the index of the expected answer among the possible answers, or None if it is unknown."""
     if "[]" in path:
         return None
@@ -235,7 +235,7 @@ def _label(expected: Any, path: str, answers: PossibleAnswers) -> int | None:
     return None
 
 
-def _value_at(value: Any, path: str) -> Any:
+def _value_at(value: object, path: str) -> Any:
     for name in [step for step in path.split(".")[1:] if step]:
         value = value.get(name, _MISSING) if isinstance(value, Mapping) else getattr(value, name, _MISSING)
     return value.value if isinstance(value, Decision) else value

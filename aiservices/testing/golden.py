@@ -67,7 +67,7 @@ def _text(subject: object, args: tuple[object, ...], kwargs: Mapping[str, object
     return (call_text if is_service_method(subject) else _service_text)(subject, *args, **kwargs)
 
 
-def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) -> str:
+def _service_text(service: object, /, *args: object, **arguments_by_method: Any) -> str:
     methods = {
         name: method
         for name in dir(type(service))
@@ -89,7 +89,7 @@ def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) ->
     return _SEPARATOR.join(texts)
 
 
-def call_text(method: Any, /, *args: Any, **kwargs: Any) -> str:
+def call_text(method: Any, /, *args: object, **kwargs: object) -> str:
     """Convert a model request to text for a golden file: strategy, messages, schema, tools and options."""
     call = preview(method, *args, **kwargs)
     hidden = ("extra_headers",)  # they may contain credentials

@@ -119,7 +119,7 @@ def _patch_client_class(guard: RealCallGuard, cls: Any) -> None:
 def _patch_local_model(guard: RealCallGuard, module: Any) -> None:
     job = module.LocalChatModel._job
 
-    def guarded(self: Any, request: Any) -> Any:
+    def guarded(self: Any, request: object) -> Any:
         guard.check_local(self.name)
         return job(self, request)
 

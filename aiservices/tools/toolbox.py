@@ -14,7 +14,7 @@ from output_parsers.parser.type_parser import TypeParser
 from ..interface.parameters import ToolDefinitionError
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
-from ..models.requests import Tooling, ToolSpecification
+from ..models.requests import ChatOptions, Tooling, ToolSpecification
 from .tool import Tool, ToolProvider, ToolSource, tool_methods, tools_of
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # accepted by every provider
@@ -71,12 +71,19 @@ class Toolbox:
         tools: The tools by name.
         providers: Objects that add tools in each call.
         limits: How much the model may do with the tools.
+        takes_tools: True if each call may bring tools.
     """
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
     providers: tuple[ToolProvider, ...] = ()
     limits: ToolLimits = ToolLimits()
+    takes_tools: bool = False
     _offered: dict[Capabilities, OfferedTools] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """True if providers or calls may add tools."""
+        return self.takes_tools or bool(self.providers)
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
         """Return a copy with additional tools, or raise ToolDefinitionError for invalid tool names."""
@@ -126,7 +133,7 @@ def plan_toolbox(
     if not sources and not takes_tools:
         return None
     try:
-        toolbox = make_toolbox(sources, limits, namespace)
+        toolbox = make_toolbox(sources, limits, namespace, takes_tools=takes_tools)
     except ToolDefinitionError as error:
         problems.append(DefinitionProblem(qualname, str(error)))
         return None
@@ -162,6 +169,8 @@ def make_toolbox(
     limits: ToolLimits,
     namespace: Mapping[str, object] | None = None,
     base: Toolbox | None = None,
+    *,
+    takes_tools: bool = False,
 ) -> Toolbox:
     """Collect the tools that the model may call: functions, ``@tool`` methods and tool providers.
 
@@ -173,7 +182,7 @@ def make_toolbox(
     tools = [tool for source in others for tool in tools_of(source, namespace)]
     if base is not None:
         tools, providers = [*base.tools.values(), *tools], (*base.providers, *providers)
-    return Toolbox(_by_name(tools), providers, limits)
+    return Toolbox(_by_name(tools), providers, limits, takes_tools)
 
 
 def tool_problems(
@@ -186,6 +195,29 @@ def tool_problems(
     if missing:
         message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
         yield DefinitionProblem(qualname, message)
+
+
+def tool_choice_problems(
+    options: ChatOptions, toolbox: Toolbox | None, qualname: str
+) -> list[DefinitionProblem]:
+    """Return an error if the tool choice in the options is impossible with the tools of a method."""
+    choice = options.tool_choice
+    names = () if toolbox is None else tuple(toolbox.tools)
+    if choice is None or (toolbox is not None and toolbox.is_open and choice not in names):
+        return []
+    if choice in ("auto", "none", "required"):
+        if choice in names:
+            message = f"tool_choice is {choice!r}, which is also the name of a tool; rename the tool"
+        elif choice == "required" and not names:
+            message = "tool_choice is 'required', and there are no tools"
+        else:
+            return []
+    elif choice in names:
+        return []
+    else:
+        allowed = ", ".join(("auto", "required", "none", *names))
+        message = f"tool_choice is {choice!r}; it must be one of {allowed}"
+    return [DefinitionProblem(qualname, message)]
 
 
 def provider_tools(provider: ToolProvider, provided: object) -> list[Tool]:

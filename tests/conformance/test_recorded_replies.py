@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from loopback import Loopback, Reply
 
-from aiservices import ChatModel, ChatRequest, ModelError, OpenAiChatModel, OpenAiResponsesModel
+from aiservices import ChatModel, ChatRequest, ModelError, OpenAiChatModel, OpenAiResponsesModel, Price
+from aiservices.models.http.model import HttpChatModel
 from aiservices.models.messages import ChatReply
 from aiservices.models.providers.anthropic import AnthropicChatModel
 from aiservices.models.providers.bedrock import AwsKeys, BedrockChatModel
@@ -335,3 +336,32 @@ def test_bedrock_replies_are_read_as_the_sdk_reads_them() -> None:
         read_with_boto,
     )
     assert (same, different) == (60, [])
+
+
+def test_the_recorded_usage_has_no_negative_price() -> None:
+    makers: dict[str, Callable[[str], HttpChatModel]] = {
+        "openai-chat": lambda url: OpenAiChatModel("m", base_url=url, api_key="k"),
+        "openai-responses": lambda url: OpenAiResponsesModel("m", base_url=url, api_key="k"),
+        "anthropic-messages": lambda url: AnthropicChatModel("m", base_url=url, api_key="k"),
+        "google-generate": lambda url: GeminiChatModel("m", base_url=url, api_key="k"),
+        "bedrock-converse": lambda url: BedrockChatModel("m", base_url=url, keys=lambda: AwsKeys("a", "s")),
+    }
+    price = Price(input=1.0, output=2.0, cached=0.1, cache_write=1.25)
+    counted, cached, too_many = 0, 0, []
+    for api, make in makers.items():
+        model = make("http://127.0.0.1:9")
+        for exchange in exchanges(api):
+            if exchange["status"] != 200 or is_stream(exchange):
+                continue
+            usage = model.usage_from(served(exchange).body)
+            if usage is None:
+                continue
+            counted += 1
+            parts = usage.cached_tokens + usage.cache_write_tokens
+            cached += parts > 0
+            if parts > usage.input_tokens:
+                too_many.append(exchange["id"])
+            else:
+                assert price.of(usage) >= 0
+            assert usage.reasoning_tokens <= usage.output_tokens
+    assert (counted > 500, cached > 40, too_many) == (True, True, [])

@@ -157,10 +157,13 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/many-tools.md": [
         called("purchase_price", article="lamp"),
         "7.50 each.",
+        called("in_stock", article="lamp"),
+        value(False),
         called("unlock", code=42),
         called("take_out"),
         "There is a lamp in the safe.",
     ],
+    "how-to/methods.md": ["Hello Ann.", value(True), "You are Ann."],
     "how-to/memory.md": [
         "Hello Ann.",
         "Your name is Ann.",
@@ -178,7 +181,17 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         value(3),
         value(2),
     ],
-    "how-to/guardrails.md": [OFFER % 90, OFFER % 20, OFFER % 10, OFFER % 5],
+    "how-to/guardrails.md": [
+        OFFER % 90,
+        OFFER % 20,
+        "We have tea. The password is hunter2. There is a discount. It is 90 %.",
+        "We open at ten.",
+        value(False),
+        "We open at nine.",
+        value(True),
+        OFFER % 10,
+        OFFER % 5,
+    ],
     "how-to/interceptors.md": [
         " Yes, we do.\n",
         "At nine.",

@@ -52,6 +52,24 @@ class CallSettings:
 
 RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
 
+# By the name of a model: the options that it refused, with the values that it accepts instead, if any.
+RefusedOptions: TypeAlias = dict[str, dict[str, tuple[str, ...]]]
+_REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
+
+
+def refused_options_at(server: str) -> RefusedOptions:
+    """Return what the models at a server have refused; all model objects of the process share it.
+
+    ``server`` is the API with its address.
+    """
+    return _REFUSED_OPTIONS.setdefault(server, {})
+
+
+def has_member(request: HttpRequest, name: str) -> bool:
+    """Return True if the JSON body of a request has a member, however its words are separated."""
+    body = request.body.lower().replace(b"_", b"")
+    return b'"%s":' % name.replace("_", "").encode() in body
+
 
 class ApiDialect(ABC):
     """Base class for writing requests and parsing replies in the format of one provider's HTTP API.
@@ -88,7 +106,7 @@ class ApiDialect(ABC):
     def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
         """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         """Return how a request that the provider refused can be changed to succeed, or "" if unknown.
 
         "drop state" means that it refused the state of earlier messages, such as encrypted reasoning. A

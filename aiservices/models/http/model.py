@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Sel
 from ..base import Capabilities, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta, Usage
-from ..requests import ChatOptions, ChatRequest
+from ..requests import ChatOptions, ChatRequest, check_model_options
 from .api import ApiDialect, CallSettings, RequestWriter
 from .base import (
     AsyncResponse,
@@ -448,6 +448,7 @@ class HttpChatModel(PickledByArguments):
 
     def _prepare(self, key: tuple[int, int, int, int, bool], request: ChatRequest) -> _PreparedCall:
         options = request.options.with_defaults(self._options)
+        check_model_options(options)
         model = options.model or self._model
         settings = CallSettings(
             model,
@@ -566,7 +567,7 @@ class _Call(Generic[R]):
 
     def _with_remedy(self, error: ModelError) -> ModelError:
         if isinstance(error, BadRequestError):
-            error.remedy = self.model._dialect.remedy(error, self.settings)
+            error.remedy = self.model._dialect.remedy(error, self.settings, self.request)
             if error.remedy == "send again":
                 self.model._prepared.clear()  # what was written before has what the provider refused
         return error

@@ -27,8 +27,8 @@ from ..errors import (
 )
 from ..extras import require_extra
 from ..messages import ChatReply, ReplyDelta
-from ..requests import ChatOptions, ChatRequest
-from .prompting import JsonObject, ReplyBuilder, ReplyConstraint, chat_body, reply_constraint
+from ..requests import ChatOptions, ChatRequest, check_model_options
+from .prompting import JsonObject, ReplyBuilder, ReplyConstraint, callable_tools, chat_body, reply_constraint
 from .runtime import Runtime, RuntimeSettings, load_runtime, unload_runtime
 from .weights import resolve_weights
 
@@ -157,6 +157,7 @@ class LocalChatModel(PickledByArguments):
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
         """Create the job for a request to llama.cpp, and the object that joins the chunks of the reply."""
         options = request.options.with_defaults(self._options)
+        check_model_options(options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
         timeout = options.timeout
@@ -164,7 +165,7 @@ class LocalChatModel(PickledByArguments):
             seconds = max(request.deadline - time.monotonic(), 0.0)
             timeout = seconds if timeout is None else min(timeout, seconds)
         job = Job(partial(load_runtime, settings), body, reply_constraint(request), timeout)
-        has_tools = request.tooling is not None
+        has_tools = callable_tools(request) is not None
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:

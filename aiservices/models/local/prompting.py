@@ -76,7 +76,7 @@ def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -
 
 def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, str]]:
     """Convert messages to the roles that every chat template knows: system, user and assistant."""
-    messages, tooling = request.messages, request.tooling
+    messages, tooling = request.messages, callable_tools(request)
     chat_messages: list[dict[str, str]] = []
     calls: dict[str, ToolCall] = {}
     for position, message in enumerate(messages):
@@ -212,12 +212,18 @@ class ReplyConstraint:
         )
 
 
+def callable_tools(request: ChatRequest) -> Tooling | None:
+    """Return the tools of a chat request, or None if the model must not call any."""
+    tooling = request.tooling
+    return None if tooling is None or tooling.choice == "none" else tooling
+
+
 def reply_constraint(request: ChatRequest) -> ReplyConstraint:
     """Determine the answer format and the tool calls that llama.cpp's reply to a request may contain.
 
     Raises BadRequestError if the request requires a call of a tool that it does not offer.
     """
-    response_format, tooling = _response_format(request.response_format), request.tooling
+    response_format, tooling = _response_format(request.response_format), callable_tools(request)
     if tooling is None:
         return ReplyConstraint(response_format)
     if not tooling.tools:

@@ -9,7 +9,15 @@ from urllib.parse import quote
 from pydantic_core import to_json
 
 from ..errors import ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.api import (
+    ApiDialect,
+    CallSettings,
+    RequestWriter,
+    json_request_writer,
+    refused_options_at,
+    safe_name,
+)
+from ..http.base import HttpRequest
 from ..http.errors import UnreadableReplyError, UnsupportedRequestError
 from ..http.replies import (
     EventStreamReader,
@@ -36,6 +44,7 @@ from ..messages import (
 )
 from ..requests import JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
+from .refused_options import accepted_options, learn_refusal
 
 # The members of a message that some service wants back in later requests, those for all services first.
 _RETURNED = ("reasoning_details", "extra_content")
@@ -46,7 +55,22 @@ _PLAIN_MEMBERS = frozenset(
 # Words in errors about these members.
 _STATE_ERRORS = ("reasoning_details", "reasoning_content", "extra_content", "thinking_blocks", "thought_sig")
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-_FINISH_REASONS = {reason.value: reason for reason in FinishReason}
+_FINISH_REASONS = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    # words of other services with this API
+    "eos": FinishReason.STOP,
+    "end_turn": FinishReason.STOP,
+    "model_length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "sensitive": FinishReason.CONTENT_FILTER,
+    "error": FinishReason.MALFORMED,  # the answer is incomplete, and a second request may succeed
+    "network_error": FinishReason.MALFORMED,
+    "insufficient_system_resource": FinishReason.MALFORMED,
+}
 
 
 class ChatDialect(ApiDialect):
@@ -56,13 +80,17 @@ class ChatDialect(ApiDialect):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self._refused = refused_options_at(self._provider)
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options = settings.options
+        refused = self._refused.get(settings.model, {})
+        options, _ = accepted_options(settings.options, refused)
         # the SDK's Azure client adds the deployment to the path only for bodies that are not bytes
         deployment = f"/deployments/{quote(settings.model, safe='')}" if self._endpoint.azure else ""
         # OpenAI's own models reject the older name of the limit, and many other servers support only that one
-        limit = "max_completion_tokens" if self._endpoint.is_openai else "max_tokens"
+        is_new_name = self._endpoint.is_openai or "max_tokens" in refused
+        limit = "max_completion_tokens" if is_new_name else "max_tokens"
+        sends_parallel = self._endpoint.is_openai and "parallel_tool_calls" not in refused
         members: JsonObject = {
             "model": settings.model,
             "temperature": options.temperature,
@@ -73,7 +101,8 @@ class ChatDialect(ApiDialect):
             "reasoning_effort": options.reasoning_effort,
             "service_tier": options.service_tier,
             "response_format": _response_format(settings.response_format),
-            **_tools(settings.tooling, options.server_tools or (), is_openai=self._endpoint.is_openai),
+            **self._endpoint.extra_body,
+            **_tools(settings.tooling, options.server_tools or (), sends_parallel=sends_parallel),
         }
         if settings.logprobs:
             members |= {"logprobs": True, "top_logprobs": settings.logprobs}
@@ -82,21 +111,37 @@ class ChatDialect(ApiDialect):
         return json_request_writer(
             f"{deployment}/chat/completions",
             members,
-            {"messages": partial(_messages, provider=self._provider, endpoint=self._endpoint)},
+            {
+                "messages": partial(
+                    _messages,
+                    provider=self._provider,
+                    endpoint=self._endpoint,
+                    cache=options.cache if self._endpoint.cache_marks else None,
+                )
+            },
             options.extra_body,
+            merged=tuple(self._endpoint.extra_body),
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_chat_completion(body, self._provider)
+        return read_chat_completion(body, self._provider, self._notes(settings))
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        notes = self._notes(settings)
         if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(read_chat_completion, provider=self._provider))
-        return ChatStreamReader(self._provider)
+            return WholeReplyReader(partial(read_chat_completion, provider=self._provider, notes=notes))
+        return ChatStreamReader(self._provider, notes)
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
-        return "drop state" if any(words in text for words in _STATE_ERRORS) else ""
+        if any(words in text for words in _STATE_ERRORS):
+            return "drop state"
+        return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
+
+    def _notes(self, settings: CallSettings) -> tuple[str, ...]:
+        """Return what is left out of requests with these settings."""
+        refused = self._refused.get(settings.model)
+        return accepted_options(settings.options, refused)[1] if refused else ()
 
     @property
     def _provider(self) -> str:
@@ -119,7 +164,7 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
 
 
 def _tools(
-    tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]], *, is_openai: bool
+    tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]], *, sends_parallel: bool
 ) -> JsonObject:
     if tooling is None:
         return {"tools": server_tools} if server_tools else {}
@@ -142,12 +187,14 @@ def _tools(
         members["tool_choice"] = tooling.choice
     elif tooling.choice != "auto":
         members["tool_choice"] = {"type": "function", "function": {"name": safe_name(tooling.choice)}}
-    if not tooling.parallel_calls and is_openai:
+    if not tooling.parallel_calls and sends_parallel:
         members["parallel_tool_calls"] = False
     return members
 
 
-def _messages(messages: Sequence[Message], provider: str, endpoint: Endpoint) -> list[JsonObject]:
+def _messages(
+    messages: Sequence[Message], provider: str, endpoint: Endpoint, cache: str | None = None
+) -> list[JsonObject]:
     written: list[JsonObject] = []
     media: list[JsonObject] = []  # of the results of tools, which may only be text
     for message in messages:
@@ -167,7 +214,22 @@ def _messages(messages: Sequence[Message], provider: str, endpoint: Endpoint) ->
         written.append(members)
     if media:
         written.append({"role": "user", "content": media})
+    if cache is not None:
+        _mark_for_cache(written, cache)
     return written
+
+
+def _mark_for_cache(written: list[JsonObject], lifetime: str) -> None:
+    """Mark the ends of the system messages and of the conversation, up to which the service caches."""
+    system = 0
+    while system < len(written) and written[system]["role"] == "system":
+        system += 1
+    mark = {"type": "ephemeral", **({} if lifetime == "5m" else {"ttl": lifetime})}
+    for message in {id(one): one for one in (*written[:system][-1:], *written[-1:])}.values():
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
+        if parts and isinstance(parts, list):
+            message["content"] = [*parts[:-1], {**parts[-1], "cache_control": mark}]
 
 
 def _returned_members(state: JsonObject, members: JsonObject, names: Sequence[str]) -> JsonObject:
@@ -241,11 +303,11 @@ def _part(part: str | Media) -> JsonObject:
     return {"type": "file", "file": {"filename": part.file_name, "file_data": part.address}}
 
 
-def read_chat_completion(body: bytes, provider: str = "") -> ChatReply:
+def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...] = ()) -> ChatReply:
     """Convert the JSON of a whole reply of the chat completions API to a ChatReply.
 
     Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the service
-    with its address, for the state of the message.
+    with its address, for the state of the message. ``notes`` is what was left out of the request.
     """
     data = parse_object(body)
     choices = data.get("choices")
@@ -268,6 +330,7 @@ def read_chat_completion(body: bytes, provider: str = "") -> ChatReply:
             message.get("refusal"),
             body,
             str(choice.get("finish_reason") or ""),
+            notes,
             logprobs=read_logprobs(choice["logprobs"].get("content")) if choice.get("logprobs") else (),
         )
     except (AttributeError, KeyError, TypeError):
@@ -328,11 +391,13 @@ class ChatStreamReader(EventStreamReader):
 
     Args:
         provider: The service with its address, for the state of the message.
+        notes: What was left out of the request.
     """
 
-    def __init__(self, provider: str = "") -> None:
+    def __init__(self, provider: str = "", notes: tuple[str, ...] = ()) -> None:
         super().__init__()
         self._provider = provider
+        self._notes = notes
         self._state: JsonObject = {}
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
@@ -356,9 +421,16 @@ class ChatStreamReader(EventStreamReader):
         message = _with_state(message, self._state, self._calls, self._provider, self._model)
         finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
         refusal = "".join(self._refusals) or None
-        logprobs = tuple(self._logprobs)
         reply = ChatReply(
-            message, finish_reason, self._usage, self._model, self._id, refusal, logprobs=logprobs
+            message,
+            finish_reason,
+            self._usage,
+            self._model,
+            self._id,
+            refusal,
+            stop_reason=self._finish_reason or "",
+            notes=self._notes,
+            logprobs=tuple(self._logprobs),
         )
         return [ReplyDelta(reply=reply)]
 

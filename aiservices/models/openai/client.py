@@ -108,6 +108,16 @@ class Endpoint:
         """True if the server rejects earlier tool calls that are sent back without the model's reasoning."""
         return self.preset is not None and self.preset.requires_reasoning
 
+    @property
+    def cache_marks(self) -> bool:
+        """True if the server caches a prompt up to the messages that are marked."""
+        return self.preset is not None and self.preset.cache_marks
+
+    @property
+    def extra_body(self) -> Mapping[str, object]:
+        """Members that every request to the server has."""
+        return {} if self.preset is None else self.preset.extra_body
+
     @classmethod
     def of_provider(cls, provider: Provider, base_url: str | None) -> Endpoint:
         """Create the endpoint of a provider, with the URL from ``base_url``, the environment or a default.

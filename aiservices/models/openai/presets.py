@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ..base import BUILT_IN, REGISTERED, Capabilities, ChatModel
 from ..errors import DefinitionError, DefinitionProblem
@@ -22,6 +22,8 @@ class Preset:
         capabilities: The features that its models support.
         returned: The members of a message with reasoning that the service wants back in later requests.
         requires_reasoning: True if it refuses messages with tool calls that lack their reasoning.
+        extra_body: Members of every request, as for ``ChatOptions.extra_body``.
+        cache_marks: True if it caches a prompt up to the messages that are marked with ``cache_control``.
     """
 
     base_url: str
@@ -29,6 +31,8 @@ class Preset:
     capabilities: Capabilities = _SCHEMA_AND_TOOLS
     returned: tuple[str, ...] = ()
     requires_reasoning: bool = False
+    extra_body: Mapping[str, object] = field(default_factory=dict)
+    cache_marks: bool = False
 
 
 def preset_variable(provider: str, setting: str) -> str:
@@ -59,6 +63,7 @@ PRESETS: dict[str, Preset] = {
         base_url="http://localhost:4000/v1",
         key_variable="LITELLM_API_KEY",
         returned=("reasoning_content", "thinking_blocks"),
+        cache_marks=True,
     ),
     "llamacpp": Preset(base_url="http://localhost:8080/v1"),
     "lmstudio": Preset(base_url="http://localhost:1234/v1"),
@@ -74,6 +79,7 @@ PRESETS: dict[str, Preset] = {
         base_url="https://openrouter.ai/api/v1",
         key_variable="OPENROUTER_API_KEY",
         returned=("reasoning_details",),
+        cache_marks=True,
     ),
     "perplexity": Preset(
         base_url="https://api.perplexity.ai",
@@ -89,6 +95,7 @@ PRESETS: dict[str, Preset] = {
         key_variable="ZAI_API_KEY",
         capabilities=_TOOLS,
         returned=("reasoning_content",),
+        extra_body={"thinking": {"clear_thinking": False}},  # reads the reasoning of earlier messages
     ),
 }
 

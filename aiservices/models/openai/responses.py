@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from ..errors import ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.api import (
+    ApiDialect,
+    CallSettings,
+    RequestWriter,
+    json_request_writer,
+    refused_options_at,
+    safe_name,
+)
+from ..http.base import HttpRequest
 from ..http.errors import ReportedError, UnreadableReplyError, UnsupportedRequestError
 from ..http.replies import (
     EventStreamReader,
@@ -34,6 +42,7 @@ from ..messages import (
 )
 from ..requests import ChatOptions, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
+from .refused_options import accepted_options, learn_refusal
 
 _MISSING_OPTIONS = ("stop", "seed")
 _REASONING_STATE = "reasoning.encrypted_content"
@@ -60,6 +69,7 @@ class ResponsesDialect(ApiDialect):
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._refuses_include: set[str] = set()  # names of models that do not reason
+        self._refused = refused_options_at(self._provider)
 
     def check_options(self, options: ChatOptions) -> None:
         for name in _MISSING_OPTIONS:
@@ -69,7 +79,8 @@ class ResponsesDialect(ApiDialect):
                 )
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options = settings.options
+        refused = self._refused.get(settings.model, {})
+        options, _ = accepted_options(settings.options, refused)
         effort, response_format = options.reasoning_effort, settings.response_format
         members: JsonObject = {
             "model": settings.model,  # in Azure, the name of the deployment
@@ -79,7 +90,11 @@ class ResponsesDialect(ApiDialect):
             "reasoning": None if effort is None else {"effort": effort},
             "text": None if response_format is None else {"format": _text_format(response_format)},
             "service_tier": options.service_tier,
-            **_tools(settings.tooling, options.server_tools or ()),
+            **_tools(
+                settings.tooling,
+                options.server_tools or (),
+                sends_parallel="parallel_tool_calls" not in refused,
+            ),
             "store": False,  # the default is that the provider keeps the conversation
             "include": [_REASONING_STATE] if self._includes_reasoning(settings.model) else None,
         }
@@ -97,20 +112,28 @@ class ResponsesDialect(ApiDialect):
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_response(body, self._provider)
+        return read_response(body, self._provider, self._notes(settings))
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        notes = self._notes(settings)
         if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(read_response, provider=self._provider))
-        return ResponseStreamReader(self._provider)
+            return WholeReplyReader(partial(read_response, provider=self._provider, notes=notes))
+        return ResponseStreamReader(self._provider, notes)
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
         refuses = _REASONING_STATE in text or "encrypted content is not supported" in text
         if refuses and self._includes_reasoning(settings.model):
             self._refuses_include.add(settings.model)
             return "send again"
-        return "drop state" if any(words in text for words in _STATE_ERRORS) else ""
+        if any(words in text for words in _STATE_ERRORS):
+            return "drop state"
+        return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
+
+    def _notes(self, settings: CallSettings) -> tuple[str, ...]:
+        """Return what is left out of requests with these settings."""
+        refused = self._refused.get(settings.model)
+        return accepted_options(settings.options, refused)[1] if refused else ()
 
     @property
     def _provider(self) -> str:
@@ -131,7 +154,9 @@ def _text_format(response_format: ResponseFormat) -> JsonObject:
     }
 
 
-def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]) -> JsonObject:
+def _tools(
+    tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]], *, sends_parallel: bool
+) -> JsonObject:
     if tooling is None:
         return {"tools": server_tools} if server_tools else {}
     tools: list[Mapping[str, object]] = [
@@ -151,7 +176,7 @@ def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]
         members["tool_choice"] = tooling.choice
     elif tooling.choice != "auto":
         members["tool_choice"] = {"type": "function", "name": safe_name(tooling.choice)}
-    if not tooling.parallel_calls:
+    if not tooling.parallel_calls and sends_parallel:
         members["parallel_tool_calls"] = False
     return members
 
@@ -204,16 +229,18 @@ def _part(part: str | Media) -> JsonObject:
     return {"type": "input_file", "filename": part.file_name, "file_data": part.address}
 
 
-def read_response(body: bytes, provider: str = "") -> ChatReply:
+def read_response(body: bytes, provider: str = "", notes: tuple[str, ...] = ()) -> ChatReply:
     """Convert the JSON of a whole reply of OpenAI's Responses API to a ChatReply.
 
     Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the API with
-    its address, for the state of the message.
+    its address, for the state of the message. ``notes`` is what was left out of the request.
     """
-    return _reply(parse_object(body), provider, body)
+    return _reply(parse_object(body), provider, body, notes)
 
 
-def _reply(data: JsonObject, provider: str, body: bytes | None = None) -> ChatReply:
+def _reply(
+    data: JsonObject, provider: str, body: bytes | None = None, notes: tuple[str, ...] = ()
+) -> ChatReply:
     status, output = data.get("status"), data.get("output")
     if status == "failed":
         raise ReportedError(data.get("error") or {"message": "the response failed"})
@@ -243,8 +270,8 @@ def _reply(data: JsonObject, provider: str, body: bytes | None = None) -> ChatRe
             data.get("id") or "",
             "".join(_texts(output, "refusal", "refusal")) or None,
             body,
-            (data.get("incomplete_details") or {}).get("reason") or "",
-            (),
+            (data.get("incomplete_details") or {}).get("reason") or data.get("status") or "",
+            notes,
             tuple(_server_tool_run(item) for item in output if _is_server_tool(item)),
             tuple(_citations(output)),
             tuple(_logprobs(output)),
@@ -337,11 +364,13 @@ class ResponseStreamReader(EventStreamReader):
 
     Args:
         provider: The API with its address, for the state of the message.
+        notes: What was left out of the request.
     """
 
-    def __init__(self, provider: str = "") -> None:
+    def __init__(self, provider: str = "", notes: tuple[str, ...] = ()) -> None:
         super().__init__()
         self._provider = provider
+        self._notes = notes
         self._reply: ChatReply | None = None
         self._items: dict[int, JsonObject] = {}
         self._calls: dict[int, ToolCallDelta] = {}
@@ -421,5 +450,7 @@ class ResponseStreamReader(EventStreamReader):
     def _read_last(self, response: JsonObject, status: str) -> None:
         # some servers leave out the output at the end, since all of its items have been sent
         output = response.get("output") or [item for _, item in sorted(self._items.items())]
-        self._reply = _reply({"status": status, **response, "output": output}, self._provider)
+        self._reply = _reply(
+            {"status": status, **response, "output": output}, self._provider, None, self._notes
+        )
         self.done = True

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from binascii import crc32
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
@@ -14,8 +14,16 @@ from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from ..http.base import ApiKey, Credentials, display_url, key_function_credentials
+from ..http.api import (
+    ApiDialect,
+    CallSettings,
+    RequestWriter,
+    has_member,
+    json_request_writer,
+    refused_options_at,
+    safe_name,
+)
+from ..http.base import ApiKey, Credentials, HttpRequest, display_url, key_function_credentials
 from ..http.errors import (
     ErrorDetails,
     ReportedError,
@@ -66,6 +74,10 @@ _FINISH_REASONS = {
     "refusal": FinishReason.CONTENT_FILTER,
     "pause_turn": FinishReason.PAUSED,
 }
+# With this beta, a model leaves out thinking that does not fit the conversation any more, instead of refusing
+# the request.
+_BINDING, _BINDING_BETA = "block_binding", "thinking-binding-controls-2026-08-01"
+_DROP_BLOCKS = {"prefix_mismatch_behavior": "drop_block"}
 # What Anthropic says of thinking blocks that do not fit the conversation; the wording may change.
 _STATE_ERRORS = (
     "invalid `signature` in `thinking` block",
@@ -87,6 +99,7 @@ class ClaudeRules(NamedTuple):
         structured: True if it takes a JSON Schema for its answer.
         max_tokens: The limit of the answer, if the options have none; the API requires one.
         system_anywhere: True if it takes system messages between other messages.
+        binds_thinking: True if it refuses thinking after a part of the conversation before it has changed.
     """
 
     thinking: str = "always"
@@ -96,9 +109,10 @@ class ClaudeRules(NamedTuple):
     structured: bool = True
     max_tokens: int = 16_384
     system_anywhere: bool = True
+    binds_thinking: bool = False
 
 
-_NEWEST = ClaudeRules()  # for models that this version does not know
+_NEWEST = ClaudeRules(binds_thinking=True)  # for models that this version does not know
 
 
 @lru_cache(maxsize=256)
@@ -123,7 +137,8 @@ def claude_rules(model: str) -> ClaudeRules:
     if version == (4, 6):
         return ClaudeRules("adaptive", ("low", "medium", "high", "max"), True, True, system_anywhere=False)
     if family in ("fable", "mythos"):
-        return ClaudeRules("always", forced_tools=version < (5, 1))
+        is_first = version < (5, 1)
+        return ClaudeRules("always", forced_tools=is_first, binds_thinking=family == "fable" and not is_first)
     if version <= (5, 0):
         return ClaudeRules("adaptive", forced_tools=True)
     return _NEWEST
@@ -228,7 +243,7 @@ class AnthropicDialect(ApiDialect):
         self._provider = provider
         self._path = path
         self._members = members or {}
-        self._refused: dict[str, set[str]] = {}  # by model: the names of options that it refused
+        self._refused = refused_options_at(provider)
 
     def check_options(self, options: ChatOptions) -> None:
         if options.temperature is not None and options.temperature > 1:
@@ -237,7 +252,7 @@ class AnthropicDialect(ApiDialect):
             )
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options, parts = settings.options, RequestParts(settings, self._refused.get(settings.model, set()))
+        options, parts = settings.options, RequestParts(settings, self._refused.get(settings.model, {}))
         members: JsonObject = {
             "model": settings.model,
             "max_tokens": parts.max_tokens,
@@ -261,7 +276,21 @@ class AnthropicDialect(ApiDialect):
         }
         if "tools" not in members:
             message_members["tools"] = _tools_of_history
-        return json_request_writer(self._path, members, message_members, options.extra_body)
+        write = json_request_writer(self._path, members, message_members, options.extra_body)
+        if not parts.binds_thinking:
+            return write
+        members = {
+            **members,
+            "thinking": {**(parts.thinking or {"type": "adaptive"}), _BINDING: _DROP_BLOCKS},
+        }
+        write_bound = json_request_writer(self._path, members, message_members, options.extra_body)
+
+        def write_request(messages: Sequence[Message]) -> HttpRequest:
+            if not any(isinstance(one, AiMessage) and one.state is not None for one in messages):
+                return write(messages)
+            return write_bound(messages)._replace(headers={"anthropic-beta": _BINDING_BETA})
+
+        return write_request
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
         return self._read(settings, body)
@@ -271,14 +300,19 @@ class AnthropicDialect(ApiDialect):
             return WholeReplyReader(partial(self._read, settings))
         return MessageStreamReader(partial(self._reply, settings))
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        refused = self._refused.setdefault(settings.model, set())
-        named = [name for name in RequestParts(settings, refused).sent if name in text]
-        refused.update(named)
-        return "send again" if named else ""
+        if (_BINDING in text or _BINDING_BETA in text) and has_member(request, _BINDING):
+            self._refused.setdefault(settings.model, {})[_BINDING] = ()
+            return "send again"
+        # another call may have learned it meanwhile, so the names in this request count
+        names = [
+            name for name in RequestParts(settings, ()).sent if name in text and has_member(request, name)
+        ]
+        self._refused.setdefault(settings.model, {}).update(dict.fromkeys(names, ()))
+        return "send again" if names else ""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         details = read_error_details(headers, body)
@@ -304,7 +338,10 @@ class AnthropicDialect(ApiDialect):
                 _refusal(data, message),
                 body,
                 data.get("stop_reason") or "",
-                RequestParts(settings, self._refused.get(settings.model, set())).notes,
+                (
+                    *RequestParts(settings, self._refused.get(settings.model, {})).notes,
+                    *_dropped_thinking(data),
+                ),
                 _server_tool_runs(blocks),
                 tuple(citation for block in blocks for citation in block.get("citations") or ()),
             )
@@ -328,10 +365,11 @@ class RequestParts:
         tools: The tools and the choice among them.
         instructions: What the system text has to say, because the model cannot be made to do it.
         notes: What was left out, for ``Result.reasons``.
+        binds_thinking: True to ask the model to leave out thinking that does not fit any more.
         sent: The names of the options that were sent and that a model may refuse, as the API names them.
     """
 
-    def __init__(self, settings: CallSettings, refused: set[str]) -> None:
+    def __init__(self, settings: CallSettings, refused: Collection[str]) -> None:
         self._settings, self._refused = settings, refused
         self.rules = rules = claude_rules(settings.model)
         self._notes: list[str] = []
@@ -345,6 +383,10 @@ class RequestParts:
         if options.seed is not None:
             self._notes.append("seed was left out: Anthropic's API has none")
         self.notes = tuple(self._notes)
+        headers = {name.lower(): value for name, value in (options.extra_headers or {}).items()}
+        # headers of the user replace ours, and the member is an error without the beta
+        has_beta = _BINDING_BETA in headers.get("anthropic-beta", _BINDING_BETA)
+        self.binds_thinking = rules.binds_thinking and _BINDING not in refused and has_beta
         chosen = {
             "thinking": self.thinking,
             "effort": effort,
@@ -597,6 +639,13 @@ def _refusal(data: JsonObject, message: AiMessage) -> str | None:
     details = data.get("stop_details") or {}
     words = (details.get("category"), details.get("explanation") or message.text)
     return ": ".join(word for word in words if word) or "the model declined to answer"
+
+
+def _dropped_thinking(data: JsonObject) -> Iterator[str]:
+    """Yield a note if the model left out thinking, because the conversation before it has changed."""
+    changes = data.get("input_transformations") or ()
+    if any(change.get("type") == "thinking_dropped" for change in changes):
+        yield "earlier reasoning was left out: the conversation before it has changed"
 
 
 def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:

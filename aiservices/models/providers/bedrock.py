@@ -7,7 +7,7 @@ import hmac
 import logging
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -19,11 +19,20 @@ from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.api import (
+    ApiDialect,
+    CallSettings,
+    RequestWriter,
+    has_member,
+    json_request_writer,
+    refused_options_at,
+    safe_name,
+)
 from ..http.base import (
     MAX_REPLY_BYTES,
     ApiKey,
     Credentials,
+    HttpRequest,
     ReplyTooLargeError,
     display_url,
     key_function_credentials,
@@ -44,6 +53,7 @@ from ..messages import (
     FinishReason,
     Message,
     ReplyDelta,
+    ServerToolRun,
     SystemMessage,
     ToolCall,
     ToolCallDelta,
@@ -86,6 +96,14 @@ _STATUS_OF_EXCEPTION = {
 }
 _STATE_ERRORS = ("signature", "`thinking` or `redacted_thinking`", "cannot be modified")
 _IMAGE_FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_VIDEO_FORMATS = {
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "video/x-matroska": "mkv",
+    "video/webm": "webm",
+    "video/mpeg": "mpeg",
+    "video/3gpp": "three_gp",
+}
 _FILE_FORMATS = {
     "application/pdf": "pdf",
     "text/csv": "csv",
@@ -280,7 +298,7 @@ class ConverseDialect(ApiDialect):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._refused: dict[str, set[str]] = {}  # by model: the names of options that it refused
+        self._refused = refused_options_at(provider)
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         options, parts = settings.options, self._parts(settings)
@@ -297,10 +315,10 @@ class ConverseDialect(ApiDialect):
             "additionalModelRequestFields": parts.model_fields or None,
             "serviceTier": None if options.service_tier is None else {"type": options.service_tier},
         }
-        cache_point = None if options.cache is None else {"type": "default", "ttl": options.cache}
+        cache_point = parts.cache_point
         message_members: dict[str, Callable[[Sequence[Message]], object]] = {
             "system": partial(_system, instructions=parts.instructions, cache_point=cache_point),
-            "messages": partial(write_messages, provider=self._provider),
+            "messages": partial(write_messages, provider=self._provider, cache_point=cache_point),
         }
         if parts.tools is None:
             message_members["toolConfig"] = _tools_of_history
@@ -324,15 +342,16 @@ class ConverseDialect(ApiDialect):
             return WholeReplyReader(lambda body: make_reply(parse_object(body), body))
         return ConverseStreamReader(make_reply)
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        refused = self._refused.setdefault(settings.model, set())
         words = text.replace("toolchoice", "tool_choice").replace("topp", "top_p")
-        named = [name for name in self._parts(settings).sent if name in words]
-        refused.update(named)
-        return "send again" if named else ""
+        # another call may have learned it meanwhile, so the names in this request count
+        sent = _RequestParts(settings, ()).sent
+        names = [name for name in sent if name in words and has_member(request, name)]
+        self._refused.setdefault(settings.model, {}).update(dict.fromkeys(names, ()))
+        return "send again" if names else ""
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         details = read_error_details(headers, body)
@@ -343,7 +362,7 @@ class ConverseDialect(ApiDialect):
         )
 
     def _parts(self, settings: CallSettings) -> _RequestParts:
-        return _RequestParts(settings, self._refused.get(settings.model, set()))
+        return _RequestParts(settings, self._refused.get(settings.model, {}))
 
     def _reply(
         self, settings: CallSettings, headers: Mapping[str, str], data: JsonObject, body: bytes | None = None
@@ -361,6 +380,8 @@ class ConverseDialect(ApiDialect):
                 body,
                 stop_reason,
                 self._parts(settings).notes,
+                _server_tool_runs(blocks),
+                tuple(_citations(blocks)),
             )
         except (AttributeError, KeyError, TypeError):
             raise UnreadableReplyError("its output has an unexpected shape") from None
@@ -374,12 +395,13 @@ class _RequestParts:
         sampling: The temperature and its like.
         model_fields: The members that only models of one company know.
         tools: The member toolConfig.
+        cache_point: The block behind which the provider caches the request; None for no cache.
         instructions: What the system text has to say, because the model cannot be made to do it.
         notes: What was left out.
         sent: The names of the options that were sent and that a model may refuse.
     """
 
-    def __init__(self, settings: CallSettings, refused: set[str]) -> None:
+    def __init__(self, settings: CallSettings, refused: Collection[str]) -> None:
         options = settings.options
         self.model_fields: JsonObject = {}
         notes: list[str] = []
@@ -410,7 +432,16 @@ class _RequestParts:
             notes += [f"{name} was left out: the model refuses it" for name in sorted(refused)]
         if options.seed is not None:
             notes.append("seed was left out: the Converse API has none")
+        is_claude = "anthropic." in settings.model
+        self.cache_point: JsonObject | None = None
+        if options.cache is not None and (is_claude or "amazon.nova" in settings.model):
+            self.cache_point = {"cachePoint": {"type": "default", "ttl": options.cache}}
+        elif options.cache is not None:
+            notes.append("cache was left out: only Claude and Nova have it in the Converse API")
         self.tools = _tool_config(settings.tooling, options.server_tools or (), choice, notes)
+        # Nova does not take it behind tools
+        if self.tools is not None and self.cache_point is not None and is_claude:
+            self.tools["tools"] = [*self.tools["tools"], self.cache_point]
         self.notes, self.sent = tuple(notes), sent
 
 
@@ -430,7 +461,7 @@ def _reasoning_fields(model: str, effort: str, notes: list[str]) -> JsonObject:
     return {}
 
 
-def _choice(tooling: Tooling | None, refused: set[str], notes: list[str]) -> JsonObject:
+def _choice(tooling: Tooling | None, refused: Collection[str], notes: list[str]) -> JsonObject:
     choice = "auto" if tooling is None else tooling.choice
     if choice in ("auto", "none"):
         return {"type": choice}
@@ -488,7 +519,7 @@ def _system(
         texts.append(message.text)
     blocks: list[JsonObject] = [{"text": text} for text in (*texts, instructions) if text.strip()]
     if blocks and cache_point is not None:
-        blocks.append({"cachePoint": cache_point})
+        blocks.append(cache_point)
     return blocks or None
 
 
@@ -502,7 +533,9 @@ def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
     return {"tools": [{"toolSpec": {"name": safe_name(name), "inputSchema": schema}} for name in names]}
 
 
-def write_messages(messages: Sequence[Message], *, provider: str) -> list[JsonObject]:
+def write_messages(
+    messages: Sequence[Message], *, provider: str, cache_point: JsonObject | None = None
+) -> list[JsonObject]:
     """Convert chat messages to the format of Bedrock's API, joining neighbours of the same role."""
     written: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
@@ -525,6 +558,10 @@ def write_messages(messages: Sequence[Message], *, provider: str) -> list[JsonOb
     for one in written:
         if one["role"] == "user":  # results come first; sorting keeps the order otherwise
             one["content"].sort(key=lambda block: "toolResult" not in block)
+    if cache_point is not None and written and written[-1]["role"] == "user":
+        content = written[-1]["content"]
+        if "document" not in content[-1]:  # the API refuses a cache point right behind a document
+            content.append(cache_point)
     return written
 
 
@@ -566,6 +603,8 @@ def _block(part: str | Media) -> JsonObject:
     kind = str(part.media_type)
     if isinstance(part, Audio):
         return {"audio": {"format": kind.rpartition("/")[2], "source": {"bytes": part.base64}}}
+    if kind in _VIDEO_FORMATS:
+        return {"video": {"format": _VIDEO_FORMATS[kind], "source": {"bytes": part.base64}}}
     formats = _IMAGE_FORMATS if isinstance(part, Image) else _FILE_FORMATS
     if kind not in formats:
         raise UnsupportedRequestError(f"the Converse API takes {', '.join(formats.values())}, not {part}")
@@ -583,7 +622,10 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
     for block in blocks:
         if "text" in block:
             texts.append(block["text"])
-        elif "toolUse" in block:
+        elif "citationsContent" in block:  # text with its sources
+            needs_state = True
+            texts += [one["text"] for one in block["citationsContent"].get("content") or () if "text" in one]
+        elif "toolUse" in block and not _is_server_tool(block):
             use = block["toolUse"]
             calls.append(ToolCall(use["toolUseId"], use["name"], to_json(use["input"]).decode()))
         else:
@@ -593,6 +635,26 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
             )
     message = AiMessage("".join(texts), tuple(calls), "\n\n".join(filter(None, thoughts)) or None)
     return message.with_state(provider, model, blocks) if needs_state or len(texts) > 1 else message
+
+
+def _is_server_tool(block: JsonObject) -> bool:
+    """Return True for the call of a tool that the provider runs, such as Nova's code interpreter."""
+    return bool(block["toolUse"].get("type") == "server_tool_use")
+
+
+def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
+    results = {
+        block["toolResult"]["toolUseId"]: block["toolResult"].get("content")
+        for block in blocks
+        if "toolResult" in block
+    }
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block and _is_server_tool(block)]
+    return tuple(ServerToolRun(use["name"], use.get("input"), results.get(use["toolUseId"])) for use in uses)
+
+
+def _citations(blocks: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    for block in blocks:
+        yield from (block.get("citationsContent") or {}).get("citations") or ()
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
@@ -678,6 +740,7 @@ class ConverseStreamReader(EventStreamReader):
         self._blocks: dict[int, JsonObject] = {}
         self._arguments: dict[int, list[str]] = {}
         self._call_indexes: dict[int, int] = {}
+        self._citations: dict[int, list[JsonObject]] = {}
         self._stop_reason: str | None = None
         self._usage: JsonObject | None = None
 
@@ -696,6 +759,8 @@ class ConverseStreamReader(EventStreamReader):
 
     def _complete_block(self, index: int) -> JsonObject:
         block = self._blocks[index]
+        if index in self._citations:
+            return {"citationsContent": {"content": [block], "citations": self._citations[index]}}
         if "toolUse" not in block:
             return block
         try:
@@ -725,9 +790,13 @@ class ConverseStreamReader(EventStreamReader):
         return None
 
     def _start_block(self, index: int, start: JsonObject) -> ReplyDelta | None:
+        if "toolResult" in start:  # of a tool that the provider runs
+            self._blocks[index] = {"toolResult": {**start["toolResult"], "content": []}}
         if "toolUse" not in start:
             return None
         self._blocks[index], self._arguments[index] = {"toolUse": dict(start["toolUse"])}, []
+        if _is_server_tool(self._blocks[index]):
+            return None
         call = self._call_indexes[index] = len(self._call_indexes)
         return ReplyDelta(tool_calls=(ToolCallDelta(call, start["toolUse"]["name"], ""),))
 
@@ -740,8 +809,14 @@ class ConverseStreamReader(EventStreamReader):
         if "toolUse" in delta:
             piece = delta["toolUse"]["input"]
             self._arguments[index].append(piece)
+            if index not in self._call_indexes:
+                return None
             name = self._blocks[index]["toolUse"]["name"]
             return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], name, piece),))
+        if "toolResult" in delta:
+            self._blocks[index]["toolResult"]["content"] += delta["toolResult"]
+        elif "citation" in delta:
+            self._citations.setdefault(index, []).append(delta["citation"])
         if "reasoningContent" in delta:
             return self._read_reasoning(index, delta["reasoningContent"])
         return None

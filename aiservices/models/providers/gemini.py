@@ -16,8 +16,23 @@ from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
-from ..http.base import ApiKey, Credentials, KeyFunction, display_url, key_function_credentials
+from ..http.api import (
+    ApiDialect,
+    CallSettings,
+    RequestWriter,
+    has_member,
+    json_request_writer,
+    refused_options_at,
+    safe_name,
+)
+from ..http.base import (
+    ApiKey,
+    Credentials,
+    HttpRequest,
+    KeyFunction,
+    display_url,
+    key_function_credentials,
+)
 from ..http.errors import ErrorDetails, UnreadableReplyError, read_error_details
 from ..http.model import HttpChatModel, HttpClients
 from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
@@ -47,6 +62,7 @@ _VERTEX_ADVICE = (
     "application-default login"
 )
 _VERTEX_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_CONTINUATION = "continuationToken"
 _MADE_UP_ID = "no_id_"  # of calls for which Gemini sent no id; such ids are not sent back
 # What Google documents for calls of tools that have no signature, because another model made them.
 _NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
@@ -277,7 +293,7 @@ class GeminiDialect(ApiDialect):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._refuses_thinking: set[str] = set()  # names of models
+        self._refused = refused_options_at(provider)
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         options, rules = settings.options, gemini_rules(settings.model)
@@ -306,6 +322,7 @@ class GeminiDialect(ApiDialect):
             {
                 "systemInstruction": _system_instruction,
                 "contents": partial(write_contents, provider=self._provider, rules=rules),
+                _CONTINUATION: partial(_continuation_token, provider=self._provider),
             },
             options.extra_body,
             merged=("generationConfig", "toolConfig"),
@@ -319,13 +336,12 @@ class GeminiDialect(ApiDialect):
             return WholeReplyReader(partial(self._read, settings))
         return GeminiStreamReader(partial(self._reply, settings))
 
-    def remedy(self, error: ModelError, settings: CallSettings) -> Remedy:
+    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        thinking, _ = self._thinking(settings)
-        if thinking is not None and "think" in text:
-            self._refuses_thinking.add(settings.model)
+        if "think" in text and has_member(request, "thinkingConfig"):
+            self._refused.setdefault(settings.model, {})["reasoning_effort"] = ()
             return "send again"
         return ""
 
@@ -345,6 +361,10 @@ class GeminiDialect(ApiDialect):
             parts = (candidate.get("content") or {}).get("parts") or []
             stop_reason = candidate.get("finishReason") or ""
             message = read_parts(parts, self._provider, data.get("modelVersion") or settings.model)
+            token = candidate.get(_CONTINUATION)
+            if token and stop_reason == "CONTINUATION":
+                model = data.get("modelVersion") or settings.model
+                message = message.with_state(self._provider, model, [*parts, {_CONTINUATION: token}])
             grounding = candidate.get("groundingMetadata") or {}
             return ChatReply(
                 message,
@@ -369,7 +389,7 @@ class GeminiDialect(ApiDialect):
             return None, ()
         if rules.thinking == "none":
             return None, ("reasoning_effort was left out: the model does not reason",)
-        if settings.model in self._refuses_thinking:
+        if settings.model in self._refused:
             return None, ("reasoning_effort was left out: the model refuses it",)
         lowest = ("the model always reasons, so it reasons as little as it can",)
         if rules.thinking == "budget":
@@ -424,8 +444,18 @@ def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
     return {"parts": parts} if parts else None
 
 
+def _continuation_token(messages: Sequence[Message], provider: str) -> str | None:
+    """Return the token with which Gemini continues its last message, if that was cut off in between."""
+    last = messages[-1] if messages else None
+    parts = (last.parts_for(provider) if isinstance(last, AiMessage) else None) or ({},)
+    token: str | None = parts[-1].get(_CONTINUATION)
+    return token
+
+
 def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiRules) -> list[JsonObject]:
     """Convert chat messages to the format of Gemini's API, joining neighbours of the same role."""
+    while _continuation_token(messages, provider):  # the token stands for what the model has written so far
+        messages = messages[:-1]
     contents: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
     for message in messages[start:]:
@@ -449,7 +479,7 @@ def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiR
 def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[JsonObject]:
     kept = message.parts_for(provider)
     if kept is not None:
-        return list(kept)
+        return [part for part in kept if _CONTINUATION not in part]
     parts: list[JsonObject] = [{"text": message.text}] if message.text.strip() else []
     for number, call in enumerate(message.tool_calls):
         name = _function_name(call.name)

@@ -132,7 +132,7 @@ class BatchService(ABC):
                 await asyncio.sleep(getattr(error, "retry_after", None) or wait)
         raise AssertionError("the last try returns or raises")
 
-    async def _post(self, path: str, data: Any) -> Any:
+    async def _post(self, path: str, data: object) -> Any:
         body = json.dumps(data, ensure_ascii=False).encode()
         return json.loads(await _content(self.model, HttpRequest(path, body, self._headers)))
 

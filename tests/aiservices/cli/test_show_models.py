@@ -134,6 +134,18 @@ def test_models_are_listed_without_the_values_of_variables(run: CommandRun, pull
     assert run("models") == result
 
 
+def test_providers_are_listed_without_weights(run: CommandRun, pulled: Path) -> None:
+    result = run("providers")
+    assert result == (
+        0,
+        (LISTED % ("".join(map(preset_row, PRESETS)), "")).partition("\n\nweights")[0] + "\n",
+        "",
+    )
+    code, out, _ = run("providers", "--json")
+    assert (code, [*json.loads(out)]) == (0, ["providers", "default_is_set"])
+    assert json.loads(out)["providers"] == json.loads(run("models", "--json").out)["providers"]
+
+
 def test_json_has_the_same_content(run: CommandRun, pulled: Path) -> None:
     code, out, _ = run("models", "list", "--json")
     data = json.loads(out)

@@ -174,6 +174,13 @@ def test_columns_can_have_other_names() -> None:
             {"progress": "yes"},
             "map_rows: progress is 'yes'; pass True, False or a function that receives the progress",
         ),
+        ([{"text": "a"}], {"limits": 5}, "Desk.ticket: limits is int; pass Limits(…)"),
+        (
+            [{"text": "a"}],
+            {"engine": "batch"},
+            "Desk.ticket: engine is 'batch'; pass BatchEngine(), RayEngine() or SparkEngine()",
+        ),
+        ([{"text": "a"}], {"to": 5}, "Desk.ticket: to is 5; pass the path of a file"),
     ],
 )
 def test_mistakes_are_found_before_the_first_request(rows: Any, settings: Any, expected: str) -> None:

@@ -192,7 +192,12 @@ def test_models_without_probabilities_are_refused_by_create() -> None:
         "Desk.triage",
         "Desk.later",
     ]
-    assert "needs probabilities, and anthropic:claude gives none" in caught.value.problems[0].message
+    assert caught.value.problems[0].message == (
+        "Decision[bool] needs probabilities, and anthropic:claude gives none; use a model with log "
+        "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model), a decision "
+        "endpoint, or several samples, as in create(…, votes=5)"
+    )
+    assert create(Asked, "anthropic:claude", votes=5)
 
 
 def test_a_reply_whose_probabilities_cannot_be_read_is_requested_again(server: Loopback) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import pytest
-from loopback import Loopback, Reply, error, event, json_reply, sse
+from loopback import Loopback, ReceivedRequest, Reply, error, event, json_reply, sse
 
 from aiservices import (
     AiMessage,
@@ -42,7 +43,7 @@ from aiservices import (
     tool,
     user_message,
 )
-from aiservices.memory import ChatMemory
+from aiservices.memory import ChatMemory, MessageWindow
 from aiservices.models.messages import message_from_dict, message_to_dict
 
 KEY = "sk-ant-secret"
@@ -198,6 +199,78 @@ def test_thinking_that_the_provider_refuses_is_left_out_once(loopback: Loopback)
     result = asks(loopback, tools=[weather]).ask("Weather?")
     assert (result.value, len(result.attempts)) == ("It rains.", 3)
     assert loopback.requests[2].json["messages"][1]["content"] == [CALL]
+
+
+BOUND = "claude-opus-5-5"
+NO_BETA = "thinking.adaptive.block_binding: Extra inputs are not permitted"
+
+
+class Chats(Protocol):
+    def chat(self, user: Annotated[str, MemoryId], text: str) -> Result[str]: ...
+
+
+def strict_server(accepts_beta: bool) -> Callable[[ReceivedRequest], Reply]:
+    """Answer like a model that binds thinking to the conversation before it."""
+
+    def reply(request: ReceivedRequest) -> Reply:
+        body, beta = request.json, request.headers.get("anthropic-beta", "")
+        binding = (body.get("thinking") or {}).get("block_binding")
+        if binding is not None and not (accepts_beta and beta == "thinking-binding-controls-2026-08-01"):
+            return refused(400, NO_BETA)
+        first = body["messages"][0]["content"][0]["text"]
+        has_thinking = any(
+            block["type"] == "thinking" for message in body["messages"] for block in message["content"]
+        )
+        dropped: list[Any] = []
+        if has_thinking and first != "one":
+            if binding != {"prefix_mismatch_behavior": "drop_block"}:
+                return refused(400, "messages.1.content.0: Invalid `signature` in `thinking` block.")
+            dropped = [{"type": "thinking_dropped", "path": "messages.1.content.0"}]
+        return said(THINKING, "Yes.", input_transformations=dropped)
+
+    return reply
+
+
+def test_a_model_leaves_out_thinking_after_the_memory_has_dropped_messages(loopback: Loopback) -> None:
+    loopback.reply(strict_server(accepts_beta=True))
+    chat = create(Chats, model_at(loopback, BOUND), interceptors=[ChatMemory(MessageWindow(4))])
+    results = [chat.chat("ann", text) for text in ("one", "two", "three", "four")]
+    note = "earlier reasoning was left out: the conversation before it has changed"
+    assert [note in result.reasons for result in results] == [False, False, True, True]
+    assert [request.json.get("thinking", {}).get("type") for request in loopback.requests] == [
+        None,  # nothing to leave out
+        "adaptive",
+        "adaptive",
+        "adaptive",
+    ]
+
+
+def test_a_server_without_that_beta_gets_requests_without_thinking(loopback: Loopback) -> None:
+    loopback.reply(strict_server(accepts_beta=False))
+    settings: Any = {"interceptors": [ChatMemory(MessageWindow(4))], "budget": Budget(first_wait=0)}
+    chat = create(Chats, model_at(loopback, BOUND), **settings)
+    assert [len(chat.chat("ann", text).attempts) for text in ("one", "two", "three")] == [1, 2, 2]
+    assert "block_binding" not in json.dumps(loopback.requests[-1].json)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("claude-sonnet-4-5", ChatOptions()),
+        ("claude-mythos-5-1", ChatOptions()),
+        (BOUND, ChatOptions(extra_headers={"Anthropic-Beta": "context-1m-2025-08-07"})),
+    ],
+)
+def test_the_beta_is_only_used_where_it_applies(loopback: Loopback, model: str, options: ChatOptions) -> None:
+    loopback.reply(said("Yes."))
+    earlier = AiMessage("At nine.").with_state(f"anthropic at {loopback.base_url[:-3]}", model, [THINKING])
+    messages = (UserMessage("When?"), earlier, UserMessage("Sure?"))
+    model_at(loopback, model).complete(ChatRequest(messages, options))
+    (request,) = loopback.requests
+    assert "thinking" not in request.json
+    assert request.headers.get("anthropic-beta", "") == (options.extra_headers or {}).get(
+        "Anthropic-Beta", ""
+    )
 
 
 def test_a_pause_is_continued(loopback: Loopback) -> None:

@@ -6,6 +6,7 @@ import json
 import struct
 import sys
 from binascii import crc32
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
@@ -293,3 +294,109 @@ def test_an_error_has_its_kind_and_the_id_of_the_request(loopback: Loopback) -> 
     with pytest.raises(RateLimitError, match=r"ThrottlingException: Too many requests") as caught:
         model_at(loopback, options=ChatOptions(max_tokens=10)).complete(ChatRequest.of("x"))
     assert caught.value.request_id == "r-1"
+
+
+NOVA = "us.amazon.nova-2-lite-v1:0"
+INTERPRETER = {
+    "toolUse": {
+        "toolUseId": "s1",
+        "name": "nova_code_interpreter",
+        "input": {"snippet": "6 * 7"},
+        "type": "server_tool_use",
+    }
+}
+OUTPUT = {
+    "toolResult": {
+        "toolUseId": "s1",
+        "content": [{"json": {"stdOut": "42"}}],
+        "status": "success",
+        "type": "nova_code_interpreter_result",
+    }
+}
+
+
+def test_a_tool_that_amazon_runs_is_not_called_again(loopback: Loopback) -> None:
+    loopback.reply(said(INTERPRETER, OUTPUT, CALL, stop="tool_use"), said("It is 42, and rain."))
+    options = ChatOptions(server_tools=({"systemTool": {"name": "nova_code_interpreter"}},))
+    result = asks(loopback, NOVA, tools=[weather], options=options).ask("6 times 7? Weather?")
+    assert result.value == "It is 42, and rain."
+    (run,) = result.server_tool_runs
+    assert (run.name, run.input) == ("nova_code_interpreter", {"snippet": "6 * 7"})
+    assert run.output == [{"json": {"stdOut": "42"}}]
+    second = loopback.requests[1].json["messages"]
+    assert second[1]["content"] == [INTERPRETER, OUTPUT, CALL]
+    assert [block["toolResult"]["toolUseId"] for block in second[2]["content"]] == ["t1"]
+
+
+def test_a_streamed_tool_that_amazon_runs_is_not_called_again(loopback: Loopback) -> None:
+    def block(index: int, start: Any, *deltas: Any) -> Iterator[bytes]:
+        yield frame("contentBlockStart", {"contentBlockIndex": index, "start": start})
+        for one in deltas:
+            yield frame("contentBlockDelta", {"contentBlockIndex": index, "delta": one})
+
+    use = {"toolUse": {name: INTERPRETER["toolUse"][name] for name in ("toolUseId", "name", "type")}}
+    end = {name: OUTPUT["toolResult"][name] for name in ("toolUseId", "status", "type")}
+    loopback.reply(
+        frames(
+            *block(0, use, {"toolUse": {"input": '{"snippet": "6 * 7"}'}}),
+            *block(1, {"toolResult": end}, {"toolResult": OUTPUT["toolResult"]["content"]}),
+            frame("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"text": "It is 42."}}),
+            *END,
+        )
+    )
+    result = asks(loopback, NOVA).stream("6 times 7?").result()
+    assert result.value == "It is 42."
+    (run,) = result.server_tool_runs
+    assert (run.input, run.output) == ({"snippet": "6 * 7"}, [{"json": {"stdOut": "42"}}])
+
+
+def test_the_text_of_citations_is_part_of_the_answer(loopback: Loopback) -> None:
+    source = {"title": "letter.pdf", "sourceContent": [{"text": "page 2"}]}
+    cited = {"citationsContent": {"content": [{"text": "at nine."}], "citations": [source]}}
+    loopback.reply(
+        said("We open ", cited),
+        frames(
+            text("We open at nine."),
+            frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"citation": source}}),
+            *END,
+        ),
+    )
+    result = asks(loopback).ask("When?")
+    assert (result.value, result.reply.citations) == ("We open at nine.", (source,))
+    streamed = asks(loopback).stream("When?").result()
+    assert (streamed.value, streamed.reply.citations) == ("We open at nine.", (source,))
+
+
+def test_the_beginning_of_a_conversation_is_cached(loopback: Loopback) -> None:
+    loopback.reply(said("Yes."))
+    mark = {"cachePoint": {"type": "default", "ttl": "1h"}}
+    settings: Any = {"tools": [weather], "options": ChatOptions(cache="1h"), "system_message": "Be brief."}
+    asks(loopback, **settings).ask("x")
+    body = loopback.requests[0].json
+    assert body["system"] == [{"text": "Be brief."}, mark]
+    assert body["messages"][-1]["content"] == [{"text": "x"}, mark]
+    assert body["toolConfig"]["tools"][-1] == mark
+    asks(loopback, NOVA, **settings).ask("x")  # which takes none behind tools
+    body = loopback.requests[1].json
+    assert body["messages"][-1]["content"] == [{"text": "x"}, mark]
+    assert [*body["toolConfig"]["tools"][-1]] == ["toolSpec"]
+    result = asks(loopback, "openai.gpt-oss-120b-1:0", **settings).ask("x")
+    assert "cachePoint" not in json.dumps(loopback.requests[2].json)
+    assert "cache was left out: only Claude and Nova have it in the Converse API" in result.reasons
+
+
+def test_no_cache_point_follows_a_document(loopback: Loopback) -> None:
+    loopback.reply(said("Yes."))
+    letter = File.from_bytes(b"%PDF-1.4", "application/pdf")
+    request = ChatRequest((UserMessage("Read it.", contents=("Read it.", letter)),), ChatOptions(cache="5m"))
+    model_at(loopback).complete(request)
+    assert [*loopback.requests[0].json["messages"][0]["content"][-1]] == ["document"]
+
+
+def test_a_video_is_sent_with_its_format(loopback: Loopback) -> None:
+    loopback.reply(said("A cat."))
+    film = File.from_bytes(b"film", "video/quicktime")
+    model_at(loopback, NOVA).complete(ChatRequest((UserMessage("What?", contents=(film,)),)))
+    assert loopback.requests[0].json["messages"][0]["content"][1] == {
+        "video": {"format": "mov", "source": {"bytes": "ZmlsbQ=="}}
+    }

@@ -217,3 +217,24 @@ def test_vertex_needs_a_project(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_key_is_explained() -> None:
     with pytest.raises(AuthenticationError, match="GEMINI_API_KEY"):
         GeminiChatModel("gemini-3-pro").complete(ChatRequest.of("x"))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_that_google_cuts_off_is_continued_with_its_token(
+    loopback: Loopback, streamed: bool
+) -> None:
+    def reply(body: dict[str, Any], **members: str) -> Reply:
+        body["candidates"][0] |= members
+        return sse(event(body)) if streamed else json_reply(body)
+
+    loopback.reply(
+        reply(body_of("A", finish="CONTINUATION"), continuationToken="dG9rMQ=="),
+        reply(body_of("B", finish="CONTINUATION"), continuationToken="dG9rMg=="),
+        reply(body_of("C")),
+    )
+    service = asks(loopback)
+    result = service.stream("Hi").result() if streamed else service.ask("Hi")
+    assert result.value == "ABC"
+    first, second, third = (request.json for request in loopback.requests)
+    assert [body.pop("continuationToken", None) for body in (second, third)] == ["dG9rMQ==", "dG9rMg=="]
+    assert first == second == third  # the token stands for what was written

@@ -14,12 +14,16 @@ from aiservices import (
     AnthropicChatModel,
     AuthenticationError,
     Capabilities,
+    ChatOptions,
     ChatRequest,
+    ContentFilterError,
     DefinitionError,
+    FinishError,
     ModelError,
     OpenAiChatModel,
     Preset,
     ScriptedChatModel,
+    TruncatedError,
     create,
     register_provider,
     user_message,
@@ -156,3 +160,65 @@ def test_a_function_may_return_the_key_of_each_request(
     for what in ("an empty text", "NoneType"):
         with pytest.raises(AuthenticationError, match=f"the function for the API key returned {what}"):
             model.complete(ChatRequest.of("x"))
+
+
+def test_zai_is_asked_to_read_earlier_reasoning(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZAI_BASE_URL", loopback.base_url)
+    monkeypatch.setenv("ZAI_API_KEY", "k")
+    loopback.reply(answer("Yes."))
+    create(Asks, "zai:glm-5").ask("x")
+    thinking = {"thinking": {"type": "enabled"}}
+    create(Asks, "zai:glm-5", options=ChatOptions(extra_body=thinking)).ask("x")
+    assert [request.json["thinking"] for request in loopback.requests] == [
+        {"clear_thinking": False},
+        {"clear_thinking": False, "type": "enabled"},
+    ]
+
+
+@pytest.mark.parametrize(("lifetime", "mark"), [("5m", {}), ("1h", {"ttl": "1h"})])
+def test_openrouter_is_told_what_to_cache(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, lifetime: Any, mark: dict[str, str]
+) -> None:
+    monkeypatch.setenv("OPENROUTER_BASE_URL", loopback.base_url)
+    monkeypatch.setenv("GROQ_BASE_URL", loopback.base_url)
+    monkeypatch.setenv("OPENROUTER_API_KEY", "k")
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Delft"}'}}
+    loopback.reply(answer(None, tool_calls=[call], finish_reason="tool_calls"), answer("It rains."))
+    settings: Any = {
+        "system_message": "Be brief.",
+        "tools": [weather],
+        "options": ChatOptions(cache=lifetime),
+    }
+    create(Asks, "openrouter:anthropic/claude-sonnet-5", **settings).ask("Weather?")
+    create(Asks, "groq:m", **settings).ask("Weather?")
+    first, second, other = (request.json["messages"] for request in loopback.requests)
+
+    def marked(text: str) -> list[dict[str, Any]]:
+        return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral", **mark}}]
+
+    assert [message["content"] for message in first] == [marked("Be brief."), marked("Weather?")]
+    assert [message["content"] for message in second] == [
+        marked("Be brief."),
+        "Weather?",
+        None,
+        marked("rain in Delft"),
+    ]
+    assert [message["content"] for message in other] == ["Be brief.", "Weather?"]
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "expected"),
+    [
+        ("model_length", TruncatedError),
+        ("sensitive", ContentFilterError),
+        ("insufficient_system_resource", FinishError),
+    ],
+)
+def test_an_answer_that_a_service_ends_early_is_not_accepted(
+    loopback: Loopback, finish_reason: str, expected: type[Exception]
+) -> None:
+    loopback.reply(answer("Half of", finish_reason=finish_reason))
+    model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
+    with pytest.raises(expected):
+        create(Asks, model).ask("x")

@@ -1,0 +1,180 @@
+"""What runs around the calls of a service's methods, and how the settings of a method are merged into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..engine.budget import Budget
+from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
+from ..engine.retry import Retry, retry_problems
+from ..interface.decorators import declaration_of
+from ..models.errors import DefinitionProblem
+from .compile import MethodPlan
+from .methods import (
+    CallPath,
+    async_in_blocking_problems,
+    interceptor_order_problems,
+    memory_id_problems,
+    never_awaited_problems,
+    no_effect_problems,
+    unchecked_media_problems,
+)
+
+
+class CallSettings(NamedTuple):
+    """The interceptors, the limits and the retries of calls.
+
+    Attributes:
+        interceptors: The interceptors, the first one outermost.
+        budget: The limits of each call.
+        retry: The retries; None if there are none.
+    """
+
+    interceptors: tuple[Interceptor, ...]
+    budget: Budget
+    retry: Retry | None
+
+    def with_declaration(self, declared: Mapping[str, Any]) -> CallSettings:
+        """Return the settings with those that ``@options`` set for an interface or a method."""
+        return CallSettings(
+            merged_interceptors(self.interceptors, declared.get("interceptors", ())),
+            declared.get("budget", self.budget),
+            declared.get("retry", self.retry),
+        )
+
+
+class CallGroup(NamedTuple):
+    """Methods of a service whose calls have the same settings.
+
+    Attributes:
+        location: The name of the service, or of the method if it has settings of its own.
+        plans: The methods by name.
+        interceptors: All interceptors around the calls, the first one outermost.
+        budget: The limits of each call.
+        declared: The settings of the method itself, by name.
+    """
+
+    location: str
+    plans: Mapping[str, MethodPlan]
+    interceptors: tuple[Interceptor, ...]
+    budget: Budget
+    declared: Mapping[str, Any] = {}
+
+    def problems(self, listeners: Sequence[Listener]) -> Iterator[DefinitionProblem]:
+        """Yield the mistakes in the settings of the methods."""
+        plans, interceptors = self.plans.values(), self.interceptors
+        models = dict.fromkeys(route.model.name for plan in plans for route in plan.call.routes)
+        yield from self.budget.problems(self.location, models)
+        yield from retry_problems(self.location, interceptors, self.budget)
+        yield from interceptor_order_problems(self.location, interceptors)
+        yield from unchecked_media_problems(plans, interceptors)
+        yield from memory_id_problems(plans, interceptors, listeners)
+        yield from no_effect_problems(plans, interceptors)
+        yield from async_in_blocking_problems(self.location, self.plans, interceptors, listeners)
+        if "tool_errors" in self.declared:
+            functions = self.declared["tool_errors"]._asdict()
+            yield from never_awaited_problems(f"{self.location}, ToolErrors", functions)
+
+
+def call_groups(
+    cls: type,
+    name: str,
+    plans: Mapping[str, MethodPlan],
+    settings: CallSettings,
+    cache: Interceptor | None,
+    votes: Interceptor | None,
+) -> list[CallGroup]:
+    """Return the methods of a service with the settings of their calls.
+
+    The first group has the methods without settings of their own. ``settings`` are those of ``create``.
+    """
+    of_service = settings.with_declaration(declaration_of(cls).call_settings)
+    shared = {}
+    groups = []
+    for method, plan in plans.items():
+        declared = declaration_of(getattr(cls, method)).call_settings
+        if declared:
+            own = of_service.with_declaration(declared)
+            interceptors = _all_interceptors(own, cache, votes)
+            groups.append(CallGroup(plan.call.qualname, {method: plan}, interceptors, own.budget, declared))
+        else:
+            shared[method] = plan
+    interceptors = _all_interceptors(of_service, cache, votes)
+    return [CallGroup(name, shared, interceptors, of_service.budget), *groups]
+
+
+def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> dict[str, CallPath]:
+    """Return the pipeline and the limits of each method of a service, by the name of the method."""
+    paths = {}
+    for group in groups:
+        path = CallPath(Pipeline(group.interceptors, listeners), group.budget)
+        paths.update(dict.fromkeys(group.plans, path))
+    return paths
+
+
+def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -> list[DefinitionProblem]:
+    """Return the mistakes in the settings of methods; what is wrong for the service is reported once."""
+    of_service, *of_methods = groups
+    problems = list(of_service.problems(listeners))
+    inherited = {problem.message for problem in problems if problem.location == of_service.location}
+    for group in of_methods:
+        problems += [one for one in group.problems(listeners) if one.message not in inherited]
+    return problems
+
+
+def _all_interceptors(
+    settings: CallSettings, cache: Interceptor | None, votes: Interceptor | None
+) -> tuple[Interceptor, ...]:
+    around = (cache, *settings.interceptors, votes, settings.retry)  # the retry is the innermost one
+    return tuple([one for one in around if one is not None])
+
+
+# The usual order of interceptors, the outermost first. Those of other kinds come before the last one.
+_ORDER = {
+    position: rank
+    for rank, positions in enumerate(
+        (
+            ("input guard",),
+            ("moderation",),
+            MEMORY_POSITIONS,
+            ("retrieval",),
+            ("output guard", "answer check"),
+            (None,),
+            ("votes", "retry"),
+        )
+    )
+    for position in positions
+}
+
+
+def merged_interceptors(
+    interceptors: Sequence[Interceptor], added: Sequence[Interceptor]
+) -> tuple[Interceptor, ...]:
+    """Return the interceptors of a service with those of a method, which replace others of the same kind."""
+    if not interceptors:
+        return tuple(added)
+    of_method: dict[str | None, list[Interceptor]] = {}
+    for one in added:
+        of_method.setdefault(_kind(one), []).append(one)
+    without_kind = of_method.pop(None, [])
+    replaced = {_kind(one) for one in interceptors} & of_method.keys()
+    merged: list[Interceptor] = []
+    for one in interceptors:
+        # all of them take the place of the first one
+        merged += of_method.pop(_kind(one), []) if _kind(one) in replaced else [one]
+    start = 0
+    for kind, ones in (*of_method.items(), (None, without_kind)):
+        rank = _ORDER.get(kind, _ORDER[None])
+        inner = (i for i, one in enumerate(merged) if _kind(one) and _ORDER.get(_kind(one), -1) > rank)
+        index = max(next(inner, len(merged)), start)
+        merged[index:index] = ones
+        start = index + len(ones)  # those of the method keep their order
+    return tuple(merged)
+
+
+def _kind(interceptor: Interceptor) -> str | None:
+    position = getattr(interceptor, "position_name", None)
+    if position in MEMORY_POSITIONS:
+        return MEMORY_POSITIONS[0]
+    return position if isinstance(position, str) else None  # anything may be called position_name
