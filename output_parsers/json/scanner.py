@@ -167,7 +167,7 @@ class Scanner:
         """Parse JSON fields or items up to the first syntax mistake; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
-        elif frame.closer == "]":
+        elif frame.closer == "]" and not frame.is_comma_free:  # then a comma is a mistake
             after, comma = read_plain_items(self.text, position, frame.items)
         else:
             return position
