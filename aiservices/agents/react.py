@@ -250,7 +250,7 @@ class ReActAgent:
         except DefinitionError as error:
             problems.extend(error.problems)
         toolbox = plan_toolbox(
-            tools, limits, (), models, is_async=True, qualname=self._qualname, problems=problems
+            tools, limits, (), {}, models, is_async=True, qualname=self._qualname, problems=problems
         )
         if toolbox is not None or not tools:
             problems += tool_choice_problems(self._options, toolbox, self._qualname)

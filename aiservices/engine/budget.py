@@ -9,7 +9,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ..models.errors import (
     Attempt,
@@ -158,6 +158,24 @@ class Budget:
         return None
 
 
+class Remaining(NamedTuple):
+    """What is left of the limits of a service call; None means that there is no limit.
+
+    Attributes:
+        attempts: Requests for the answer.
+        seconds: Wall time.
+        tokens: Input and output tokens.
+        money: Cost.
+        requests: Requests of all kinds.
+    """
+
+    attempts: int
+    seconds: float | None = None
+    tokens: int | None = None
+    money: float | None = None
+    requests: int | None = None
+
+
 class SharedBudget:
     """Shared limits on time, tokens, cost and requests for all service calls in a ``with`` block.
 
@@ -250,6 +268,17 @@ class SharedBudget:
         """Count requests that are about to be sent."""
         with self._lock:
             self.requests += count
+
+    def limit_remaining(self, remaining: Remaining) -> Remaining:
+        """Return what is left for a service call, if that is more than what is left of this budget."""
+        limits = self._limits
+        spent = {"tokens": self.usage.total_tokens, "money": self.cost, "requests": self.requests}
+        left: dict[str, Any] = {}
+        for name, amount in spent.items():
+            limit, own = getattr(limits, name), getattr(remaining, name)
+            if limit is not None:
+                left[name] = min(max(0, limit - amount), limit if own is None else own)
+        return remaining._replace(**left)
 
     def exceeded(self) -> BudgetExceededError | None:
         """Return an error if the service calls in the ``with`` block have reached a limit, else None."""

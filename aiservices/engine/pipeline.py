@@ -140,9 +140,11 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
                 "answer that 'yield from proceed(invocation)' gives, or another Answer",
             )
         return answer
-    except AiServiceError as error:
-        error.attempts = tuple(invocation.state.attempts)
-        error.qualname = error.qualname or invocation.plan.qualname
+    except BaseException as error:  # also cancellation, and the end of a stream that is closed early
+        invocation.state.is_abandoned = True
+        if isinstance(error, AiServiceError):
+            error.attempts = tuple(invocation.state.attempts)
+            error.qualname = error.qualname or invocation.plan.qualname
         raise
 
 

@@ -15,13 +15,22 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
+from ..interface.decorators import CallContext, MemoryId
+from ..interface.parameters import function_name
 from ..models.base import ChatModel
-from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError, SuspendedCallError
+from ..models.errors import (
+    Attempt,
+    AttemptPurpose,
+    BudgetExceededError,
+    DefinitionError,
+    DefinitionProblem,
+    SuspendedCallError,
+)
 from ..models.messages import AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import Denied, ToolErrors, ToolRun
 from ..tools.toolbox import ProvidedTools, Toolbox
-from .budget import Budget, SharedBudget, active_shared_budgets
+from .budget import Budget, Remaining, SharedBudget, active_shared_budgets
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
@@ -30,6 +39,16 @@ if TYPE_CHECKING:  # imported late, because few methods have adjustments
 
 T = TypeVar("T")
 RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
+
+
+class Transform(NamedTuple):
+    """A request hook that also gets the invocation.
+
+    Attributes:
+        function: Returns the request to send.
+    """
+
+    function: Callable[[ChatRequest, Invocation], ChatRequest]
 
 
 class CallPlan(NamedTuple):
@@ -44,7 +63,8 @@ class CallPlan(NamedTuple):
         toolbox: The tools that the model may call; None if there are none.
         tool_errors: Functions that choose the text for the model when a tool call fails.
         transform: A function that changes each request just before it is sent.
-        has_memory_id: True if a parameter of the method is the memory id.
+        role_names: The names of the parameters that are the memory id and the name of the user, by their
+            markers ``MemoryId`` and ``UserName``.
         requires_probabilities: True if the output type contains a Decision.
         wants_probabilities: True if the probabilities of answers are always requested.
         votes: How many samples replace missing probabilities; 0 for none.
@@ -60,8 +80,8 @@ class CallPlan(NamedTuple):
     options: ChatOptions = ChatOptions()
     toolbox: Toolbox | None = None
     tool_errors: ToolErrors = ToolErrors()
-    transform: RequestHook | None = None
-    has_memory_id: bool = False
+    transform: RequestHook | Transform | None = None
+    role_names: Mapping[type, str] = {}
     requires_probabilities: bool = False
     wants_probabilities: bool = False
     votes: int = 0
@@ -72,6 +92,11 @@ class CallPlan(NamedTuple):
     def returns_nothing(self) -> bool:
         """True if a service method returns None, so that only what its tools do matters."""
         return self.output_type in (None, NoneType)
+
+    @property
+    def has_memory_id(self) -> bool:
+        """True if a parameter of the method is the memory id."""
+        return MemoryId in self.role_names
 
     @property
     def model(self) -> ChatModel:
@@ -173,6 +198,22 @@ class CallState:
         """The seconds until the time limit of the service call; None if there is no limit."""
         deadline = self.deadline
         return None if deadline is None else deadline - time.monotonic()
+
+    @property
+    def remaining(self) -> Remaining:
+        """What is left of the budget of the service call, and of the budgets of ``with`` blocks around it."""
+        budget, seconds = self.budget, self.seconds_left
+        made = sum(attempt.purpose is AttemptPurpose.ANSWER for attempt in self.attempts)
+        own = Remaining(
+            max(0, budget.max_attempts - made),
+            None if seconds is None else max(0.0, seconds),
+            None if budget.tokens is None else max(0, budget.tokens - self.tokens),
+            None if budget.money is None else max(0.0, budget.money - self.money),
+            None if budget.requests is None else max(0, budget.requests - len(self.attempts)),
+        )
+        for shared in self.shared_budgets:
+            own = shared.limit_remaining(own)
+        return own
 
     @property
     def tokens(self) -> int:
@@ -341,7 +382,7 @@ def _exceeded(limit: str, message: str) -> BudgetExceededError:
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(CallContext):
     """The data of one call of a service method, such as the chat request and the arguments.
 
     Attributes:
@@ -365,7 +406,7 @@ class Invocation:
     state: CallState
     routes: tuple[ModelRoute, ...]
     toolbox: Toolbox | None = None
-    request_hooks: tuple[RequestHook, ...] = ()
+    request_hooks: tuple[RequestHook | Transform, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
     memory_id: Any = None
     user_name: Any = None
@@ -377,6 +418,30 @@ class Invocation:
     def id(self) -> str:
         """A random id of the service call, by which logs and listeners tell concurrent calls apart."""
         return self.state.id
+
+    @property
+    def qualname(self) -> str:
+        """The name of the service and the method, as in "Service.method"."""
+        return self.plan.qualname
+
+    @property
+    def attempt_number(self) -> int:
+        """The number of the latest request of the service call, counted from 1; 0 before the first."""
+        return self.state.next_attempt_number() - 1
+
+    @property
+    def remaining(self) -> Remaining:
+        """What is left of the budget: attempts, seconds, tokens, money and requests. None means no limit."""
+        return self.state.remaining
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True once nobody waits for the answer any more.
+
+        The service call has failed or was cancelled, or its stream was closed. A tool that runs in a thread
+        can check it, because a thread cannot be stopped.
+        """
+        return self.state.is_abandoned
 
     @property
     def sources(self) -> tuple[Any, ...]:
@@ -413,6 +478,23 @@ class Invocation:
                 f"{self.plan.qualname}: the suspended call is damaged: "
                 f'$.kept["{name}"] is not what was stored there: {error!r}'
             ) from error
+
+    def apply_request_hooks(self, request: ChatRequest) -> ChatRequest:
+        """Return a request as the request hooks change it.
+
+        Raises DefinitionError if a hook does not return a request.
+        """
+        for hook in self.request_hooks:
+            if isinstance(hook, Transform):
+                function: Callable[..., Any] = hook.function
+                request = hook.function(request, self)
+            else:
+                function, request = hook, hook(request)
+            if not isinstance(request, ChatRequest):
+                kind = type(request).__name__
+                message = f"{function_name(function)} returned {kind}; it must return a ChatRequest"
+                raise DefinitionError([DefinitionProblem(self.plan.qualname, message)])
+        return request
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
         """Return a copy of the service call with another function that can change each model request."""

@@ -65,7 +65,9 @@ def _problems(tools: Iterable[Tool], invocation: Invocation) -> Iterator[Definit
     plan = invocation.plan
     parameters = {**invocation.arguments, **invocation.tool_context}
     for tool in tools:
-        yield from tool_problems(tool, parameters, is_async=plan.is_async, qualname=plan.qualname)
+        yield from tool_problems(
+            tool, parameters, plan.role_names, is_async=plan.is_async, qualname=plan.qualname
+        )
         if any(tool.name in route.strategies.output_tool_names() for route in plan.routes):
             message = f"the tool {tool.name} has the name of the tool that gives the answer; rename it"
             yield DefinitionProblem(plan.qualname, message)

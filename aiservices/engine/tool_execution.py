@@ -20,11 +20,14 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.types.target import type_name
 
+from ..interface.decorators import CallContext, ToolContext
+from ..interface.parameters import takes_invocation
 from ..models.errors import AiServiceError, ToolError
 from ..models.media import Media
 from ..models.messages import ToolCall
-from ..tools.tool import ErrorFormatter, Tool, ToolAnswer, ToolErrors, ToolException, ToolRun, has_own_text
+from ..tools.tool import ErrorFormatter, Tool, ToolAnswer, ToolException, ToolRun, has_own_text
 from .effects import Run
+from .plan import Invocation
 from .results import Result
 from .streams import AsyncStream, Stream
 
@@ -35,8 +38,7 @@ def tool_effect(
     call: ToolCall,
     tools: Mapping[str, Tool],
     parsers: Mapping[str, TypeParser[dict[str, Any]]],
-    injected: Mapping[str, object],
-    errors: ToolErrors,
+    invocation: Invocation,
     timeout: float | None,
     answer_tool: str | None = None,
 ) -> Run:
@@ -46,32 +48,49 @@ def tool_effect(
         call: The call as the model wrote it.
         tools: The tools by name.
         parsers: The parsers of their arguments, by name.
-        injected: Values for parameters that the model does not see, by name.
-        errors: Functions that choose the text for the model when the call fails.
+        invocation: The service call. It has the values for parameters that the model does not see, and the
+            functions that choose the text for the model when the tool call fails.
         timeout: Seconds after which the call fails.
         answer_tool: The name of the tool by which the model gives its answer, if there is one.
 
     Raises:
         ToolError: An injected value is missing, or a function of ``errors`` raised.
     """
-    tool = tools.get(call.name)
+    tool, errors = tools.get(call.name), invocation.plan.tool_errors
     if tool is None:
         names = ", ".join([*tools, *([answer_tool] if answer_tool else [])]) or "none"
         text = f"There is no tool {call.name}. The tools are: {names}."
-        return _failed(call, None, text, ToolError(text, call=call), errors.unknown)
+        return _failed(call, text, ToolError(text, call=call), errors.unknown, invocation)
     try:
         # Some models send no text if a call has no arguments.
         arguments = parsers[call.name].parse(call.arguments.strip() or "{}")
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
-        return _failed(call, None, text, error, errors.arguments)
-    context = {}
-    for name in tool.injected:
-        if name not in injected:
-            message = f"the tool {tool.name} needs {name}, which the call does not provide"
-            raise ToolError(message, call=call)
-        context[name] = injected[name]
-    return _run(call, tool, arguments, context, errors.execution, timeout)
+        return _failed(call, text, error, errors.arguments, invocation)
+    context = _hidden_arguments(call, tool, invocation) if tool.injected else {}
+    return _run(call, tool, arguments, context, invocation, timeout)
+
+
+def _hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:
+    """Return the values of the parameters that the model does not see.
+
+    Raises ToolError if the call of the method does not have one of them.
+    """
+    context: dict[str, object] = {}
+    values = {**invocation.arguments, **invocation.tool_context}
+    for name, role in tool.injected.items():
+        if role is CallContext:
+            context[name] = invocation
+        elif role is ToolCall:
+            context[name] = call
+        else:
+            # The memory id and the user name may have another name in the method.
+            source = name if role is ToolContext else invocation.plan.role_names.get(role, "")
+            if source not in values:
+                message = f"the tool {tool.name} needs {source or name}, which the call does not provide"
+                raise ToolError(message, call=call)
+            context[name] = values[source]
+    return context
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
@@ -87,23 +106,20 @@ def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
 
 
 def _failed(
-    call: ToolCall,
-    arguments: Mapping[str, object] | None,
-    text: str,
-    error: Exception,
-    formatter: ErrorFormatter,
+    call: ToolCall, text: str, error: Exception, formatter: ErrorFormatter, invocation: Invocation
 ) -> Run:
-    run = _with_error_text(ToolRun(call, arguments, None, text, error, 0.0), formatter)
+    run = _with_error_text(ToolRun(call, None, None, text, error, 0.0), formatter, invocation)
     return Run(lambda: run, tool_call=call)
 
 
-def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
+def _with_error_text(run: ToolRun, formatter: ErrorFormatter, invocation: Invocation) -> ToolRun:
     """Set the error text that the model receives for a failed tool call, as configured by the developer.
 
     Raises AiServiceError if the function raises.
     """
     try:
-        text = formatter(run)
+        arguments: tuple[Any, ...] = (run, invocation) if takes_invocation(formatter) else (run,)
+        text = formatter(*arguments)
         if not isinstance(text, str):
             raise TypeError(f"it returned {type(text).__name__}, but it must return the text for the model")
         return run._replace(text=text)
@@ -119,7 +135,7 @@ def _run(
     tool: Tool,
     arguments: Mapping[str, object],
     context: Mapping[str, object],
-    formatter: ErrorFormatter,
+    invocation: Invocation,
     timeout: float | None,
 ) -> Run:
     function = tool.function
@@ -136,9 +152,8 @@ def _run(
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
-        run = _with_error_text(
-            ToolRun(call, arguments, None, _error_text(tool, error), error, seconds), formatter
-        )
+        run = ToolRun(call, arguments, None, _error_text(tool, error), error, seconds)
+        run = _with_error_text(run, invocation.plan.tool_errors.execution, invocation)
         # The call continues, and the model learns only that the tool failed, so the cause is logged here.
         if not isinstance(error, ToolException):
             _LOGGER.error("the tool %s failed", tool.name, exc_info=error)

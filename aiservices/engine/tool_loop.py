@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 from output_parsers.result.errors import OutputParsingError
 
-from ..interface.parameters import function_name
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
     BudgetExceededError,
     ContentFilterError,
     DefinitionError,
-    DefinitionProblem,
     FinishError,
     ModelError,
     ProbabilitiesUnavailableError,
@@ -154,13 +152,8 @@ def request_model(
         prepared = output_format.prepare(failover.address(request), invocation.examples, tooling)
         if state.budget.seconds is not None or state.shared_budgets:
             prepared = state.with_deadline(prepared)
-        # Hooks come last, so that they see exactly what is sent.
-        for hook in invocation.request_hooks:
-            prepared = hook(prepared)
-            if not isinstance(prepared, ChatRequest):
-                kind = type(prepared).__name__
-                message = f"{function_name(hook)} returned {kind}; it must return a ChatRequest"
-                raise DefinitionError([DefinitionProblem(invocation.plan.qualname, message)])
+        if invocation.request_hooks:  # they come last, so that they see exactly what is sent
+            prepared = invocation.apply_request_hooks(prepared)
         if (plan.wants_probabilities or options.probabilities) and not route.capabilities.decisions:
             # The arguments of tools have no log probabilities.
             logprobs = 0 if output_format.tooling is not None else route.logprobs(current.model_name)
@@ -441,13 +434,10 @@ def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Ru
     parsers = {} if offered is None else offered.parsers
     tool = toolbox.tools.get(call.name)
     timeout = None if tool is None else _tool_timeout(tool, toolbox.limits, invocation)
-    errors = invocation.plan.tool_errors
-    # The values that a tool may get in addition to the arguments that the model writes.
-    injected = {**invocation.arguments, **invocation.tool_context}
     output_format = invocation.state.output_format
     answer_tooling = None if output_format is None else output_format.tooling
     answer_tool = None if answer_tooling is None else answer_tooling.choice
-    return tool_effect(call, toolbox.tools, parsers, injected, errors, timeout, answer_tool)
+    return tool_effect(call, toolbox.tools, parsers, invocation, timeout, answer_tool)
 
 
 def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:

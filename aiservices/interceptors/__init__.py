@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..engine.budget import Remaining
 from ..engine.effects import (
     CallModel,
     Effect,
@@ -30,6 +31,7 @@ __all__ = [
     "Interceptor",
     "Invocation",
     "Proceed",
+    "Remaining",
     "ReplyBlocked",
     "RequestHook",
     "Run",

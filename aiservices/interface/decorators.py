@@ -55,6 +55,12 @@ class Tools:
     """Marks a method parameter for further tools of one call: ``Annotated[Sequence[Any], Tools]``."""
 
 
+class CallContext:
+    """The base class of ``Invocation``: a parameter of a tool with this type receives the current call."""
+
+    __slots__ = ()
+
+
 class TemplateSource(NamedTuple):
     """A prompt template before compilation: its text, or the name of its file.
 

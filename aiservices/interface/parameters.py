@@ -20,9 +20,9 @@ from output_parsers.types.target import Description, Target, TypeExpression, typ
 
 from ..models.errors import DefinitionProblem
 from ..models.media import Audio, File, Image
-from ..models.messages import UserMessage
+from ..models.messages import ToolCall, UserMessage
 from ..models.requests import ChatOptions
-from .decorators import History, MemoryId, ToolContext, Tools, UserName
+from .decorators import CallContext, History, MemoryId, ToolContext, Tools, UserName
 
 
 class Role(Enum):
@@ -200,7 +200,8 @@ def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
     return next(filter(None, (_find_media(part, place, visited) for place, part in parts)), None)
 
 
-_INJECTED = (ToolContext, MemoryId, UserName)
+# The parameters that the model does not write: arguments of the method, the tool call, and the Invocation.
+_INJECTED = (ToolContext, MemoryId, UserName, ToolCall, CallContext)
 # These belong to the call of the method. Neither the model nor the engine passes them to a tool.
 _CALL_ONLY = (History, ChatOptions, Tools)
 _SECTIONS = re.compile(
@@ -281,7 +282,7 @@ def tool_signature(
                 f"the parameter {parameter.name} of the tool {name} has no type annotation"
             )
         marks = list(_marks(hints[parameter.name]))
-        role = next((mark for mark in marks if mark in _INJECTED), None)
+        role = next((role for mark in marks for role in _INJECTED if issubclass(mark, role)), None)
         if role is not None:
             injected[parameter.name] = role
         elif not any(mark in _CALL_ONLY for mark in marks):
@@ -294,14 +295,62 @@ def tool_signature(
     return ToolSignature(fields, injected, hints.get("return", inspect.Signature.empty))
 
 
-def call_problem(function: object, *parameters: str) -> str | None:
+def invocation_parameters(function: Any) -> tuple[str, ...]:
+    """Return the parameters of a function that are annotated as ``Invocation``, or have its name and no type.
+
+    A function whose signature is unknown has none.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    try:
+        hints = get_type_hints(function if inspect.isroutine(function) else type(function).__call__)
+    except Exception:  # a name that only type checkers see; then the text of the annotation decides
+        hints = {}
+    names = []
+    for parameter in parameters:
+        hint = hints.get(parameter.name, parameter.annotation)
+        if hint is parameter.empty:
+            is_invocation = parameter.name == "invocation"
+        elif isinstance(hint, str):
+            is_invocation = hint.rpartition(".")[2] == "Invocation"
+        else:
+            is_invocation = any(issubclass(mark, CallContext) for mark in _marks(hint))
+        if is_invocation:
+            names.append(parameter.name)
+    return tuple(names)
+
+
+def takes_invocation(function: Any) -> bool:
+    """Return True if the second argument of a function is the ``Invocation`` of the call.
+
+    It is not if the second parameter has a default and another type or name.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) < 2:
+        return False
+    second = positional[1]
+    return second.default is second.empty or second.name in invocation_parameters(function)
+
+
+def call_problem(function: object, *parameters: str, may_take_invocation: bool = False) -> str | None:
     """Return an error message if a value cannot be called with the given argument names, else None.
 
-    The arguments are passed by position. The message continues a sentence that begins with the value.
+    The arguments are passed by position. With ``may_take_invocation`` the function may take the invocation as
+    the second argument. The message continues a sentence that begins with the value.
     """
     expected = f"({', '.join(parameters)})"
+    if may_take_invocation:
+        expected += f" or ({', '.join(parameters)}, invocation)"
     if not callable(function):
         return f"has the type {type(function).__name__}; pass a function of {expected}"
+    if may_take_invocation and takes_invocation(function):
+        parameters = (*parameters, "invocation")
     try:
         inspect.signature(function).bind(*parameters)
     except TypeError as error:

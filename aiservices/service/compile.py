@@ -47,11 +47,11 @@ from output_parsers.types.target import Target, TypeExpression, substitute, type
 from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute, only_format
 from ..engine.output_format import reply_format, text_format
-from ..engine.plan import CallPlan, CallState, Invocation, RequestHook
+from ..engine.plan import CallPlan, CallState, Invocation, RequestHook, Transform
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
-from ..interface.decorators import Declaration, SystemSource, declaration_of
+from ..interface.decorators import Declaration, MemoryId, SystemSource, UserName, declaration_of
 from ..interface.parameters import (
     Parameter,
     Role,
@@ -60,6 +60,7 @@ from ..interface.parameters import (
     media_problem,
     memory_id_type_problems,
     method_parameters,
+    takes_invocation,
 )
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from ..models.base import Capabilities, ChatModel, find_model, members_of
@@ -171,9 +172,10 @@ class MethodPlan(NamedTuple):
         tool_context = {}
         for name in prompt.context_names:
             tool_context[name] = arguments[name]
-        return Invocation(
+        messages = () if prompt.system_takes_invocation else prompt.messages(arguments)
+        invocation = Invocation(
             call,
-            ChatRequest(prompt.messages(arguments), options, qualname=call.qualname),
+            ChatRequest(messages, options, qualname=call.qualname),
             CallState(budget),
             call.routes,
             toolbox,
@@ -184,6 +186,10 @@ class MethodPlan(NamedTuple):
             tool_context,
             prompt.rendered_examples() if prompt.examples else (),
         )
+        if not prompt.system_takes_invocation:
+            return invocation
+        messages = prompt.messages(arguments, invocation)
+        return replace(invocation, request=replace(invocation.request, messages=messages))
 
     def toolbox_with(self, sources: object, parameter_names: Collection[str]) -> Toolbox:
         """Return the tools of the method with those that one call brings in its ``Tools`` parameter.
@@ -201,7 +207,9 @@ class MethodPlan(NamedTuple):
             toolbox = make_toolbox(tuple(sources), call.toolbox.limits, None, call.toolbox)
         except ToolDefinitionError as error:
             raise DefinitionError([DefinitionProblem(call.qualname, str(error))]) from error
-        problems = toolbox_problems(toolbox, parameter_names, is_async=call.is_async, qualname=call.qualname)
+        problems = toolbox_problems(
+            toolbox, parameter_names, call.role_names, is_async=call.is_async, qualname=call.qualname
+        )
         problems += answer_tool_problems(toolbox, call.routes, self.returns, call.qualname)
         if problems:
             raise DefinitionError(problems)
@@ -216,7 +224,7 @@ class Settings(NamedTuple):
     strategy: Strategy | str | None
     leniency: Leniency | None
     system: SystemSource | None
-    transform: RequestHook | None
+    transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None
     parsers: ParserRegistry
     namespace: Mapping[str, Any]
     tools: tuple[ToolSource, ...]
@@ -309,6 +317,9 @@ def plan_method(
             prompt = plan_prompt(declared.user, system, without_self, parameters, qualname, problems)
             if declared.user is None:
                 problems += docstring_problems(function.__doc__ or "", parameters, qualname)
+    roles = {parameter.role: parameter.name for parameter in parameters}
+    markers: dict[type, Role] = {MemoryId: Role.MEMORY_ID, UserName: Role.USER_NAME}
+    role_names = {marker: roles[role] for marker, role in markers.items() if role in roles}
     returns = _return_type(function, hints, qualname, problems)
     service_strategy = Strategy(settings.strategy) if settings.strategy else None
     method_strategy = _parse_strategy(declared.strategy, qualname, problems)
@@ -342,6 +353,7 @@ def plan_method(
             tools,
             settings.tool_limits,
             list(without_self.parameters),
+            role_names,
             [route.model for route in routes],
             is_async=returns.is_async,
             qualname=qualname,
@@ -357,6 +369,9 @@ def plan_method(
     if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
     unsure = getattr(model, "unsure", None)
+    transform: Any = settings.transform
+    if takes_invocation(transform):
+        transform = Transform(transform)
     call = CallPlan(
         qualname=qualname,
         output_type=returns.output_type,
@@ -365,8 +380,8 @@ def plan_method(
         options=own_options.with_defaults(settings.options),
         toolbox=toolbox,
         tool_errors=settings.tool_errors,
-        transform=settings.transform,
-        has_memory_id=Role.MEMORY_ID in prompt.role_names,
+        transform=transform,
+        role_names=role_names,
         requires_probabilities=has_decisions,
         wants_probabilities=has_decisions or unsure is not None,
         votes=votes,

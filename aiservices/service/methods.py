@@ -12,11 +12,11 @@ from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
 from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
-from ..engine.plan import Invocation
+from ..engine.plan import Invocation, Transform
 from ..engine.results import Answer, Result
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
 from ..engine.tracebacks import hide_library_frames
-from ..interface.decorators import MemoryId
+from ..interface.decorators import CallContext, MemoryId
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import has_own_init
 from ..models.errors import AiServiceError, DefinitionProblem
@@ -319,8 +319,14 @@ def memory_id_problems(
     for plan in plans:
         toolbox = plan.call.toolbox
         tools = () if toolbox is None else toolbox.tools.values()
-        has_reader = plan.prompt.shows_memory_id or (toolbox is not None and toolbox.providers)
-        if not plan.call.has_memory_id or has_reader or any(MemoryId in t.injected.values() for t in tools):
+        has_reader = (
+            plan.prompt.shows_memory_id
+            or plan.prompt.system_takes_invocation
+            or isinstance(plan.call.transform, Transform)
+            or (toolbox is not None and toolbox.providers)
+            or any({MemoryId, CallContext} & set(tool.injected.values()) for tool in tools)
+        )
+        if not plan.call.has_memory_id or has_reader:
             continue
         name = plan.prompt.role_names[Role.MEMORY_ID]
         message = (

@@ -128,8 +128,7 @@ def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.k
     offered = None if toolbox is None else toolbox.offered_to(route.model.capabilities)
     tooling = None if offered is None else offered.tooling
     request = output_format.prepare(invocation.request, invocation.examples, tooling)
-    for hook in invocation.request_hooks:
-        request = hook(request)
+    request = invocation.apply_request_hooks(request)
     schema, strict = _schema(request, output_format)
     shown = Preview(
         plan.qualname,

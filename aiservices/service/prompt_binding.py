@@ -17,8 +17,9 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 
 from ..engine.output_format import INSTRUCTIONS_MARK, FewShotExample
+from ..engine.plan import Invocation
 from ..interface.decorators import ExampleSource, SystemSource, TemplateSource
-from ..interface.parameters import Parameter, Role
+from ..interface.parameters import Parameter, Role, invocation_parameters
 from ..interface.templates import (
     FORMAT_INSTRUCTIONS,
     METHOD_TEMPLATE_NAMES,
@@ -37,6 +38,7 @@ from ..models.requests import list_to_messages
 
 SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
 _PLACEHOLDER = re.compile(r"\{\{\s?(\w+)")
+_NO_ANNOTATION = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that templates may show
 
@@ -69,6 +71,7 @@ class PromptPlan(NamedTuple):
         shows_memory_id: True if the prompt or the system message contains the memory id.
         examples: Few-shot examples.
         names: The names of all parameters if each can be passed by position or by name, else None.
+        system_takes_invocation: True if the function for the system message takes the Invocation.
     """
 
     qualname: str
@@ -83,6 +86,7 @@ class PromptPlan(NamedTuple):
     shows_memory_id: bool = False
     examples: tuple[PlannedExample, ...] = ()
     names: tuple[str, ...] | None = None
+    system_takes_invocation: bool = False
 
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         """Return the arguments of a call by parameter name, with the defaults of those that are missing.
@@ -113,11 +117,18 @@ class PromptPlan(NamedTuple):
         after = list(takewhile(_is_plain, reversed(paragraphs)))
         return "\n\n".join(before or reversed(after)) if len(before) < len(paragraphs) else ""
 
-    def messages(self, arguments: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Return the chat messages of a service call: system message, history and user message."""
+    def messages(
+        self, arguments: Mapping[str, Any], invocation: Invocation | None = None
+    ) -> tuple[Message, ...]:
+        """Return the chat messages of a service call: system message, history and user message.
+
+        ``invocation`` is for a function that makes the system message.
+        """
         names = self.role_names
         # The instructions depend on the strategy, which is only known when the request is sent.
         values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
+        if invocation is not None:
+            values[_INVOCATION] = invocation
         if self.it_parameter is not None:
             values["it"] = arguments[self.it_parameter]
         message_argument = arguments.get(self.message_parameter or "")
@@ -215,6 +226,7 @@ class PromptPlan(NamedTuple):
         return UserMessage(text, user_name, tuple(part for part in without_mark if part != ""))
 
 
+_INVOCATION = "<invocation>"  # which is not the name of a parameter
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 
 
@@ -236,7 +248,7 @@ def plan_prompt(
     """
     problem_count = len(problems)
     user = _compile(user_source, "prompt", qualname, problems) if user_source else None
-    system, used = _plan_system(system_source, parameters, qualname, problems)
+    system, used, takes_invocation = _plan_system(system_source, parameters, qualname, problems)
     _check_parameters(parameters, qualname, problems)
     if len(problems) > problem_count:
         return None
@@ -288,6 +300,7 @@ def plan_prompt(
         it_parameter,
         role_names.get(Role.MEMORY_ID) in used,
         names=tuple(signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None,
+        system_takes_invocation=takes_invocation,
     )
 
 
@@ -346,23 +359,33 @@ def _plan_system(
     parameters: Sequence[Parameter],
     qualname: str,
     problems: list[DefinitionProblem],
-) -> tuple[SystemText | None, frozenset[str | None]]:
-    """Compile the system message of a service method; also return the names of the parameters it uses."""
+) -> tuple[SystemText | None, frozenset[str | None], bool]:
+    """Compile the system message of a service method.
+
+    Also returns the names of the parameters it uses, and True if it is a function that takes the invocation.
+    """
     names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     if source is None:
-        return None, frozenset()
+        return None, frozenset(), False
     if isinstance(source, TemplateSource):
         prompt = _compile(source, "system message", qualname, problems)
         used = _check_template(prompt, names, data, parameters, "system message", qualname, problems)
-        return prompt, used
+        return prompt, used, False
     names += [p.name for p in parameters if p.role is Role.MEDIA]  # a function may look at media
+    # an argument of the method may be called "invocation", too
+    invocation_names = [
+        name
+        for name in invocation_parameters(source)
+        if name not in names or inspect.signature(source).parameters[name].annotation is not _NO_ANNOTATION
+    ]
     unknown = [
         parameter
         for parameter in inspect.signature(source).parameters.values()
-        if parameter.name not in names and parameter.kind not in _VARIADIC
+        if parameter.name not in (*names, *invocation_names) and parameter.kind not in _VARIADIC
     ]
-    function_parameters = [name for name in inspect.signature(source).parameters if name in names]
+    function_parameters = {name: name for name in inspect.signature(source).parameters if name in names}
+    function_parameters.update(dict.fromkeys(invocation_names, _INVOCATION))
     problems.extend(
         DefinitionProblem(
             qualname,
@@ -375,9 +398,9 @@ def _plan_system(
     function = source
 
     def system(values: Mapping[str, object]) -> str:
-        return function(**{name: values[name] for name in function_parameters})
+        return function(**{name: values[source] for name, source in function_parameters.items()})
 
-    return system, frozenset(function_parameters)
+    return system, frozenset(function_parameters.values()), bool(invocation_names)
 
 
 def _check_template(

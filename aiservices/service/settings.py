@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ..engine.budget import Budget
     from ..engine.calibration import Calibration
     from ..engine.pipeline import Interceptor, Listener
-    from ..engine.plan import RequestHook
+    from ..engine.plan import Invocation, RequestHook
     from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry
     from ..models.errors import DefinitionProblem
     from ..models.limits import Limits
-    from ..models.requests import ChatOptions
+    from ..models.requests import ChatOptions, ChatRequest
     from ..models.strategy import Strategy
     from ..tools.tool import ToolErrors, ToolSource
     from ..tools.toolbox import ToolLimits
@@ -38,7 +38,8 @@ class ServiceSettings(TypedDict, total=False):
             supports.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``. Methods
             may override it with ``@options``.
-        system_message: A template, or a function of arguments of the call. Methods with a system message of
+        system_message: A template, or a function of arguments of the call, which may also take the
+            Invocation. Methods with a system message of
             their own do not use it.
         parsers: Factories that make parsers for types before the built-in ones.
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
@@ -46,7 +47,8 @@ class ServiceSettings(TypedDict, total=False):
         tool_errors: Functions that choose the text for the model when a tool call fails.
         interceptors: Run around each call, the first one outermost.
         listeners: Functions that receive each event of a call.
-        transform: A function that changes each request just before it is sent.
+        transform: A function that changes each request just before it is sent. It gets the request and, if
+            it takes a second argument, the Invocation.
         budget: The limits of each call; by default 3 attempts.
         limits: The limits of requests to the models: per minute, by tokens and at the same time. All services
             with the same address and key share them.
@@ -71,7 +73,7 @@ class ServiceSettings(TypedDict, total=False):
     tool_errors: ToolErrors
     interceptors: Sequence[Interceptor]
     listeners: Sequence[Listener]
-    transform: RequestHook | None
+    transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None
     budget: Budget | None
     limits: Limits | None
     cache: ResponseCache | None
@@ -208,7 +210,7 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
         if not isinstance(value, ResponseCache):
             yield f"cache has the type {kind}; pass a ResponseCache"
     elif setting == "transform":
-        problem = call_problem(value, "request")
+        problem = call_problem(value, "request", may_take_invocation=True)
         if problem is not None:
             yield f"transform {problem}"
     elif setting == "system_message" and not (isinstance(value, str) or callable(value)):
@@ -219,7 +221,7 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
         yield f"votes is {value!r}; it must be a number from 2 to 100"
     elif setting == "tool_errors":
         for field, function in cast("ToolErrors", value)._asdict().items():
-            problem = call_problem(function, "run")
+            problem = call_problem(function, "run", may_take_invocation=True)
             if problem is not None:
                 yield f"{field} of ToolErrors {problem}"
     elif setting in _SEQUENCES and (isinstance(value, str) or not isinstance(value, Iterable)):

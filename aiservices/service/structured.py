@@ -253,7 +253,9 @@ def structured(
     members = _find_members(model, qualname, problems)
     tools = settings.get("tools", ())
     limits = settings.get("tool_limits", ToolLimits())
-    toolbox = plan_toolbox(tools, limits, (), members, is_async=True, qualname=qualname, problems=problems)
+    toolbox = plan_toolbox(
+        tools, limits, (), {}, members, is_async=True, qualname=qualname, problems=problems
+    )
     if toolbox is not None or not tools:
         problems += tool_choice_problems(options, toolbox, qualname)
     targets = None if parser is None else _Targets(parser, members, strategy, offers_tools=bool(tools))

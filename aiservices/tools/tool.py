@@ -195,13 +195,15 @@ class ToolRun(NamedTuple):
         return ToolMessage(self.call.id, self.call.name, self.text, self.contents, failed=failed)
 
 
-ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
+# Gets the run, and the Invocation if it has a second parameter.
+ErrorFormatter: TypeAlias = Callable[[ToolRun], str] | Callable[[ToolRun, Any], str]
 
 
 class ToolErrors(NamedTuple):
     """Functions that write the error text that the model receives when a tool call fails.
 
-    Each function returns the text, or raises an exception to end the call of the method. The exception
+    Each function gets the ToolRun and, if it takes a second argument, the Invocation of the service call.
+    It returns the text, or raises an exception to end the call of the method. The exception
     becomes the cause of a ToolError, unless it is an AiServiceError. The functions are not awaited.
 
     Attributes:

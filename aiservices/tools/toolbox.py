@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from output_parsers.parser.type_parser import TypeParser
 
+from ..interface.decorators import MemoryId, ToolContext, UserName
 from ..interface.parameters import ToolDefinitionError
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
@@ -117,6 +118,7 @@ def plan_toolbox(
     sources: Sequence[ToolSource],
     limits: ToolLimits,
     parameter_names: Collection[str],
+    role_names: Mapping[type, str],
     models: Iterable[ChatModel],
     *,
     is_async: bool,
@@ -142,12 +144,17 @@ def plan_toolbox(
         for model in models
         if not model.capabilities.tools
     ]
-    problems += toolbox_problems(toolbox, parameter_names, is_async=is_async, qualname=qualname)
+    problems += toolbox_problems(toolbox, parameter_names, role_names, is_async=is_async, qualname=qualname)
     return toolbox
 
 
 def toolbox_problems(
-    toolbox: Toolbox, parameter_names: Collection[str], *, is_async: bool, qualname: str
+    toolbox: Toolbox,
+    parameter_names: Collection[str],
+    role_names: Mapping[type, str],
+    *,
+    is_async: bool,
+    qualname: str,
 ) -> list[DefinitionProblem]:
     """Return an error for each tool and each provider that a service method cannot use."""
     problems: list[DefinitionProblem] = []
@@ -160,7 +167,7 @@ def toolbox_problems(
             if inspect.iscoroutinefunction(provider.tools)
         ]
     for tool in toolbox.tools.values():
-        problems += tool_problems(tool, parameter_names, is_async=is_async, qualname=qualname)
+        problems += tool_problems(tool, parameter_names, role_names, is_async=is_async, qualname=qualname)
     return problems
 
 
@@ -186,15 +193,28 @@ def make_toolbox(
 
 
 def tool_problems(
-    tool: Tool, parameter_names: Collection[str], *, is_async: bool, qualname: str
+    tool: Tool,
+    parameter_names: Collection[str],
+    role_names: Mapping[type, str],
+    *,
+    is_async: bool,
+    qualname: str,
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each reason why a service method cannot use a tool."""
+    """Yield an error for each reason why a service method cannot use a tool.
+
+    The method has parameters with the names ``parameter_names``; ``role_names`` names those that are the
+    memory id or the name of the user.
+    """
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
-    missing = [name for name in tool.injected if name not in parameter_names]
+    missing = [n for n, role in tool.injected.items() if role is ToolContext and n not in parameter_names]
     if missing:
         message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
         yield DefinitionProblem(qualname, message)
+    for role in dict.fromkeys(tool.injected.values()):
+        if role in (MemoryId, UserName) and role not in role_names:
+            message = f"the tool {tool.name} needs a {role.__name__}, and the method has no such parameter"
+            yield DefinitionProblem(qualname, message)
 
 
 def tool_choice_problems(

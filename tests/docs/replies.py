@@ -137,6 +137,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "I am sorry, we are closed today.",
         called("debt"),
         "You owe 12.50.",
+        called("open_ticket", subject="lamp"),
+        "Done.",
         called("french", text="good morning"),
         "bonjour",
         'Say "bonjour".',

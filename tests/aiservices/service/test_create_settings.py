@@ -57,7 +57,7 @@ def error_of(function: Callable[[], object]) -> str:
         ("tool_errors", len, "tool_errors has the type builtin_function_or_method; pass a ToolErrors"),
         ("localns", ["x"], "localns has the type list; pass a Mapping"),
         ("system_message", 3, "system_message has the type int; pass a template or a function"),
-        ("transform", 3, "transform has the type int; pass a function of (request)"),
+        ("transform", 3, "transform has the type int; pass a function of (request) or (request, invocation)"),
         ("parsers", 3, "parsers has the type int; put it into a list"),
         ("tools", "weather", "tools has the type str; put it into a list"),
         (
@@ -191,8 +191,8 @@ def test_a_misspelt_setting_is_suggested() -> None:
     [
         (
             "transform",
-            lambda request, other: request,
-            "transform is <lambda>, which cannot be called with (request)",
+            lambda request, invocation, other: request,
+            "transform is <lambda>, which cannot be called with (request) or (request, invocation)",
         ),
         (
             "listeners",

@@ -156,7 +156,7 @@ def needs_session(session: Annotated[str, MemoryId]) -> None: ...
 def test_a_provided_tool_does_not_get_none_as_its_memory_id() -> None:
     with pytest.raises(DefinitionError) as caught:
         text_service(strict_provider("Done."), Provides(needs_session)).ask("x")
-    said = "TextService.ask: the tool needs_session needs session, and the method has no such parameter"
+    said = "TextService.ask: the tool needs_session needs a MemoryId, and the method has no such parameter"
     assert str(caught.value) == said
 
 
