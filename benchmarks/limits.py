@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable
+from random import Random
 from typing import NamedTuple
 
 from aiservices import ChatRequest, LimitedChatModel, OpenAiChatModel
@@ -42,6 +43,7 @@ class Kind(NamedTuple):
         outage: After so many seconds it refuses everything for two seconds, again and again; 0 for never.
         change: The requests per second after a quarter of the time; 0 for no change.
         clients: The number of processes that send requests with the same key.
+        tokens: True for a limit of tokens: a request counts as much as its text is long, 100 characters once.
     """
 
     title: str
@@ -53,6 +55,7 @@ class Kind(NamedTuple):
     outage: float = 0.0
     change: float = 0.0
     clients: int = 1
+    tokens: bool = False
 
     def allowed(self) -> float:
         """Return the requests per second that the server accepts at the end, or those in flight."""
@@ -71,6 +74,7 @@ KINDS = (
     Kind("100 a second, later 40", 100, change=40),
     Kind("40 a second, later 100", 40, change=100),
     Kind("100 a second, two processes with one key", 100, clients=2),
+    Kind("10,000 tokens a second, requests of 20 to 180 tokens", 100, tokens=True),
 )
 
 
@@ -78,13 +82,14 @@ class _Server:
     def __init__(self, kind: Kind, seconds: float) -> None:
         self.kind = kind
         self.accepted: list[float] = []
+        self.costs: list[float] = []
         self.refused: list[float] = []
         self.busy: list[float] = []  # how long each request was in flight here
         self._start = self._at = time.monotonic()
         self._change_at = self._start + seconds / 4
         self._left, self._count, self._in_flight = kind.burst, 0, 0
 
-    def accept(self) -> float | None:
+    def accept(self, cost: float) -> float | None:
         """Return None for a request that is accepted, else the seconds to wait."""
         now, kind = time.monotonic(), self.kind
         rate = kind.change if kind.change and now >= self._change_at else kind.per_second
@@ -101,9 +106,9 @@ class _Server:
             return None if self._count <= rate * kind.window else self._at + kind.window - now
         self._left = min(kind.burst, self._left + (now - self._at) * rate)
         self._at = now
-        if self._left < 1:
-            return (1 - self._left) / rate
-        self._left -= 1
+        if self._left < cost:
+            return (cost - self._left) / rate
+        self._left -= cost
         return None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -115,14 +120,16 @@ class _Server:
                     for line in head.lower().split(b"\r\n")
                     if line.startswith(b"content-length")
                 )
-                await reader.readexactly(length)
-                wait = self.accept()
+                text = json.loads(await reader.readexactly(length))["messages"][0]["content"]
+                cost = len(text) / 100 if self.kind.tokens else 1.0
+                wait = self.accept(cost)
                 if wait is None:
                     self._in_flight += 1
                     begun = time.monotonic()
                     await asyncio.sleep(_DELAY)
                     self._in_flight -= 1
                     self.accepted.append(time.monotonic())
+                    self.costs.append(cost)
                     self.busy.append(self.accepted[-1] - begun)
                     status, body, extra = "200 OK", _BODY, ""
                 else:
@@ -139,14 +146,17 @@ class _Server:
             writer.close()
 
 
-def _send(url: str, seconds: float) -> None:
+def _send(url: str, seconds: float, sizes: tuple[int, int] = (5, 5)) -> None:
+    """Send requests with texts of so many characters."""
+    random = Random(7)
+
     async def run() -> None:
         model = LimitedChatModel(OpenAiChatModel("m", base_url=url, api_key="k"))
-        request, end = ChatRequest.of("Hello"), time.monotonic() + seconds
+        end = time.monotonic() + seconds
 
         async def work() -> None:
             while time.monotonic() < end:
-                await model.acomplete(request)
+                await model.acomplete(ChatRequest.of("x" * random.randint(*sizes)))
 
         tasks = [asyncio.create_task(work()) for _ in range(64)]
         await asyncio.wait(tasks, timeout=seconds)
@@ -180,9 +190,9 @@ def measure(
         for client in clients:
             client.terminate()
             client.join()
-        times = zip(server.accepted, server.busy, strict=True)
-        measured = [busy for one, busy in times if middle <= one < end]
-        accepted, used = len(measured), sum(measured) if kind.in_flight else len(measured)
+        uses = server.busy if kind.in_flight else server.costs
+        measured = [use for one, use in zip(server.accepted, uses, strict=True) if middle <= one < end]
+        accepted, used = len(measured), sum(measured)
         refused = sum(middle <= one < end for one in server.refused)
         return used / (kind.allowed() * seconds / 2), refused / (accepted + refused)
 
@@ -194,7 +204,7 @@ def main() -> None:
     print(f"Measured for {seconds / 2:g} seconds, after as many for learning\n")
     print("| limit of the server | used | refused |\n|---|---|---|")
     for kind in KINDS:
-        used, refused = measure(kind, seconds)
+        used, refused = measure(kind, seconds, _send, (20, 180) if kind.tokens else (5, 5))
         print(f"| {kind.title} | {used:.1%} | {refused:.2%} |", flush=True)
 
 

@@ -171,7 +171,9 @@ def _all_options(
         reason = f"{model_name} constrains its decoding to a JSON Schema"
         options.append(StrategyOption(Strategy.GRAMMAR, False, reason))
     elif capabilities.json_schema:
-        options += _strict_first(Strategy.JSON_SCHEMA, capabilities, f"{model_name} supports JSON Schema")
+        by_schema = _strict_first(Strategy.JSON_SCHEMA, capabilities, f"{model_name} supports JSON Schema")
+        # such a model has no other schemas, so the same one would be sent again
+        options += by_schema[:1] if capabilities.requires_strict else by_schema
     if capabilities.tools and not capabilities.constrained:
         options += _strict_first(Strategy.OUTPUT_TOOL, capabilities, f"{model_name} {lacks}calls tools")
     if capabilities.json_mode:

@@ -25,9 +25,9 @@ AiServiceError
     ├── ModelTimeoutError      no answer in time
     ├── AuthenticationError    HTTP status 401 or 403
     ├── ModelNotFoundError     404
-    ├── RateLimitError         429
+    ├── RateLimitError         429, 402
     ├── BadRequestError        400, 422 and other 4xx
-    ├── ModelServerError       5xx
+    ├── ModelServerError       5xx, 424
     └── InvalidReplyError      the response is not a reply of the API
 
 ``requests`` raises errors of this module, so this module must not import it, not even for annotations.
@@ -406,7 +406,7 @@ class ModelNotFoundError(ModelError):
 
 
 class RateLimitError(ModelError):
-    """Raised when the provider got too many requests or a quota is used up (HTTP status 429)."""
+    """Raised when the provider got too many requests (HTTP status 429) or a quota is used up (429, 402)."""
 
 
 class BadRequestError(ModelError):

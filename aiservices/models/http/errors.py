@@ -306,7 +306,7 @@ class ErrorMapper:
     ) -> ModelError:
         error_type, summary, advice, retryable = _classify(status, details.quota_exceeded, self.key_advice)
         wait = details.retry_after
-        if wait is not None and error_type is RateLimitError and not details.quota_exceeded:
+        if wait is not None and error_type is RateLimitError and retryable:
             advice = f"wait {wait:g} s or {advice}"
         message = self.redacted(details.message)
         message = message[:_MAX_QUOTED] + "…" if len(message) > _MAX_QUOTED else message
@@ -344,10 +344,12 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
         return ModelNotFoundError, "not found", "check the model's name and base_url", False
     if status == 408:
         return ModelTimeoutError, "the server waited too long", "try again", True
-    if status == 429 and quota_exceeded:
+    if status == 402 or (status == 429 and quota_exceeded):
         return RateLimitError, "the quota is used up", "check plan and billing of the account", False
     if status == 429:
         return RateLimitError, "too many requests", "send fewer requests", True
+    if status == 424:  # of Bedrock
+        return ModelServerError, "the model failed", "try again later", True
     if status == 501:
         return ModelServerError, "not supported by the server", "check the model's name and base_url", False
     if status >= 500:

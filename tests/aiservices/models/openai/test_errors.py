@@ -88,6 +88,18 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
             False,
         ),
         (
+            error(402, "Insufficient balance"),
+            RateLimitError,
+            "402 the quota is used up: Insufficient balance; check plan and billing of the account",
+            False,
+        ),
+        (
+            error(424, "The model stopped"),
+            ModelServerError,
+            "424 the model failed: The model stopped; try again later",
+            True,
+        ),
+        (
             error(408, "Request timeout"),
             ModelTimeoutError,
             "408 the server waited too long: Request timeout; try again",

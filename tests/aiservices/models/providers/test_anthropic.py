@@ -126,6 +126,19 @@ def test_a_typed_answer_is_asked_for_with_its_schema(loopback: Loopback) -> None
     assert sent["schema"]["additionalProperties"] is False
 
 
+def test_a_schema_that_is_too_complex_is_asked_for_by_a_tool_of_this_method_only(loopback: Loopback) -> None:
+    answer = {"type": "tool_use", "id": "t", "name": "Person", "input": {"name": "Ann", "age": 31}}
+    by_tool = said(answer, stop_reason="tool_use")
+    loopback.reply(
+        refused(400, "Schema is too complex for compilation."), by_tool, by_tool, said('{"value": 7}')
+    )
+    service = create(Two, model_at(loopback), budget=Budget(first_wait=0))
+    assert [service.person("Who?"), service.person("Who?")] == [Person("Ann", 31)] * 2
+    assert ["tools" in request.json for request in loopback.requests] == [False, True, True]
+    assert service.number("How many?") == 7
+    assert "output_config" in loopback.requests[-1].json
+
+
 def test_an_older_model_gives_a_typed_answer_by_a_tool(loopback: Loopback) -> None:
     answer = {"type": "tool_use", "id": "t", "name": "Person", "input": {"name": "Ann", "age": 31}}
     loopback.reply(said(answer, stop_reason="tool_use"))
@@ -203,6 +216,14 @@ def test_thinking_that_the_provider_refuses_is_left_out_once(loopback: Loopback)
 
 BOUND = "claude-opus-5-5"
 NO_BETA = "thinking.adaptive.block_binding: Extra inputs are not permitted"
+
+
+class Two(Protocol):
+    @user_message("{{text}}")
+    def person(self, text: str) -> Person: ...
+
+    @user_message("{{text}}")
+    def number(self, text: str) -> int: ...
 
 
 class Chats(Protocol):

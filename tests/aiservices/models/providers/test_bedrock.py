@@ -206,6 +206,7 @@ def test_a_damaged_frame_is_an_error(loopback: Loopback) -> None:
         ("throttlingException", RateLimitError),
         ("internalServerException", ModelServerError),
         ("validationException", BadRequestError),
+        ("modelStreamErrorException", ModelServerError),
     ],
 )
 def test_an_exception_in_a_stream(loopback: Loopback, kind: str, expected: type[Exception]) -> None:
