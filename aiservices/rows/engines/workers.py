@@ -14,6 +14,7 @@ import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import blake2b
@@ -123,7 +124,9 @@ class Worker:
         self.work = work_hash(self.method)
         self._spec = spec
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True, name="aiservices rows").start()
+        self._thread = threading.Thread(target=self._run_loop, daemon=True, name="aiservices rows")
+        self._thread.start()
+        self._answers: set[Future[list[WorkDone]]] = set()  # of the chunks in work
         self._slots = asyncio.Semaphore(spec.max_concurrency)
         self._client = None if spec.permissions is None else PermissionClient(spec.permissions)
         self._permitted: dict[int, tuple[ChatModel, PermittedChatModel]] = {}
@@ -135,14 +138,26 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Close the connection to the server that permits requests, and end the event loop."""
+        """Finish the chunks in work, close the connection that permits requests, and end the event loop."""
+        wait(self._answers)
         if self._client is not None:
             asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run_loop(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
 
     def answer(self, chunk: Chunk) -> list[WorkDone]:
         """Process the rows of a chunk, and return what became of them."""
-        return asyncio.run_coroutine_threadsafe(self._answer(chunk), self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(self._answer(chunk), self._loop)
+        self._answers.add(future)
+        try:
+            return future.result()
+        finally:
+            self._answers.discard(future)
 
     def _with_permission(self, model: ChatModel) -> ChatModel:
         found = self._permitted.get(id(model))
@@ -221,13 +236,16 @@ def answer_chunk(spec: bytes, chunk: bytes) -> bytes:
 def worker_for(spec: bytes) -> Worker:
     """Return the worker of this process for a pickled WorkSpec, which keeps its connections."""
     name = blake2b(spec, digest_size=16).digest()
+    oldest: Worker | None = None
     with _workers_lock:
         worker = _workers.get(name)
         if worker is None:
             worker = _workers[name] = Worker(pickle.loads(spec))
             if len(_workers) > _MAX_WORKERS_KEPT:
-                _workers.popitem(last=False)[1].close()
-        return worker
+                oldest = _workers.popitem(last=False)[1]
+    if oldest is not None:
+        oldest.close()
+    return worker
 
 
 # --- in the process that starts the run ---

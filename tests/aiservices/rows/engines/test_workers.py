@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ from aiservices.models.messages import ChatReply
 from aiservices.models.requests import ChatRequest
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RayEngine, Rows, RowsError, SparkEngine, map_rows
+from aiservices.rows.engines.workers import Chunk, WorkRow, WorkSpec, worker_for
 
 pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: install the extra ray of aiservices")
 
@@ -251,3 +253,16 @@ class CountedModel(ScriptedChatModel):
         super().__init__(lambda request: '{"value": 1}')
         with open(log, "a") as file:
             file.write("x")
+
+
+def test_workers_that_are_no_longer_needed_end_their_event_loops(tmp_path: Path) -> None:
+    threads = set(threading.enumerate())
+    answers = []
+    for number in range(10):  # more than a process keeps
+        desk = create(Desk, LoggingModel(str(tmp_path / f"log{number}")))
+        spec = pickle.dumps(WorkSpec(desk, "team", {}, False, 4, 60.0, Budget(), None, None, None))
+        chunk = Chunk("one", [WorkRow("1", {"text": f"text {number}"}, {})])
+        answers.append(worker_for(spec).answer(chunk)[0].failure)
+    assert answers == [None] * 9 + [""]  # the model has no answer for 9
+    left = [one for one in set(threading.enumerate()) - threads if one.name == "aiservices rows"]
+    assert len(left) <= 8
