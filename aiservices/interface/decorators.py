@@ -67,7 +67,8 @@ class TemplateSource(NamedTuple):
     Attributes:
         text: The template itself; None if it is in a file.
         file: The path of the file.
-        declared_in: The file of the module that declares it; ``file`` is relative to its folder.
+        declared_in: The file of the module that declares it. ``file``, and the files that the template
+            includes, are relative to its folder.
     """
 
     text: str | None = None
@@ -119,7 +120,8 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
     """Decorator that sets the user message of a service method as a Jinja2 template.
 
     ``{{it}}`` stands for the only argument. ``{{format_instructions}}``, ``{{current_date}}``,
-    ``{{current_time}}`` and ``{{current_date_time}}`` are always available::
+    ``{{current_time}}`` and ``{{current_date_time}}`` are always available. ``{% include "rules.txt" %}``
+    inserts a file, relative to the folder of the module that declares the method::
 
         @user_message("Translate {{text}} into {{language}}.")
         def translate(self, text: str, language: str) -> str: ...
@@ -221,11 +223,12 @@ def declaration_of(decorated: object) -> Declaration:
 def _source(decorator: str, template: str | None, from_file: str | Path | None) -> TemplateSource:
     if (template is None) == (from_file is None):
         raise TypeError(f"{decorator} takes a template or from_file: one of them")
+    declared_in = sys._getframe(2).f_globals.get("__file__")
     if from_file is not None:
-        return TemplateSource(file=str(from_file), declared_in=sys._getframe(2).f_globals.get("__file__"))
+        return TemplateSource(file=str(from_file), declared_in=declared_in)
     if not isinstance(template, str):
         raise TypeError(f"{decorator} takes its template as a str, not {type(template).__name__}")
-    return TemplateSource(template)
+    return TemplateSource(template, declared_in=declared_in)
 
 
 def _own_declaration(decorated: object) -> Declaration:

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Media
+from ..models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
 from .decorators import TemplateSource, structured_prompt_of
 
 if TYPE_CHECKING:  # imported late, because services without templates do not need Jinja
@@ -36,6 +37,7 @@ _CLOCK: dict[str, Callable[[], str]] = {
     "current_time": lambda: datetime.now().time().isoformat("seconds"),
     "current_date_time": lambda: datetime.now().isoformat(timespec="seconds"),
 }
+_INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
 # The names that need no parameter: in the templates of structured prompt classes, and in those of methods.
 RECORD_TEMPLATE_NAMES = _JINJA_FUNCTIONS | _CLOCK.keys()
 METHOD_TEMPLATE_NAMES = RECORD_TEMPLATE_NAMES | {FORMAT_INSTRUCTIONS}
@@ -79,20 +81,24 @@ class Prompt:
 
 def compile_prompt(source: TemplateSource) -> Prompt:
     """Compile a Jinja2 prompt template from text or a file, or raise TemplateError if it is invalid."""
-    if source.text is not None:
-        return _compile(textwrap.dedent(source.text).strip("\n"))
-    path = Path(str(source.file))
-    if source.declared_in is not None:
-        path = Path(source.declared_in).parent / path
+    folder = Path() if source.declared_in is None else Path(source.declared_in).parent
+    if source.text is None:
+        text = _read(folder, str(source.file))
+    else:
+        text = textwrap.dedent(source.text).strip("\n")
+    return _compile_with_files(text, folder) if _INCLUDE.search(text) else _compile(text)
+
+
+def _read(folder: Path, name: str) -> str:
+    """Return the text of a template file without empty lines around it, or raise TemplateError."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
+        return (folder / name).read_text(encoding="utf-8").strip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise TemplateError(
-            f"the template file {str(source.file)!r} cannot be read ({reason}); "
+            f"the template file {name!r} cannot be read ({reason}); "
             "its path is relative to the folder of the module that declares the interface"
         ) from error
-    return _compile(text.strip("\n"))
 
 
 def record_prompt(cls: type) -> Prompt | None:
@@ -127,31 +133,81 @@ def _environment() -> SandboxedEnvironment:
 
 @cache
 def _compile(text: str) -> Prompt:
+    environment = _environment()
+    names = _checked_variables(text, "the template", environment, {}, Path())
+    template = environment.from_string(text)
+    template.globals = dict(template.globals)  # a ChainMap, which is slow to read at each rendering
+    return Prompt(text, frozenset(names), template.render)
+
+
+def _compile_with_files(text: str, folder: Path) -> Prompt:
+    """Compile a prompt template that includes files of a folder. They are read now, and not in each call."""
+    from jinja2 import DictLoader
+
+    files: dict[str, str] = {}
+    environment = _environment()
+    names = _checked_variables(text, "the template", environment, files, folder)
+    template = environment.overlay(loader=DictLoader(files)).from_string(text)
+    return Prompt(text, frozenset(names), template.render)
+
+
+def _checked_variables(
+    text: str, title: str, environment: SandboxedEnvironment, files: dict[str, str], folder: Path
+) -> set[str]:
+    """Check a template, and return the variables that it and the files that it includes use.
+
+    The included files are added to ``files``. ``title`` names the template in errors.
+    """
     from jinja2 import TemplateSyntaxError, meta, nodes
 
     if not text.strip():
-        raise TemplateError("the template is empty")
-    environment = _environment()
+        raise TemplateError(f"{title} is empty")
     try:
         tree = environment.parse(text)
         names = meta.find_undeclared_variables(tree) | _predefined_names(tree.find_all(nodes.Name))
-        template = environment.from_string(text)
-        template.globals = dict(template.globals)  # a ChainMap, which is slow to read at each rendering
+        environment.from_string(text)
     except TemplateSyntaxError as error:
         line, column = _error_position(environment, text, error)
         message = (error.message or "invalid syntax").rstrip(".")
-        raise TemplateError(
-            f"the template has an error in line {line}, column {column}: {message}"
-        ) from error
-    if any(True for _ in meta.find_referenced_templates(tree)):
-        raise TemplateError("a template cannot include, import or extend another; write its text here")
+        raise TemplateError(f"{title} has an error in line {line}, column {column}: {message}") from error
     for condition in tree.find_all(nodes.CondExpr):
         if condition.expr2 is None:  # it could only be rendered while the condition is true
             raise TemplateError(
-                f"the template has an if without an else in line {condition.lineno}; "
+                f"{title} has an if without an else in line {condition.lineno}; "
                 "write {{ text if condition else '' }}"
             )
-    return Prompt(text, frozenset(names), template.render)
+    if any(True for _ in tree.find_all((nodes.Extends, nodes.Import, nodes.FromImport))):
+        raise TemplateError(f"{title} imports or extends another; include it, or write its text here")
+    assigned = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "store"}
+    for include in tree.find_all(nodes.Include):
+        name = include.template.value if isinstance(include.template, nodes.Const) else None
+        if not isinstance(name, str) or include.ignore_missing or not include.with_context:
+            raise TemplateError(
+                f'{title} has an include in line {include.lineno} that is not {{% include "FILE" %}}; '
+                "write the name of one file, in quotes, and nothing else"
+            )
+        names |= _included_variables(name, environment, files, folder) - assigned
+    return names
+
+
+def _included_variables(
+    name: str, environment: SandboxedEnvironment, files: dict[str, str], folder: Path
+) -> set[str]:
+    """Read an included template file, and return the variables that it uses."""
+    if name in files:  # it was read before, or it includes itself
+        if not files[name]:
+            raise TemplateError(f"the template file {name!r} includes itself")
+        return set()
+    # a name with .., an absolute path or a symbolic link could lead elsewhere
+    if not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise TemplateError(
+            f"the template includes {name!r}, which is not in the folder of the module that declares it"
+        )
+    files[name] = ""
+    text = _read(folder, name)
+    names = _checked_variables(text, f"the template file {name!r}", environment, files, folder)
+    files[name] = text
+    return names
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
@@ -190,6 +246,7 @@ def render_value(value: object) -> str:
     - Text unchanged; None as ``none``; booleans as ``true`` and ``false``.
     - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
     - Structured prompts by their template; lists of them as paragraphs.
+    - Messages as lines with their role, such as ``user: Hello``.
     - Lists, tuples and sets of other such values separated by commas; sets sorted.
     - Other records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as
       text by these rules.
@@ -209,11 +266,28 @@ def render_value(value: object) -> str:
     if prompt is not None:
         fields = {name: getattr(value, name) for name in field_names(type(value))}
         return prompt.render(fields, type(value).__name__)
+    if isinstance(value, _MESSAGES):
+        return _render_message(value)
     if _is_record(value):
         return _to_json(value)
     if isinstance(value, _LISTS):
         return _render_list(value)
     return str(value)
+
+
+_MESSAGES = (SystemMessage, UserMessage, AiMessage, ToolMessage)
+
+
+def _render_message(message: SystemMessage | UserMessage | AiMessage | ToolMessage) -> str:
+    if isinstance(message, SystemMessage):
+        return f"system: {message.text}"
+    if isinstance(message, AiMessage):
+        calls = [f"assistant calls {call.name}({call.arguments})" for call in message.tool_calls]
+        return "\n".join([*([f"assistant: {message.text}"] if message.text or not calls else []), *calls])
+    parts = " ".join(map(str, message.parts))
+    if isinstance(message, ToolMessage):
+        return f"tool {message.name}: {parts}"
+    return f"user: {parts}" if message.name is None else f"user {message.name}: {parts}"
 
 
 def _prompt_of(value: object) -> Prompt | None:
@@ -253,6 +327,8 @@ def _record_fields(value: Any) -> Mapping[Any, Any] | None:
 
 def _render_list(values: Iterable[object]) -> str:
     items = list(values)
+    if items and all(isinstance(item, _MESSAGES) for item in items):
+        return "\n".join(map(render_value, items))
     is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))
     if not is_prompt_list and any(_is_record(item) or isinstance(item, _LISTS) for item in items):
         return _to_json(items)

@@ -51,7 +51,14 @@ from ..engine.plan import CallPlan, CallState, Invocation, RequestHook, Transfor
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
-from ..interface.decorators import Declaration, MemoryId, SystemSource, UserName, declaration_of
+from ..interface.decorators import (
+    Declaration,
+    MemoryId,
+    SystemSource,
+    TemplateSource,
+    UserName,
+    declaration_of,
+)
 from ..interface.parameters import (
     Parameter,
     Role,
@@ -224,6 +231,7 @@ class Settings(NamedTuple):
     strategy: Strategy | str | None
     leniency: Leniency | None
     system: SystemSource | None
+    user: TemplateSource | None
     transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None
     parsers: ParserRegistry
     namespace: Mapping[str, Any]
@@ -314,7 +322,10 @@ def plan_method(
     else:
         if hints is not None:  # without hints the roles of the parameters are unknown
             system = declared.system or settings.system
-            prompt = plan_prompt(declared.user, system, without_self, parameters, qualname, problems)
+            user, title = declared.user, "prompt"
+            if user is None and not any(one.role is Role.USER_MESSAGE for one in parameters):
+                user, title = settings.user, "user message of the service"
+            prompt = plan_prompt(user, system, without_self, parameters, qualname, problems, title=title)
             if declared.user is None:
                 problems += docstring_problems(function.__doc__ or "", parameters, qualname)
     roles = {parameter.role: parameter.name for parameter in parameters}

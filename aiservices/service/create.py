@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, get_origin, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, cast, get_origin, overload
 
 from .settings import ServiceSettings, check_keywords, check_types
 
@@ -96,7 +96,14 @@ def _create(
     check_types(name, settings)
     tools = tuple(settings.get("tools", ()))
     listeners, parsers = tuple(settings.get("listeners", ())), settings.get("parsers")
-    system = settings.get("system_message")
+    declared_in = caller.f_globals.get("__file__")  # templates may include files of its folder
+    templates = {
+        setting: TemplateSource(text, declared_in=declared_in)
+        for setting, text in settings.items()
+        if setting in ("system_message", "user_message") and isinstance(text, str)
+    }
+    settings = cast("ServiceSettings", {**settings, **templates})
+    system: Any = settings.get("system_message")
     tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
     # String annotations may name types that are local to the function that calls create.
     namespace = enclosing_names(caller, *_functions(cls), *map(unwrapped, tools))
@@ -107,7 +114,8 @@ def _create(
             options=settings.get("options") or ChatOptions(),
             strategy=settings.get("strategy"),
             leniency=settings.get("leniency"),
-            system=TemplateSource(system) if isinstance(system, str) else system,
+            system=system,
+            user=cast("TemplateSource | None", settings.get("user_message")),
             transform=transform,
             parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,
             namespace={**namespace, **(settings.get("localns") or {})},

@@ -241,13 +241,16 @@ def plan_prompt(
     parameters: Sequence[Parameter],
     qualname: str,
     problems: list[DefinitionProblem],
+    *,
+    title: str = "prompt",
 ) -> PromptPlan | None:
     """Compile the prompt templates of a service method, and check the parameters that they use.
 
-    Adds each error to ``problems``, and returns None if there are any.
+    Adds each error to ``problems``, and returns None if there are any. ``title`` names the template of the
+    user message in them.
     """
     problem_count = len(problems)
-    user = _compile(user_source, "prompt", qualname, problems) if user_source else None
+    user = _compile(user_source, title, qualname, problems) if user_source else None
     system, used, takes_invocation = _plan_system(system_source, parameters, qualname, problems)
     _check_parameters(parameters, qualname, problems)
     if len(problems) > problem_count:
@@ -257,7 +260,7 @@ def plan_prompt(
     media = [p.name for p in parameters if p.role is Role.MEDIA]
     it_candidates = data or media
     used |= _check_template(
-        user, template_names + media, it_candidates, parameters, "prompt", qualname, problems
+        user, template_names + media, it_candidates, parameters, title, qualname, problems
     )
     user_messages = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
     message_parameter = None

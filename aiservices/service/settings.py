@@ -41,6 +41,8 @@ class ServiceSettings(TypedDict, total=False):
         system_message: A template, or a function of arguments of the call, which may also take the
             Invocation. Methods with a system message of
             their own do not use it.
+        user_message: A template for methods that have neither a prompt nor a parameter that is the user
+            message. ``{{it}}`` stands for the only argument.
         parsers: Factories that make parsers for types before the built-in ones.
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
         tool_limits: The limits of tool use in one call.
@@ -67,6 +69,7 @@ class ServiceSettings(TypedDict, total=False):
     strategy: Strategy | str | None
     leniency: Leniency | None
     system_message: str | Callable[..., str] | None
+    user_message: str | None
     parsers: Sequence[ParserFactory]
     tools: Sequence[ToolSource]
     tool_limits: ToolLimits
@@ -115,8 +118,8 @@ _EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(("callbacks", "callback", "hooks", "on_event"), "listeners=[…]"),
     "middleware": "interceptors=[…]",
     **dict.fromkeys(
-        ("prompt", "user_message", "user_prompt", "template"),
-        'the decorator @user_message("…") on the method',
+        ("prompt", "user_prompt", "template"),
+        'the decorator @user_message("…") on the method, or user_message=… for all methods',
     ),
     **dict.fromkeys(
         ("response_model", "output_type", "result_type", "response_format", "schema", "return_type"),
@@ -180,6 +183,7 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
     from ..engine.budget import Budget
     from ..engine.calibration import Calibration
     from ..engine.retry import Retry
+    from ..interface.decorators import TemplateSource
     from ..interface.parameters import call_problem
     from ..models.requests import ChatOptions
     from ..tools.tool import ToolErrors
@@ -213,8 +217,10 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
         problem = call_problem(value, "request", may_take_invocation=True)
         if problem is not None:
             yield f"transform {problem}"
-    elif setting == "system_message" and not (isinstance(value, str) or callable(value)):
+    elif setting == "system_message" and not (isinstance(value, (str, TemplateSource)) or callable(value)):
         yield f"{setting} has the type {kind}; pass a template or a function"
+    elif setting == "user_message" and not isinstance(value, (str, TemplateSource)):
+        yield f"user_message has the type {kind}; pass a template"
     elif setting == "calibration" and not isinstance(value, (str, PathLike, Calibration)):
         yield f"calibration has the type {kind}; pass the path of a file, or a Calibration"
     elif setting == "votes" and not (isinstance(value, int) and 2 <= value <= 100):

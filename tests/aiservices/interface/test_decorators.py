@@ -50,8 +50,8 @@ def test_all_declarations_of_a_function_are_stored() -> None:
     def ask(self: object) -> bool: ...
 
     assert declaration_of(ask) == Declaration(
-        user=TemplateSource("u"),
-        system=TemplateSource("s"),
+        user=TemplateSource("u", None, __file__),
+        system=TemplateSource("s", None, __file__),
         options=ChatOptions(temperature=0, stop=(".",)),
         model=model,
         strategy=Strategy.PROMPT,
@@ -132,7 +132,7 @@ def test_a_child_class_replaces_the_structured_prompt_of_its_parent() -> None:
     @structured_prompt("Bake {{dish}}.")
     class Cake(Recipe): ...
 
-    assert structured_prompt_of(Cake) == TemplateSource("Bake {{dish}}.")
+    assert structured_prompt_of(Cake) == TemplateSource("Bake {{dish}}.", None, __file__)
 
 
 def test_a_decorator_can_be_kept_and_used_again() -> None:
@@ -157,7 +157,7 @@ def test_an_interface_inherits_the_declaration_of_its_nearest_base() -> None:
 
     class Child(Parent, Protocol): ...
 
-    assert declaration_of(Child).system == TemplateSource("parent")
+    assert declaration_of(Child).system == TemplateSource("parent", None, __file__)
 
 
 def test_the_declaration_of_a_child_does_not_change_its_parent() -> None:
@@ -168,8 +168,8 @@ def test_the_declaration_of_a_child_does_not_change_its_parent() -> None:
     class Child(Parent, Protocol): ...
 
     assert (declaration_of(Parent).system, declaration_of(Child).system) == (
-        TemplateSource("parent"),
-        TemplateSource("child"),
+        TemplateSource("parent", None, __file__),
+        TemplateSource("child", None, __file__),
     )
 
 
@@ -212,8 +212,8 @@ def test_a_structured_prompt_is_found_on_its_class_and_below() -> None:
     class Soup(Recipe): ...
 
     assert (structured_prompt_of(Recipe), structured_prompt_of(Soup)) == (
-        TemplateSource("{{dish}}"),
-        TemplateSource("{{dish}}"),
+        TemplateSource("{{dish}}", None, __file__),
+        TemplateSource("{{dish}}", None, __file__),
     )
 
 

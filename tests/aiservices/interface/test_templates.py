@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +15,18 @@ import pytest
 from pydantic import BaseModel
 
 from aiservices import (
+    AiMessage,
     Capabilities,
     DefinitionError,
+    Image,
+    Message,
     ScriptedChatModel,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
     create,
+    preview,
     structured_prompt,
     system_message,
     user_message,
@@ -346,12 +355,112 @@ def test_an_open_block_is_reported_with_its_position() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["{% import 'other' as o %}", "{% extends 'other' %}"])
+def test_a_template_cannot_import_or_extend_another(text: str) -> None:
+    assert fault(text) == "the template imports or extends another; include it, or write its text here"
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["{% include 'other' %}", "{% import 'other' as o %}", "{% extends 'other' %}", "{% include it %}"],
+    "include",
+    [
+        "{% include it %}",
+        "{% include ['a', 'b'] %}",
+        "{% include 'a' ignore missing %}",
+        "{% include 'a' without context %}",
+        "{%- include 'a' ~ 'b' %}",
+    ],
 )
-def test_a_template_cannot_reach_other_templates(text: str) -> None:
-    assert fault(text) == "a template cannot include, import or extend another; write its text here"
+def test_an_include_is_the_name_of_one_file(include: str) -> None:
+    assert fault(f"Hi\n{include}") == (
+        'the template has an include in line 2 that is not {% include "FILE" %}; write the name of one file, '
+        "in quotes, and nothing else"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a module, with files that templates include."""
+    inside = tmp_path / "inside"
+    (inside / "prompts").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("secret")
+    (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (inside / "rules.txt").write_text("Be polite to {{name}}.\n\n{% include 'prompts/more.txt' %}\n")
+    (inside / "prompts" / "more.txt").write_text("\nIt is {{day}}: {{item}}\n")
+    (inside / "loop.txt").write_text("{% include 'loop.txt' %}")
+    (inside / "wrong.txt").write_text("a\n{% if %}")
+    return inside
+
+
+def included(folder: Path, text: str) -> Prompt:
+    return compile_prompt(TemplateSource(text, declared_in=str(folder / "module.py")))
+
+
+def test_an_include_inserts_a_file_beside_the_module(folder: Path) -> None:
+    template = included(folder, "{% for item in items %}{% include 'rules.txt' %}!{% endfor %} {{it}}")
+    assert template.variables == {"items", "name", "day", "it"}
+    values = {"items": ["{{it}}"], "name": "Ann", "day": "Monday", "it": "x"}
+    assert template.render(values, "S.m") == "Be polite to Ann.\n\nIt is Monday: {{it}}! x"
+
+
+def test_included_files_are_read_once(folder: Path) -> None:
+    template = included(folder, "{% include 'prompts/more.txt' %}")
+    (folder / "prompts" / "more.txt").write_text("changed")
+    assert template.render({"day": "Monday", "item": 1}, "S.m") == "It is Monday: 1"
+    assert included(folder, "{% include 'prompts/more.txt' %}").render({}, "S.m") == "changed"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../secret.txt", "the template includes '../secret.txt', which is not in the folder of the module"),
+        ("link.txt", "the template includes 'link.txt', which is not in the folder of the module"),
+        ("/etc/passwd", "the template includes '/etc/passwd', which is not in the folder of the module"),
+        ("loop.txt", "the template file 'loop.txt' includes itself"),
+        ("none.txt", "the template file 'none.txt' cannot be read (No such file or directory)"),
+        ("wrong.txt", "the template file 'wrong.txt' has an error in line 2, column 1: "),
+    ],
+)
+def test_an_include_that_cannot_be_read_is_reported(folder: Path, name: str, message: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        included(folder, f"{{% include '{name}' %}}")
+    assert str(caught.value).startswith(message)
+
+
+@system_message("{% include 'prompts/greet.txt' %}")
+class Greeter(Protocol):
+    @user_message("Please: {% include 'prompts/greet.txt' %}")
+    def ask(self, name: str) -> str: ...
+
+    def other(self, name: str) -> str: ...
+
+
+def test_templates_of_methods_and_services_include_files_of_their_module() -> None:
+    greeter = create(Greeter, "fake", user_message="Now: {% include 'prompts/greet.txt' %}")
+    for service in (greeter, pickle.loads(pickle.dumps(greeter))):
+        asked = [message.text for message in preview(service.ask, "Ann").messages]
+        assert asked == ["Grüß Ann", "Please: Grüß Ann"]
+        other = [message.text for message in preview(service.other, "Bob").messages]
+        assert other == ["Grüß Bob", "Now: Grüß Bob"]
+
+
+def test_messages_are_readable_text() -> None:
+    class Summary(Protocol):
+        @user_message("Summarize:\n{{past}}")
+        def ask(self, past: list[Message]) -> str: ...
+
+    past = [
+        SystemMessage("Be kind."),
+        UserMessage("Hello", "Ann"),
+        UserMessage("Look:", contents=(Image.from_url("https://example.com/a.png"),)),
+        AiMessage("I look.", (ToolCall("c1", "look", '{"at": "a"}'),)),
+        ToolMessage("c1", "look", "a cat"),
+        AiMessage("A cat."),
+    ]
+    assert sent(Summary, past) == [
+        "Summarize:\nsystem: Be kind.\nuser Ann: Hello\nuser: Look: [image/png, "
+        'https://example.com/a.png]\nassistant: I look.\nassistant calls look({"at": "a"})\n'
+        "tool look: a cat\nassistant: A cat."
+    ]
 
 
 @pytest.mark.parametrize("text", ["{{ it.__class__ }}", "{{ it.__class__.__mro__[1].__subclasses__() }}"])

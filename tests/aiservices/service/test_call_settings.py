@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
@@ -127,7 +128,7 @@ class NoAnn:
     def __init__(self) -> None:
         self.count = 0
 
-    def moderate(self, texts: list[str]) -> list[ModerationResult]:
+    def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
         self.count += len(texts)
         return [ModerationResult(flagged="Ann" in text) for text in texts]
 
