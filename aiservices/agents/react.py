@@ -37,7 +37,7 @@ from ..engine.results import Answer
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
-from ..models.base import ChatModel, find_model, members_of
+from ..models.base import ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError, counted
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
@@ -117,6 +117,7 @@ class ReActAgent:
         retries = () if retry is None else (retry,)
         problems += retry_problems(self._qualname, (*ordered, *retries), self._budget)
         self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
+        self._rests = {} if model is None or isinstance(model, str) else rests_of(model)
         add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
         # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
         self._pipeline = Pipeline(
@@ -298,7 +299,9 @@ class ReActAgent:
             if problem is not None:
                 message = f"the type {type_name(output_type)}: {problem}"
                 raise DefinitionError([DefinitionProblem(self._qualname, message)])
-            routes = tuple(ModelRoute(model, _agent_strategies(parser, model)) for model in self._models)
+            routes = tuple(
+                ModelRoute(model, _agent_strategies(parser, model), self._rests) for model in self._models
+            )
         except (ResponseFieldError, UnsupportedTypeError, StrategyError) as error:
             raise DefinitionError([DefinitionProblem(self._qualname, str(error))]) from error
         return CallPlan(

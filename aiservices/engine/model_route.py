@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import ModelError
 from ..models.requests import ChatRequest, JsonSchemaFormat
+from ..models.rest import Rest
 from ..models.strategy import Strategy
 from .budget import Budget
 from .output_format import OutputFormat
@@ -150,11 +151,20 @@ class ModelRoute:
     The route remembers which strategies the provider refused. It does so once a simpler strategy was
     accepted, because only then it is known that the strategy was the reason. All services that use the model
     at its address share that knowledge, unless the provider refused only this schema.
+
+    Attributes:
+        model: The model.
+        strategies: The ways to request structured output from it.
+        rest: Whether it rests after failures; None if it never does.
     """
 
-    def __init__(self, model: ChatModel, strategies: StrategyFallbacks) -> None:
+    def __init__(
+        self, model: ChatModel, strategies: StrategyFallbacks, rests: Mapping[int, Rest] | None = None
+    ) -> None:
+        """Prepare a model; ``rests`` are those of the FallbackChatModel of which it is a member."""
         self.model = model
         self.strategies = strategies
+        self.rest = rests.get(id(model)) if rests else None
         self._strict_tools_refused = False
         self._unsupported_schema: Unsupported = {}
         self._unsupported = _unsupported_by(model)
@@ -294,10 +304,12 @@ class ModelState:
         self._refusals.append(refusal)
         return True
 
-    def remember_refusals(self) -> None:
+    def succeeded(self) -> None:
         """After a successful request, remember which methods for structured output the provider rejected."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
+        if self.route.rest is not None:
+            self.route.rest.succeeded()
 
 
 class ModelFailover:
@@ -305,6 +317,10 @@ class ModelFailover:
 
     ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
     those that may recover are asked again in their order, each after its wait.
+
+    Attributes:
+        current: The model to ask.
+        skipped: Why other models were skipped.
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
@@ -314,7 +330,8 @@ class ModelFailover:
         self._models: list[ModelState] = []
         for route in routes:
             self._models.append(ModelState(route, None if self._models else model_name))
-        self.current = self._models[0]
+        self.skipped: tuple[str, ...] = ()
+        self.current = self._models[0] if routes[0].rest is None else self._awake(self._models)[0]
 
     def address(self, request: ChatRequest) -> ChatRequest:
         """Return a copy of the chat request that names the selected model in its options."""
@@ -335,21 +352,39 @@ class ModelFailover:
             return 0.0 if may_retry else None
         now = time.monotonic()
         failed.failures += 1
+        models = self._models
+        if failed.route.rest is not None:
+            failed.route.rest.failed(error)
         wait = self._wait_before_retry(error, failed.failures) if may_retry else None
         failed.ready_at = math.inf if wait is None else now + wait
-        first = min(self._models, key=lambda model: model.ready_at)
+        if failed.route.rest is not None and may_retry:
+            models = self._awake(sorted(models, key=lambda model: model.ready_at))
+        first = min(models, key=lambda model: model.ready_at)
         if first.ready_at == math.inf or not may_retry:
             return None
         wait = max(0.0, first.ready_at - now)
         if seconds_left is not None and wait >= seconds_left:
             return None
         ready_at = max(now, first.ready_at) + _SAME_TIME
-        ready = [model for model in self._models if model.ready_at <= ready_at]
+        ready = [model for model in models if model.ready_at <= ready_at]
         for model in ready:
             model.ready_at = 0.0
         # Of several that are ready, the one with the fewest failures; min keeps the order of equal ones.
         self.current = min(ready, key=lambda model: model.failures)
         return wait
+
+    def _awake(self, models: list[ModelState]) -> list[ModelState]:
+        """Return the first of the models that can be asked and does not rest; if all rest, all models."""
+        skipped: list[str] = []
+        for model in models:
+            rest = model.route.rest
+            if model.ready_at == math.inf:
+                continue
+            if rest is None or rest.admits():
+                self.skipped = tuple(dict.fromkeys((*self.skipped, *skipped)))
+                return [model]
+            skipped.append(rest.describe())
+        return models
 
     def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
         """Return the seconds to wait before retrying with the same model; None if a retry cannot help."""

@@ -220,7 +220,7 @@ def request_model(
             attempt = Attempt(name, reply, None, seconds, output_format.strategy)
             state.add_attempt(attempt, prepared)
             reply = state.attempts[-1].reply or reply  # with valid token counts
-            current.remember_refusals()
+            current.succeeded()
             yield Emit(ReplyReceived(name, reply, seconds, request=prepared), streamed=False)
             if prepared.deadline is not None:
                 time_is_over = _time_is_over(state)
@@ -245,6 +245,8 @@ def request_model(
             if reply.finish_reason is FinishReason.MALFORMED and not is_repeated and state.may_retry():
                 is_repeated = True
                 continue
+            if failover.skipped:
+                output_format = output_format._replace(reasons=(*output_format.reasons, *failover.skipped))
             return ModelResponse(_joined(paused, reply) if paused else reply, output_format)
 
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from .errors import DefinitionError, DefinitionProblem, UnavailableError
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
+
+if TYPE_CHECKING:
+    from .rest import Rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,11 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
     """Return the models that a FallbackChatModel tries in turn, or a list with any other model itself."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
+
+
+def rests_of(model: ChatModel) -> Mapping[int, Rest]:
+    """Return when the members of a FallbackChatModel rest, by the ``id`` of each; empty if they never do."""
+    return getattr(model, "rests", {})
 
 
 # Named as text: importing the classes here would make every start of a program slower.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Literal
+from typing import Any, Literal
 
-from .base import Capabilities, ChatModel, PickledByArguments, find_model, members_of
-from .errors import DefinitionError, DefinitionProblem, ModelError
+from .base import Capabilities, ChatModel, PickledByArguments, find_model, members_of, rests_of
+from .errors import ModelError, check_settings, is_at_least, is_positive
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
+from .rest import Rest
 
 
 class FallbackChatModel(PickledByArguments):
@@ -27,6 +28,15 @@ class FallbackChatModel(PickledByArguments):
     ``create(thresholds=…)`` or the calibration of the model. If that member fails, the unsure answer is used.
     A member that gives no probabilities is never unsure.
 
+    With ``rest_after=5``, a member that has failed five times in a row is skipped for ``rest_for`` seconds.
+    Then one request tries it, and if that fails, the member rests again. All calls with this object share
+    what is known of its members. If all members rest, they are asked as if none did. ``Result.reasons`` names
+    skipped members, and the logger ``aiservices`` gets a warning when a rest begins. A request that the model
+    refuses because of its content does not count as a failure.
+
+    A member that is a LimitedChatModel, except the last one, does not wait for the end of an outage (status
+    503 or 529): the next member is asked at once.
+
     Without a service, each member is tried once. The request may use only what all members support.
 
     Example:
@@ -38,20 +48,66 @@ class FallbackChatModel(PickledByArguments):
         first: ChatModel | str,
         *others: ChatModel | str,
         unsure: float | Literal["threshold"] | None = None,
+        rest_after: int | None = None,
+        rest_for: float = 30.0,
     ) -> None:
         is_probability = isinstance(unsure, (int, float)) and 0 < unsure <= 1
-        if unsure not in (None, "threshold") and not is_probability:
-            message = f'unsure is {unsure!r}; it must be a probability above 0, at most 1, or "threshold"'
-            raise DefinitionError([DefinitionProblem("FallbackChatModel", message)])
+        is_unsure = unsure in (None, "threshold") or is_probability
+        is_count = rest_after is None or (isinstance(rest_after, int) and is_at_least(rest_after, 1))
+        check_settings(
+            "FallbackChatModel",
+            ("unsure", unsure, is_unsure, 'it must be a probability above 0, at most 1, or "threshold"'),
+            ("rest_after", rest_after, is_count, "it must be a whole number above 0, or None"),
+            ("rest_for", rest_for, is_positive(rest_for), "it must be greater than 0"),
+        )
         self.unsure = unsure
         models = [find_model(model, "FallbackChatModel") for model in (first, *others)]
         # A fallback model among the models is replaced by its members.
-        self._members = tuple(member for model in models for member in members_of(model))
+        members: list[Any] = [member for model in models for member in members_of(model)]
+        old_rests = [rests_of(model).get(id(member)) for model in models for member in members_of(model)]
+        for index, member in enumerate(members[:-1]):
+            if hasattr(type(member), "failing_at_once"):
+                members[index] = member.failing_at_once()
+        self._members: tuple[ChatModel, ...] = tuple(members)
+        self._rests: dict[int, Rest] = {}
+        for member, rest in zip(members, old_rests, strict=True):
+            rest = rest if rest_after is None else Rest(member.name, rest_after, rest_for)
+            if rest is not None:
+                self._rests[id(member)] = rest
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
         """The chat models, in the order in which they are tried."""
         return self._members
+
+    @property
+    def rests(self) -> Mapping[int, Rest]:
+        """When the models rest, by the ``id`` of each; empty if they never do."""
+        return self._rests
+
+    def _awake_members(self) -> Iterator[ChatModel]:
+        """Yield the models that do not rest; if all rest, all of them.
+
+        Each is checked when its turn comes, so that it is only tried again if it is really asked.
+        """
+        has_awake = False
+        for member in self._members:
+            rest = self._rests.get(id(member))
+            if rest is None or rest.admits():
+                has_awake = True
+                yield member
+        if not has_awake:
+            yield from self._members
+
+    def _failed(self, member: ChatModel, error: ModelError) -> None:
+        rest = self._rests.get(id(member))
+        if rest is not None:
+            rest.failed(error)
+
+    def _succeeded(self, member: ChatModel) -> None:
+        rest = self._rests.get(id(member))
+        if rest is not None:
+            rest.succeeded()
 
     @property
     def name(self) -> str:
@@ -75,57 +131,81 @@ class FallbackChatModel(PickledByArguments):
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Try the models in turn; return the first reply, or raise the last error if all fail."""
-        for member in self._members[:-1]:
+        last_error: ModelError | None = None
+        for member in self._awake_members():
             try:
-                return member.complete(request)
+                reply = member.complete(request)
             # Any other exception is a mistake in the program, which the next model would not correct.
-            except ModelError:
-                continue
-        return self._members[-1].complete(request)
+            except ModelError as error:
+                last_error = error
+                self._failed(member, error)
+            else:
+                self._succeeded(member)
+                return reply
+        assert last_error is not None, "there is at least one model"
+        raise last_error
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
         """Try the models in turn without blocking; return the first reply, or raise the last error."""
-        for member in self._members[:-1]:
+        last_error: ModelError | None = None
+        for member in self._awake_members():
             try:
-                return await member.acomplete(request)
-            except ModelError:
-                continue
-        return await self._members[-1].acomplete(request)
+                reply = await member.acomplete(request)
+            except ModelError as error:
+                last_error = error
+                self._failed(member, error)
+            else:
+                self._succeeded(member)
+                return reply
+        assert last_error is not None, "there is at least one model"
+        raise last_error
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
         """Stream the reply of the first model that starts to answer.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
-        for member in self._members:
+        last_error: ModelError | None = None
+        for member in self._awake_members():
             has_started = False
             try:
                 with _closing(member.stream(request)) as deltas:
                     for delta in deltas:
                         has_started = True
                         yield delta
+                self._succeeded(member)
                 return
-            except ModelError:
+            except ModelError as error:
+                last_error = error
+                self._failed(member, error)
                 # The pieces of two replies must not be mixed.
-                if has_started or member is self._members[-1]:
+                if has_started:
                     raise
+        assert last_error is not None, "there is at least one model"
+        raise last_error
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
         """Stream the reply of the first model that starts to answer, for async callers.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """
-        for member in self._members:
+        last_error: ModelError | None = None
+        for member in self._awake_members():
             has_started = False
             try:
                 async with _aclosing(member.astream(request)) as deltas:
                     async for delta in deltas:
                         has_started = True
                         yield delta
+                self._succeeded(member)
                 return
-            except ModelError:
-                if has_started or member is self._members[-1]:
+            except ModelError as error:
+                last_error = error
+                self._failed(member, error)
+                if has_started:
                     raise
+        assert last_error is not None, "there is at least one model"
+        raise last_error
 
 
 # Not contextlib.closing: the stream of a user's model may be an iterator without a close method.

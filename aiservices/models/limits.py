@@ -19,10 +19,19 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .base import Capabilities, ChatModel, PickledByArguments, find_model, header_listener, members_of
+from .base import (
+    Capabilities,
+    ChatModel,
+    PickledByArguments,
+    find_model,
+    header_listener,
+    members_of,
+    rests_of,
+)
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .messages import AiMessage, ChatReply, ReplyDelta, Usage
 from .requests import ChatRequest
+from .rest import Rest
 
 MAX_CONCURRENCY = 256
 _FIRST_CONCURRENCY = 8
@@ -473,16 +482,34 @@ class LimitedChatModel(PickledByArguments):
         self._model = find_model(model, "LimitedChatModel")
         self._limits = limits or Limits()
         self._made: Limiter | None = None
+        self._waits_for: tuple[int, ...] = REFUSED
         members = members_of(self._model)
-        self._members = () if members == (self._model,) else tuple([self._limited(one) for one in members])
+        limited = [] if members == (self._model,) else [self._limited(one) for one in members]
+        self._members = (*(one.failing_at_once() for one in limited[:-1]), *limited[-1:])
 
     def _limited(self, model: ChatModel) -> LimitedChatModel:
         return LimitedChatModel(model, self._limits)
+
+    def failing_at_once(self) -> LimitedChatModel:
+        """Return a copy that raises the errors of an outage at once, because another model can be asked.
+
+        It still waits for the limits of the provider (status 429).
+        """
+        made = LimitedChatModel(self._model, self._limits)
+        made._waits_for = (429,)
+        return made
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
         """The members of a FallbackChatModel, each with these limits; empty for other models."""
         return self._members
+
+    @property
+    def rests(self) -> Mapping[int, Rest]:
+        """When the members of a FallbackChatModel rest, by the ``id`` of each."""
+        rests = rests_of(self._model)
+        pairs = zip(members_of(self._model), self._members, strict=False)
+        return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}
 
     @property
     def unsure(self) -> float | Literal["threshold"] | None:
@@ -593,6 +620,7 @@ class _Turn:
 
     def __init__(self, model: LimitedChatModel, request: ChatRequest) -> None:
         self._limiter = model.limiter
+        self._waits_for = model._waits_for
         self._name = model.name
         self._began_at = time.monotonic()
         self.deadline = self._began_at + model._limits.max_wait
@@ -620,7 +648,7 @@ class _Turn:
 
     def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
         """Report a refusal to the limiter; raise all other errors."""
-        if error.status not in REFUSED or not error.retryable:
+        if error.status not in self._waits_for or not error.retryable:
             raise error
         self._limiter.refuse(self._sent_at, self._in_flight, error.retry_after)
         if not may_repeat:

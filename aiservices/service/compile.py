@@ -70,7 +70,7 @@ from ..interface.parameters import (
     takes_invocation,
 )
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
-from ..models.base import Capabilities, ChatModel, find_model, members_of
+from ..models.base import Capabilities, ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
@@ -653,16 +653,17 @@ def _make_routes(
     A decision endpoint that cannot answer for the type is left out if there are other models.
     """
     members = () if model is None else members_of(model)
+    rests = None if model is None else rests_of(model)
     if parser is None:
         read = _REPLY_TYPES.get(returns.output_type)
         if read is None:
             return ()
-        return tuple(ModelRoute(member, only_format(reply_format(read))) for member in members)
+        return tuple(ModelRoute(member, only_format(reply_format(read)), rests) for member in members)
     if isinstance(parser, _NoValueParser) and method_strategy is None:
         text_models = [member for member in members if member.capabilities.decisions is None]
         if text_models:
             text = text_format(parser, "it returns None: the text of the reply is discarded")
-            return tuple(ModelRoute(member, only_format(text)) for member in text_models)
+            return tuple(ModelRoute(member, only_format(text), rests) for member in text_models)
     # The strategy of a service is for its methods with a structured type; plain text needs none.
     requested = method_strategy or (None if parser.schema is None else service_strategy)
     partial_values = returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM)
@@ -691,7 +692,7 @@ def _make_routes(
             left_out.append(str(error))
             is_fatal = is_fatal or capabilities.decisions is None
         else:
-            routes.append(ModelRoute(member, strategies))
+            routes.append(ModelRoute(member, strategies, rests))
     if is_fatal or not routes:
         problems += [DefinitionProblem(qualname, message) for message in left_out]
         return ()

@@ -26,10 +26,11 @@ from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..interface.parameters import media_problem
-from ..models.base import ChatModel, find_model, members_of
+from ..models.base import ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
+from ..models.rest import Rest
 from ..models.strategy import Strategy
 from ..tools.tool import ToolSource
 from ..tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
@@ -250,7 +251,8 @@ def structured(
     strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
     parser = _find_parser(output_type, qualname, problems)
     parser = with_leniency(parser, settings.get("leniency"), qualname, problems)
-    members = _find_members(model, qualname, problems)
+    found = _find_model(model, qualname, problems)
+    members, rests = ((), {}) if found is None else (members_of(found), rests_of(found))
     tools = settings.get("tools", ())
     limits = settings.get("tool_limits", ToolLimits())
     toolbox = plan_toolbox(
@@ -258,7 +260,7 @@ def structured(
     )
     if toolbox is not None or not tools:
         problems += tool_choice_problems(options, toolbox, qualname)
-    targets = None if parser is None else _Targets(parser, members, strategy, offers_tools=bool(tools))
+    targets = None if parser is None else _Targets(parser, members, rests, strategy, offers_tools=bool(tools))
     routes = () if targets is None else targets.checked_routes(qualname, problems)
     examples: tuple[FewShotExample, ...] = ()
     if parser is not None:
@@ -309,6 +311,7 @@ class _Targets:
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]
+    rests: Mapping[int, Rest]
     strategy: Strategy | None
     offers_tools: bool
 
@@ -341,7 +344,7 @@ class _Targets:
             partial_values=partial_values,
             offers_tools=self.offers_tools,
         )
-        return ModelRoute(member, strategies)
+        return ModelRoute(member, strategies, self.rests)
 
 
 def _find_parser(
@@ -365,14 +368,14 @@ def _find_parser(
         return None
 
 
-def _find_members(
+def _find_model(
     model: ChatModel | str | None, qualname: str, problems: list[DefinitionProblem]
-) -> tuple[ChatModel, ...]:
+) -> ChatModel | None:
     try:
-        return members_of(find_model(model, qualname))
+        return find_model(model, qualname)
     except DefinitionError as error:
         problems.extend(error.problems)
-        return ()
+        return None
 
 
 def _parse_strategy(
