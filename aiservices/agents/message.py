@@ -210,13 +210,15 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         raise
 
 
-def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
+def resume_reply(
+    plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals, results: Mapping[str, object]
+) -> Invocation:
     """Prepare to continue an agent's reply after a person approved or rejected its tool calls.
 
     Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
     and the errors of ``resumed_invocation``.
     """
-    invocation = resumed_invocation(plan, state, approvals, budget)
+    invocation = resumed_invocation(plan, state, approvals, budget, results)
     saved = state.interceptor_data.get(_STATE_KEY)
     if saved is None:
         raise SuspendedCallError(

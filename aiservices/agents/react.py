@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, wraps
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import TypedDict, TypeForm
@@ -60,6 +61,7 @@ T = TypeVar("T")
 _NO_OPTIONS = ChatOptions()
 _DEFAULT_TOOL_ERRORS = ToolErrors()
 _DEFAULT_RETRY = Retry()
+_NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ReActAgent:
@@ -156,10 +158,40 @@ class ReActAgent:
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
-    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: None = ...) -> Msg[None]: ...
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        output_type: None = ...,
+        *,
+        results: Mapping[str, object] = ...,
+    ) -> Msg[None]: ...
     @overload
-    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
-    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: object = None) -> Msg[Any]:
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        *,
+        output_type: TypeForm[T],
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    @overload
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals,
+        output_type: TypeForm[T],
+        *,
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        output_type: object = None,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> Msg[Any]:
         """Continue an agent's reply after a person approved or refused the pending tool calls.
 
         The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
@@ -170,28 +202,53 @@ class ReActAgent:
             approvals: True or False for all pending calls, or a dict with True, False or Denied by the id of
                 each of them.
             output_type: The ``output_type`` of the reply.
+            results: The results of external tools, as for the function ``resume``.
 
         Raises:
             SuspendedCallError: if the state is that of another agent, or of a reply with another type, and
                 the other errors of the function ``resume``.
             AlreadyResumedError: if the agent has a ChatMemory and the state was resumed before.
         """
-        invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals)
+        invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals, results)
         return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
     async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, output_type: None = ...
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        output_type: None = ...,
+        *,
+        results: Mapping[str, object] = ...,
     ) -> Msg[None]: ...
     @overload
     async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        *,
+        output_type: TypeForm[T],
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    @overload
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals,
+        output_type: TypeForm[T],
+        *,
+        results: Mapping[str, object] = ...,
     ) -> Msg[T]: ...
     async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, output_type: object = None
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        output_type: object = None,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
     ) -> Msg[Any]:
         """Continue an agent's reply in async code after a person approved tool calls."""
-        invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
+        invocation = resume_reply(self._plan(output_type), self._budget, state, approvals, results)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:

@@ -53,7 +53,7 @@ def log_calls(event: object, /) -> None:
         case GuardrailRan(name, "output", Reprompt(), invocation=Invocation() as invocation):
             _LOGGER.info("%s: answer rejected by the guard %s", invocation.plan.qualname, name)
         case CallFailed(invocation, ApprovalRequiredError() as error):
-            tools = ", ".join(call.name for call in error.calls)
+            tools = ", ".join(call.name for call in (*error.calls, *error.external_calls))
             _LOGGER.info(
                 "%s: waits for approval of %s, %s", invocation.plan.qualname, tools, _summary(invocation)
             )

@@ -17,7 +17,8 @@ from output_parsers.result.errors import shorten
 from ..models.errors import AiServiceError, SuspendedCallError
 from ..models.messages import AiMessage, Message, ToolCall, ToolMessage, message_from_dict, message_to_dict
 from ..models.requests import ChatOptions, ChatRequest
-from ..tools.tool import Denied
+from ..tools.tool import Denied, ExternalResult, WaitingCallDecision
+from ..tools.toolbox import Toolbox
 from .budget import Budget
 from .model_route import ModelRoute
 from .output_format import INSTRUCTIONS_MARK
@@ -39,6 +40,7 @@ class SuspendedCall(NamedTuple):
         messages: The messages of the request.
         tool_messages: The messages since then; the last one has the calls that wait.
         pending: The ids of the calls that must be approved.
+        external: The ids of the calls whose result is wanted.
         memory_id: The argument that is the memory id.
         rounds: How many rounds of tools were completed.
         options: The options of the request, without extra headers.
@@ -66,6 +68,7 @@ class SuspendedCall(NamedTuple):
     id: str = ""
     expires_at: float | None = None
     signed_text: str = ""
+    external: tuple[str, ...] = ()
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
         """Convert a service call that waits for approval to JSON text, so that another process can resume it.
@@ -95,6 +98,7 @@ class SuspendedCall(NamedTuple):
             "messages": [message_to_dict(message) for message in self.messages],
             "exchanged": [message_to_dict(message) for message in self.tool_messages],
             "pending": list(self.pending),
+            "external": list(self.external),
             "memory_id": str(self.memory_id) if isinstance(self.memory_id, UUID) else self.memory_id,
             "rounds": self.rounds,
             "options": {name: value for name, value in asdict(self.options).items() if value is not None},
@@ -167,24 +171,43 @@ class AlreadyResumedError(AiServiceError):
 
 
 class ApprovalRequiredError(AiServiceError):
-    """Raised when a model's reply calls a tool that needs approval; no tool of that reply has run yet.
+    """Raised when a model's reply calls a tool that waits for an approval or for a result from outside.
+
+    No tool of that reply has run yet.
 
     Attributes:
         calls: The calls that must be approved.
-        state: The call so far. ``resume(method, state, approvals)`` continues it, in another process too.
+        external_calls: The calls of external tools, whose results are wanted.
+        state: The call so far. ``resume(method, state, approvals, results={id: value})`` continues it, in
+            another process too.
     """
 
-    def __init__(self, qualname: str, calls: tuple[ToolCall, ...], state: SuspendedCall) -> None:
-        names = ", ".join(f"{call.name}({call.arguments})" for call in calls)
-        super().__init__(f"{qualname}: approval required for {names}; continue with resume")
+    def __init__(
+        self,
+        qualname: str,
+        calls: tuple[ToolCall, ...],
+        state: SuspendedCall,
+        external_calls: tuple[ToolCall, ...] = (),
+    ) -> None:
+        wanted = (("approval required for", calls), ("result required of", external_calls))
+        texts = [f"{text} {', '.join(map(_call_text, some))}" for text, some in wanted if some]
+        super().__init__(f"{qualname}: {'; '.join(texts)}; continue with resume")
         self.calls = calls
+        self.external_calls = external_calls
         self.state = state
 
 
-def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: int) -> SuspendedCall:
+def _call_text(call: ToolCall) -> str:
+    return f"{call.name}({call.arguments})"
+
+
+def suspend(
+    invocation: Invocation, pending: Sequence[ToolCall], external: Sequence[ToolCall], messages_sent: int
+) -> SuspendedCall:
     """Create the saved state from which a service call resumes after its tool calls were approved.
 
-    ``messages_sent`` is how many of its tool messages the request already contains.
+    ``external`` are the calls whose results are wanted. ``messages_sent`` is how many of its tool messages
+    the request already contains.
     """
     state = invocation.state
     return SuspendedCall(
@@ -200,22 +223,38 @@ def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: 
         user_name=invocation.user_name,
         earlier_messages=tuple(state.tool_messages[:messages_sent]),
         id=os.urandom(16).hex(),
+        external=tuple(call.id for call in external),
     )
 
 
 def resumed_invocation(
-    plan: CallPlan, suspended: SuspendedCall, approvals: Approvals, budget: Budget
+    plan: CallPlan,
+    suspended: SuspendedCall,
+    approvals: Approvals,
+    budget: Budget,
+    results: Mapping[str, object] = MappingProxyType({}),
+    toolbox: Toolbox | None = None,
 ) -> Invocation:
     """Prepare a suspended service call to continue after its tool calls were approved or denied.
 
+    ``results`` are those of external tools, by the id of the call, and ``toolbox`` the tools of the call, if
+    they are not those of the plan.
+
     Raises TypeError if an argument has another type, SuspendedCallError if the state cannot be resumed, and
-    ValueError if the decisions are not those of the pending calls.
+    ValueError if the decisions are not those of the pending calls, or if a result has a wrong type.
     """
-    decisions = decisions_for(suspended, approvals, plan.qualname)
+    decisions = decisions_for(suspended, approvals, results, plan.qualname)
     if suspended.signed_text:
         raise SuspendedCallError(
             f"{plan.qualname}: the signature of the state was not checked; pass the key to from_json"
         )
+    toolbox = toolbox or plan.toolbox
+    for call in _last_calls(suspended):
+        decision = decisions.get(call.id)
+        if isinstance(decision, ExternalResult) and not (
+            toolbox is not None and toolbox.is_open and call.name not in toolbox.tools
+        ):  # the tools of providers are checked when they are known
+            check_external_call(call, toolbox, decision, plan.qualname)
     messages = [*suspended.earlier_messages, *suspended.tool_messages]
     state = CallState(
         budget,
@@ -234,19 +273,55 @@ def resumed_invocation(
     )
     return replace(
         plan.invocation(request, state),
+        toolbox=toolbox,
         memory_id=suspended.memory_id,
         user_name=suspended.user_name,
         approvals=decisions,
     )
 
 
+class ExternalResultError(ValueError):
+    """Raised by ``resume`` for a result that is missing, is not wanted, or does not fit the external tool."""
+
+
+def check_external_call(call: ToolCall, toolbox: Toolbox | None, decision: object, qualname: str) -> None:
+    """Raise an error unless a call is one of an external tool, and the decision is a result that fits.
+
+    Raises SuspendedCallError, because the state or the tools of the service have changed, and
+    ExternalResultError for the value.
+    """
+    tool = None if toolbox is None else toolbox.tools.get(call.name)
+    if tool is None or not tool.external:
+        problem = "has no tool" if tool is None else "runs the tool"
+        raise SuspendedCallError(
+            f"{qualname}: the call {call.id} waits for a result of the external tool {call.name}, but the "
+            f"service {problem} {call.name}"
+        )
+    if not isinstance(decision, ExternalResult):
+        raise SuspendedCallError(
+            f"{qualname}: the state is damaged: the tool {call.name} of the call {call.id} is external, and "
+            "its result is missing"
+        )
+    try:
+        tool.read_result(decision.value)
+    except ValueError as error:
+        raise ExternalResultError(
+            f"{qualname}: the result for {call.id} does not fit the tool {call.name}: {error}"
+        ) from error
+
+
+def _last_calls(suspended: SuspendedCall) -> tuple[ToolCall, ...]:
+    last = suspended.tool_messages[-1] if suspended.tool_messages else None
+    return last.tool_calls if isinstance(last, AiMessage) else ()
+
+
 def decisions_for(
-    suspended: SuspendedCall, approvals: Approvals, qualname: str
-) -> Mapping[str, bool | Denied]:
-    """Check the approvals for a suspended service call; return the decisions by tool call id.
+    suspended: SuspendedCall, approvals: Approvals, results: Mapping[str, object], qualname: str
+) -> Mapping[str, WaitingCallDecision]:
+    """Check the approvals and results for a suspended service call; return the decisions by tool call id.
 
     Raises TypeError if an argument has another type, SuspendedCallError if the state is not one of the method
-    that waits, and ValueError unless ``approvals`` has a decision for each pending call and for no others.
+    that waits, and ValueError unless there is a decision or a result for each pending call and for no others.
     """
     if not isinstance(suspended, SuspendedCall):
         raise TypeError(
@@ -256,36 +331,68 @@ def decisions_for(
     if suspended.qualname != qualname:
         raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
     _check_expiry(suspended)
-    last = suspended.tool_messages[-1] if suspended.tool_messages else None
-    calls = last.tool_calls if isinstance(last, AiMessage) else ()
-    waiting = [call.id for call in calls if call.id in suspended.pending]
-    if not waiting or len(waiting) != len(suspended.pending):
+    ids = [call.id for call in _last_calls(suspended)]
+    waiting = [call_id for call_id in ids if call_id in suspended.pending]
+    external = [call_id for call_id in ids if call_id in suspended.external]
+    known = [*waiting, *external]
+    if not known or sorted(known) != sorted({*suspended.pending, *suspended.external}):
         raise SuspendedCallError(
             f"{qualname}: the state is damaged: the pending calls are not those of its last message"
         )
+    if not isinstance(results, Mapping):
+        raise TypeError(
+            f"{qualname}: results is {shorten(repr(results), 60)}; pass a dict with the result for each id: "
+            f"{', '.join(external)}"
+        )
+    for call_id in results:
+        if call_id not in external:
+            raise ExternalResultError(
+                f"{qualname}: results has a value for {call_id!r}, which does not wait for a result; "
+                f"the calls that do: {', '.join(external) or 'none'}"
+            )
+    decisions: dict[str, WaitingCallDecision] = {}
     if isinstance(approvals, bool):
-        return dict.fromkeys(waiting, approvals)
-    if not isinstance(approvals, Mapping):
+        decisions |= dict.fromkeys(waiting if approvals else known, approvals)
+    elif isinstance(approvals, Mapping):
+        undecided = [call_id for call_id in waiting if call_id not in approvals]
+        # All decisions are needed at once, because the tools of a round run together.
+        if undecided:
+            raise ValueError(f"{qualname}: approvals has no decision for {', '.join(undecided)}")
+        decisions |= _checked_approvals(approvals, waiting, external, results, qualname)
+    else:
         raise TypeError(
             f"{qualname}: approvals is {shorten(repr(approvals), 60)}; pass True or False for all calls, "
-            f"or a dict with a decision for each id: {', '.join(waiting)}"
+            f"or a dict with a decision for each id: {', '.join(known)}"
         )
-    # All decisions are needed at once, because the tools of a round run together.
-    undecided = [call_id for call_id in waiting if call_id not in approvals]
-    if undecided:
-        raise ValueError(f"{qualname}: approvals has no decision for {', '.join(undecided)}")
+    decisions |= {call_id: ExternalResult(value) for call_id, value in results.items()}
+    missing = [call_id for call_id in external if call_id not in decisions]
+    if missing:
+        raise ExternalResultError(f"{qualname}: results has no value for {', '.join(missing)}")
+    return decisions
+
+
+def _checked_approvals(
+    approvals: Mapping[str, bool | Denied],
+    waiting: Sequence[str],
+    external: Sequence[str],
+    results: Mapping[str, object],
+    qualname: str,
+) -> Mapping[str, bool | Denied]:
     for call_id, decision in approvals.items():
-        if call_id not in waiting:
+        if call_id not in waiting and call_id not in external:
             raise ValueError(
                 f"{qualname}: approvals has a decision for {call_id!r}, which does not wait; "
-                f"the calls that wait: {', '.join(waiting)}"
+                f"the calls that wait: {', '.join((*waiting, *external))}"
             )
         if not isinstance(decision, (bool, Denied)):
             raise TypeError(
                 f"{qualname}: the decision for {call_id} is {shorten(repr(decision), 60)}; "
                 "it must be True, False or Denied(reason)"
             )
-    return dict(approvals)
+        if call_id in external and (decision is True or call_id in results):
+            reason = "has a result, too" if call_id in results else "waits for a result; pass it in results"
+            raise ValueError(f"{qualname}: approvals has a decision for {call_id!r}, which {reason}")
+    return approvals
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
@@ -329,6 +436,7 @@ def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
         _messages({"before": [], **data}, "before"),
         _get({"id": "", **data}, "id", str),
         None if data.get("expires_at") is None else float(_get(data, "expires_at", (int, float))),
+        external=_texts({"external": [], **data}, "external"),
     )
 
 

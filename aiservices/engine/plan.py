@@ -28,7 +28,7 @@ from ..models.errors import (
 )
 from ..models.messages import AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatOptions, ChatRequest
-from ..tools.tool import Denied, ToolErrors, ToolRun
+from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
 from .budget import Budget, Remaining, SharedBudget, active_shared_budgets
 from .model_route import ModelFailover, ModelRoute
@@ -398,7 +398,7 @@ class Invocation(CallContext):
         user_name: The argument that is the name of the user.
         tool_context: The arguments that only tools, retrievers and listeners see, by parameter name.
         examples: Few-shot examples that are put before the user message.
-        approvals: For each tool call that waited for approval, by its id: True, False or Denied.
+        approvals: For each tool call that waited, by its id: True, False, Denied or an ExternalResult.
     """
 
     plan: CallPlan
@@ -412,7 +412,7 @@ class Invocation(CallContext):
     user_name: Any = None
     tool_context: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[FewShotExample, ...] = ()
-    approvals: Mapping[str, bool | Denied] = field(default_factory=dict)
+    approvals: Mapping[str, WaitingCallDecision] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextvars import copy_context
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from types import NoneType
 from typing import Any
 
@@ -25,7 +25,15 @@ from ..interface.parameters import takes_invocation
 from ..models.errors import AiServiceError, ToolError
 from ..models.media import Media
 from ..models.messages import ToolCall
-from ..tools.tool import ErrorFormatter, Tool, ToolAnswer, ToolException, ToolRun, has_own_text
+from ..tools.tool import (
+    ErrorFormatter,
+    ExternalResult,
+    Tool,
+    ToolAnswer,
+    ToolException,
+    ToolRun,
+    has_own_text,
+)
 from .effects import Run
 from .plan import Invocation
 from .results import Result
@@ -62,8 +70,7 @@ def tool_effect(
         text = f"There is no tool {call.name}. The tools are: {names}."
         return _failed(call, text, ToolError(text, call=call), errors.unknown, invocation)
     try:
-        # Some models send no text if a call has no arguments.
-        arguments = parsers[call.name].parse(call.arguments.strip() or "{}")
+        arguments = read_arguments(call, parsers)
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _failed(call, text, error, errors.arguments, invocation)
@@ -91,6 +98,18 @@ def _hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dic
                 raise ToolError(message, call=call)
             context[name] = values[source]
     return context
+
+
+def read_arguments(call: ToolCall, parsers: Mapping[str, TypeParser[dict[str, Any]]]) -> dict[str, Any]:
+    """Parse the arguments of a tool call, or raise OutputParsingError."""
+    # Some models send no text if a call has no arguments.
+    return parsers[call.name].parse(call.arguments.strip() or "{}")
+
+
+def with_result(tool: Tool, result: ExternalResult) -> Tool:
+    """Return a copy of an external tool that returns the result which ``resume`` got."""
+    value = tool.read_result(result.value)
+    return replace(tool, function=lambda **arguments: value)
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 
 from ..models.errors import (
@@ -27,16 +28,16 @@ from ..models.errors import (
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
-from ..tools.tool import Denied, ReturnBehavior, Tool, ToolRun
+from ..tools.tool import Denied, ExternalResult, ReturnBehavior, Tool, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
-from .approval import ApprovalRequiredError, suspend
+from .approval import ApprovalRequiredError, check_external_call, suspend
 from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .provided_tools import current_toolbox
-from .tool_execution import limit_text, tool_effect
+from .tool_execution import limit_text, read_arguments, tool_effect, with_result
 
 _MAX_CONTINUATIONS = 10  # of a reply that a provider paused
 
@@ -377,7 +378,7 @@ def _run_round(
     state.tool_rounds += 1
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
-    _check_approvals(calls, toolbox, invocation, messages_sent)
+    _check_waiting(calls, toolbox, invocation, messages_sent)
     effects = [_tool_effect(call, toolbox, invocation) for call in calls]
     flows = tuple([_run_tool(call, effect, limits) for call, effect in zip(calls, effects, strict=True)])
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
@@ -410,36 +411,62 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
     raise ToolLimitError(message, call=calls[0])
 
 
-def _check_approvals(
+def _check_waiting(
     calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation, messages_sent: int
 ) -> None:
-    pending = []
+    """Suspend the call if a tool needs an approval, or a result from outside.
+
+    Raises SuspendedCallError if a decision does not fit the tools that the service has now.
+    """
+    pending, external = [], []
     for call in calls:
-        tool = toolbox.tools.get(call.name)
-        if tool is not None and tool.needs_approval and call.id not in invocation.approvals:
+        tool, decision = toolbox.tools.get(call.name), invocation.approvals.get(call.id)
+        if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):
+            check_external_call(call, toolbox, decision, invocation.plan.qualname)
+        elif tool is None or decision is not None:
+            continue
+        elif tool.needs_approval:
             pending.append(call)
+        # The model corrects arguments that cannot be read; nobody else could do anything with them.
+        elif tool.external and _are_readable(call, toolbox, invocation):
+            external.append(call)
     # No tool of the round has run, so that none runs twice when the call is resumed.
-    if pending:
-        state = suspend(invocation, pending, messages_sent)
-        raise ApprovalRequiredError(invocation.plan.qualname, tuple(pending), state)
+    if pending or external:
+        state = suspend(invocation, pending, external, messages_sent)
+        qualname = invocation.plan.qualname
+        raise ApprovalRequiredError(qualname, tuple(pending), state, tuple(external))
+
+
+def _are_readable(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> bool:
+    try:
+        read_arguments(call, _argument_parsers(toolbox, invocation))
+    except OutputParsingError:
+        return False
+    return True
+
+
+def _argument_parsers(toolbox: Toolbox, invocation: Invocation) -> Mapping[str, TypeParser[dict[str, Any]]]:
+    route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model
+    offered = toolbox.offered_to(route.capabilities)
+    return {} if offered is None else offered.parsers
 
 
 def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Run:
-    verdict = invocation.approvals.get(call.id, True)
-    if verdict is not True:
-        reason = verdict.reason if isinstance(verdict, Denied) else ""
+    decision, tools = invocation.approvals.get(call.id, True), toolbox.tools
+    if isinstance(decision, ExternalResult):
+        tools = {**tools, call.name: with_result(tools[call.name], decision)}
+    elif decision is not True:
+        reason = decision.reason if isinstance(decision, Denied) else ""
         text = f"The call was not approved: {reason or 'no reason was given'}."
         refused = ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
         return Run(lambda: refused, tool_call=call)
-    route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model
-    offered = toolbox.offered_to(route.capabilities)
-    parsers = {} if offered is None else offered.parsers
-    tool = toolbox.tools.get(call.name)
+    parsers = _argument_parsers(toolbox, invocation)
+    tool = tools.get(call.name)
     timeout = None if tool is None else _tool_timeout(tool, toolbox.limits, invocation)
     output_format = invocation.state.output_format
     answer_tooling = None if output_format is None else output_format.tooling
     answer_tool = None if answer_tooling is None else answer_tooling.choice
-    return tool_effect(call, toolbox.tools, parsers, invocation, timeout, answer_tool)
+    return tool_effect(call, tools, parsers, invocation, timeout, answer_tool)
 
 
 def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:

@@ -120,9 +120,10 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
     ):
         yield "its service has a memory, so rows would depend on earlier ones; create one without a memory"
     toolbox = plan.call.toolbox
-    approved = [] if toolbox is None else [one.name for one in toolbox.tools.values() if one.needs_approval]
-    if approved:
-        yield f"its tools {', '.join(approved)} need an approval, for which no row can wait"
+    tools = [] if toolbox is None else list(toolbox.tools.values())
+    waiting = [one.name for one in tools if one.needs_approval or one.external]
+    if waiting:
+        yield f"its tools {', '.join(waiting)} need an approval or a result, for which no row can wait"
     for parameter in plan.prompt.parameters:
         if parameter.role is Role.OPTIONS:
             yield f"its parameter {parameter.name} is ChatOptions; set the options by create(…, options=…)"

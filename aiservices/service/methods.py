@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from types import FunctionType, new_class
+from types import FunctionType, MappingProxyType, new_class
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
@@ -32,8 +32,10 @@ REMOTE_RESUME = "__aiservices_resume__"  # an attribute of the methods of remote
 def resume(
     method: Callable[P, R],
     state: SuspendedCall,
-    approvals: Approvals,
+    approvals: Approvals = MappingProxyType({}),
     /,
+    *,
+    results: Mapping[str, object] = MappingProxyType({}),
     **tool_context: object,
 ) -> R:
     """Continue a service call after its tool calls were approved, and return the answer.
@@ -44,14 +46,17 @@ def resume(
         method: The method of a service that was called, or of a remote client.
         state: The state of the call, from ApprovalRequiredError.
         approvals: True or False for all pending tool calls, or a dict with True, False or Denied by the id of
-            each of them.
+            each of them. False and Denied also refuse calls of external tools.
+        results: The results of external tools, by the id of each call: values of the return type of the tool,
+            or JSON data that fits it.
         **tool_context: Values for tool parameters that the model does not see, by name, and the argument of
             a ``Tools`` parameter. They are not part of the state, except MemoryId and UserName.
 
     Raises:
         SuspendedCallError: The state is that of another method, is damaged or has expired, or the service
-            does not use the model that wrote the calls.
-        ValueError: ``approvals`` is not one decision for each pending call.
+            does not have the model that wrote the calls, or an external tool that was called.
+        ValueError: There is not one decision or result for each pending call, or a result does not fit the
+            return type of its tool.
         TypeError: A decision is not True, False or Denied.
         AlreadyResumedError: The state was resumed before. Only a service with a ChatMemory and a remote
             service know it. Otherwise the same state runs the approved tools again.
@@ -61,11 +66,12 @@ def resume(
         if tool_context:
             names = ", ".join(tool_context)
             raise TypeError(f"{names}: the server sets these values; a remote client cannot pass them")
-        remote_value: R = remote(state, approvals)
+        remote_value: R = remote(state, approvals, results)
         return remote_value
     service_method = service_method_of(method)
     try:
-        value: R = service_method.start(invocation_to_resume(service_method, state, approvals, tool_context))
+        invocation = invocation_to_resume(service_method, state, approvals, tool_context, results)
+        value: R = service_method.start(invocation)
         return value
     except AiServiceError as error:
         hide_library_frames(error)
@@ -77,10 +83,18 @@ def invocation_to_resume(
     state: SuspendedCall,
     approvals: Approvals,
     tool_context: Mapping[str, object],
+    results: Mapping[str, object],
 ) -> Invocation:
     """Prepare a suspended service call to continue after its tool calls were approved."""
     plan = service_method.plan
-    invocation = resumed_invocation(plan.call, state, approvals, service_method.budget)
+    if "results" in plan.prompt.context_names and results:
+        if isinstance(state, SuspendedCall) and state.external:
+            raise TypeError(f"{plan.call.qualname} has a parameter called results, as resume has; rename it")
+        tool_context, results = {**tool_context, "results": results}, {}
+    toolbox, tools_name = plan.call.toolbox, plan.prompt.role_names.get(Role.TOOLS, "")
+    if tools_name in tool_context:
+        toolbox = plan.toolbox_with(tool_context[tools_name], plan.prompt.signature.parameters)
+    invocation = resumed_invocation(plan.call, state, approvals, service_method.budget, results, toolbox)
     roles = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
     arguments = {}
     for role, name in plan.prompt.role_names.items():
@@ -90,10 +104,6 @@ def invocation_to_resume(
         if argument is not None or may_be_none:
             arguments[name] = argument
     examples = plan.prompt.rendered_examples()
-    tools_name = plan.prompt.role_names.get(Role.TOOLS, "")
-    if tools_name in tool_context:
-        names = {*arguments, *tool_context}
-        invocation = replace(invocation, toolbox=plan.toolbox_with(tool_context[tools_name], names))
     return replace(invocation, arguments=arguments, tool_context=tool_context, examples=examples)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 from typing_extensions import TypeForm
@@ -15,6 +16,7 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import type_name
 
+from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import arun, run
 from ..engine.model_route import ModelRoute
@@ -43,6 +45,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
 _NO_OPTIONS = ChatOptions()
+_NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 
@@ -105,6 +108,38 @@ class StructuredModel(Generic[T, V]):
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
 
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> T:
+        """Continue a call that waits for approvals, or for results of external tools.
+
+        The arguments and errors are those of the function ``resume``. The type of the answer must be that of
+        the model which made the state.
+        """
+        try:
+            invocation = self._resumed(state, approvals, results, self._blocking_plan)
+            return self._success(run(self._pipeline.flow(invocation)))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> T:
+        """Continue a call that waits, in async code."""
+        try:
+            invocation = self._resumed(state, approvals, results, self._plan)
+            return self._success(await arun(self._pipeline.flow(invocation)))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
         """Send a text or messages to the language model, and stream the typed answer.
 
@@ -149,6 +184,12 @@ class StructuredModel(Generic[T, V]):
             raise DefinitionError(problems)
         request = ChatRequest(parsed, options.with_defaults(plan.options))
         return replace(plan.invocation(request, CallState(self._budget)), examples=self._examples)
+
+    def _resumed(
+        self, state: SuspendedCall, approvals: Approvals, results: Mapping[str, object], plan: CallPlan
+    ) -> Invocation:
+        invocation = resumed_invocation(plan, state, approvals, self._budget, results)
+        return replace(invocation, examples=self._examples)
 
     def _success(self, answer: Answer) -> T:
         value = answer.value

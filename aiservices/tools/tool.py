@@ -80,6 +80,16 @@ class Denied:
             raise TypeError(f"reason is {self.reason!r}; it must be a text")
 
 
+class ExternalResult(NamedTuple):
+    """The result of an external tool, as ``resume`` got it."""
+
+    value: object
+
+
+# What was decided about a call that waited.
+WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult
+
+
 @dataclass(frozen=True)
 class ToolAnswer:
     """The result of a tool in two forms: what the model receives, and data for the program.
@@ -108,6 +118,7 @@ class ToolDeclaration(NamedTuple):
     timeout: float | None = None
     needs_approval: bool = False
     metadata: Mapping[str, Any] | None = None
+    external: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +138,7 @@ class Tool:
         return_type: The return annotation of the function; ``inspect.Signature.empty`` if it has none.
         yields_text: True if the function returns an iterator of the pieces of one text.
         metadata: Further fields of the tool in the request, as the provider documents them.
+        external: True if a person or another program gives the result, with ``resume``.
     """
 
     name: str
@@ -142,12 +154,14 @@ class Tool:
     return_type: Any = inspect.Signature.empty
     yields_text: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    external: bool = False
 
     @staticmethod
-    def from_schema(definition: Mapping[str, Any], function: Callable[..., Any]) -> Tool:
+    def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
         """Create a tool from a function and its description as a dict in OpenAI's or Anthropic's format.
 
-        The function gets the arguments by name, as JSON values that are valid under the schema.
+        The function gets the arguments by name, as JSON values that are valid under the schema. Without a
+        function, the tool is external: each call waits, and ``resume`` gets the result, a JSON value.
 
         Raises DefinitionError if the dict describes no tool.
         """
@@ -156,7 +170,39 @@ class Tool:
             arguments = schema_parser(schema, name=name)
         except ValueError as error:
             raise ToolDefinitionError(f"the dict does not describe a tool: {error}") from error
+        if function is None:
+            return Tool(name, description or "", _run_external, arguments, external=True)
         return Tool(name, description or "", function, arguments, asynchronous=is_async(unwrapped(function)))
+
+    def read_result(self, value: object) -> object:
+        """Convert the result of an external tool to its return type, from JSON data or a value of the type.
+
+        Raises ValueError if it does not fit.
+        """
+        if self.return_type is inspect.Signature.empty:
+            try:
+                to_json(value)
+            except ValueError as error:
+                raise ValueError(f"{type(value).__name__}: it is not a JSON value") from error
+            return value
+        parser = parser_for(self.return_type)
+        try:
+            parser.write(value)
+            return value
+        except ValueError as error:
+            try:
+                data = to_json(value).decode()
+            except ValueError:  # another Python object
+                raise ValueError(f"expected {parser.node.kind}, found {type(value).__name__}") from error
+        try:
+            # not parser.parse, for which any text is a str
+            return parser.node.read(read_exact(data), Cursor(Leniency.NONE))
+        except ValidationFailure as failure:
+            raise ValueError("; ".join(map(str, failure.problems))) from failure
+
+
+def _run_external(**arguments: object) -> object:
+    raise AssertionError("an external tool does not run")
 
 
 class ToolRun(NamedTuple):
@@ -251,6 +297,7 @@ def tool(
     timeout: float | None = ...,
     needs_approval: bool = ...,
     metadata: Mapping[str, Any] | None = ...,
+    external: bool = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -262,6 +309,7 @@ def tool(
     timeout: float | None = None,
     needs_approval: bool = False,
     metadata: Mapping[str, Any] | None = None,
+    external: bool = False,
 ) -> Any:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
@@ -279,9 +327,11 @@ def tool(
         needs_approval: True to wait for an approval before each call.
         metadata: Further fields of the tool in the request, as the provider documents them, for example
             ``{"cache_control": {"type": "ephemeral"}}``. The embedded model ignores them.
+        external: True if a person or another program gives the result: each call waits, the function never
+            runs, and ``resume(…, results={id: value})`` checks the value against the return annotation.
     """
     behavior = ReturnBehavior(return_behavior)
-    declaration = ToolDeclaration(name, description, behavior, timeout, needs_approval, metadata)
+    declaration = ToolDeclaration(name, description, behavior, timeout, needs_approval, metadata, external)
 
     def decorate(decorated: Any) -> Any:
         # Of static and class methods the function inside is marked.
@@ -353,6 +403,11 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         raise ToolDefinitionError(
             f"the timeout of the tool {name} is {declaration.timeout:g}; it must be greater than 0"
         )
+    if declaration.external and (declaration.needs_approval or declaration.timeout is not None):
+        setting = "needs_approval" if declaration.needs_approval else "a timeout"
+        raise ToolDefinitionError(
+            f"the tool {name} is external and has {setting}; its calls wait in any case, so remove {setting}"
+        )
     docs = inspect.getdoc(inner) or ""
     # A provider gives the same functions, or methods of another object, in each call: parse them only once.
     plain = getattr(function, "__func__", function)
@@ -360,6 +415,8 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         arguments, injected, return_type = _cached_signature(plain, plain is not function, name, docs)
     else:
         arguments, injected, return_type = _parse_signature(function, inner, name, docs, namespace)
+    if declaration.external:
+        return _external_tool(declaration, name, docs, arguments, return_type)
     return Tool(
         name=name,
         description=declaration.description or summary_of(docs) or name,
@@ -374,6 +431,30 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         return_type=return_type,
         yields_text=_yields_text(function),
         metadata=declaration.metadata or {},
+    )
+
+
+def _external_tool(
+    declaration: ToolDeclaration,
+    name: str,
+    docs: str,
+    arguments: TypeParser[dict[str, Any]],
+    return_type: Any,
+) -> Tool:
+    if return_type is not inspect.Signature.empty:
+        try:
+            parser_for(return_type)
+        except UnsupportedTypeError as error:
+            raise ToolDefinitionError(f"the result of the external tool {name}: {error}") from error
+    return Tool(
+        name=name,
+        description=declaration.description or summary_of(docs) or name,
+        function=_run_external,
+        arguments=arguments,
+        return_behavior=declaration.return_behavior,
+        return_type=return_type,
+        metadata=declaration.metadata or {},
+        external=True,
     )
 
 

@@ -135,6 +135,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "Two lamps are waiting for you.",
         called("reserve", article="lamp", pieces=1),
         "I am sorry, we are closed today.",
+        called("ask_customer", question="How many lamps?"),
+        "I will keep two lamps for you.",
         called("debt"),
         "You owe 12.50.",
         called("open_ticket", subject="lamp"),

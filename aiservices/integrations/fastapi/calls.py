@@ -114,7 +114,11 @@ class ApprovalStates:
 
     def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
         """Return the JSON error for a call that waits for approval, with signed data to resume it."""
-        calls = tuple(PendingCall(id=one.id, name=one.name, arguments=one.arguments) for one in error.calls)
+        calls = tuple(
+            PendingCall(id=one.id, name=one.name, arguments=one.arguments, external=is_external)
+            for is_external, waiting in ((False, error.calls), (True, error.external_calls))
+            for one in waiting
+        )
         try:
             state = error.state.to_json(key=self._key, expires_after=self._expires_after)
         except TypeError as wrong:  # the memory id or user name that the server set
@@ -274,6 +278,7 @@ class ResumedCall(MethodCall):
         approvals: Approvals,
         states: ApprovalStates,
         arguments: Mapping[str, object],
+        results: Mapping[str, object],
     ) -> None:
         super().__init__(function, (), {})
         if self._service_method is None:
@@ -294,7 +299,7 @@ class ResumedCall(MethodCall):
         tool_context = {
             name: arguments.get(name, prompt.signature.parameters[name].default) for name in names
         }
-        invocation = invocation_to_resume(self._service_method, state, approvals, tool_context)
+        invocation = invocation_to_resume(self._service_method, state, approvals, tool_context, results)
         self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
 
     def prepare(self) -> None:

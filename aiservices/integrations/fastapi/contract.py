@@ -278,9 +278,13 @@ class Method:
 
 
 def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
-    """Return the JSON converter for the body of requests that resume a call after tool approval."""
+    """Return the JSON converter for the body of requests that resume a call that waits."""
     title = method.arguments_codec.schema["title"].removesuffix("Arguments")
-    fields = {"state": str, "approvals": bool | dict[str, bool | Denied]}
+    fields: dict[str, Any] = {
+        "state": str,
+        "approvals": NotRequired[bool | dict[str, bool | Denied]],
+        "results": NotRequired[dict[str, Any]],
+    }
     return codec_for(typed_dict(f"{title}Resume", fields), DEFAULT_REGISTRY)
 
 

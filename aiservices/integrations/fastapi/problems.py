@@ -82,16 +82,18 @@ class WrongPart(BaseModel):
 
 
 class PendingCall(BaseModel):
-    """A tool call that waits for approval, as it is listed in an HTTP error response."""
+    """A tool call that waits, as it is listed in an HTTP error response."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
-    """The id of the call, for the decision about it."""
+    """The id of the call, for the decision about it or its result."""
     name: str
     """The name of the tool."""
     arguments: str
     """The arguments that the model wrote, a JSON text."""
+    external: bool = False
+    """True if the call waits for a result, and not for approval."""
 
 
 class Problem(BaseModel):
@@ -120,7 +122,7 @@ class Problem(BaseModel):
     limit: str | None = None
     """The limit of the budget that was exceeded."""
     calls: tuple[PendingCall, ...] = ()
-    """The tool calls that wait for approval, if they can be approved over HTTP."""
+    """The tool calls that wait for approval or for a result, if they can be continued over HTTP."""
     state: str = ""
     """The signed state of the call that waits. The ``resume`` endpoint of the method continues it."""
 
@@ -165,7 +167,7 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ContentFilterError: ProblemKind("content-filter", 502, "The model's provider filtered the answer"),
     ToolLimitError: ProblemKind("tool-limit", 502, "The model called tools beyond a limit"),
     ToolError: ProblemKind("tool", 502, "A tool that the model called failed"),
-    ApprovalRequiredError: ProblemKind("approval-required", 409, "A tool call waits for approval"),
+    ApprovalRequiredError: ProblemKind("approval-required", 409, "A call waits for approval or a result"),
     AlreadyResumedError: ProblemKind("already-resumed", 409, "The call that waited was resumed before"),
     SuspendedCallError: _SUSPENDED_CALL,
     MemoryBusyError: ProblemKind("memory-busy", 409, "Another call uses the conversation"),

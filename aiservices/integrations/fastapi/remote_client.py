@@ -18,6 +18,7 @@ from weakref import finalize
 import httpx2
 from httpx2 import ServerSentEvent
 from pydantic import ValidationError
+from pydantic_core import to_json
 from typing_extensions import TypeForm
 
 from output_parsers.parser.registry import ParserFactory
@@ -63,7 +64,7 @@ from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...models.strategy import Strategy
 from ...service.compile import ReturnShape
 from ...service.methods import REMOTE_RESUME
-from ...tools.tool import Denied
+from ...tools.tool import Denied, ExternalResult
 from .codec import JsonObject, attempts_from_json, read_result
 from .contract import RESUME_PATH, Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
@@ -213,20 +214,24 @@ def _remote_method(
             hide_library_frames(error)
             raise
 
-    def resume(state: SuspendedCall, approvals: Approvals) -> Any:
-        decisions = decisions_for(state, approvals, state.qualname)
-        text = state.to_json()
-        arguments = {"state": text, "approvals": {key: _decision_json(one) for key, one in decisions.items()}}
-        return send(path.rstrip("/") + RESUME_PATH, json.dumps(arguments))
+    def resume(state: SuspendedCall, approvals: Approvals, results: Mapping[str, object]) -> Any:
+        decided: dict[str, object] = {}
+        values: dict[str, object] = {}
+        for call_id, decision in decisions_for(state, approvals, results, state.qualname).items():
+            if isinstance(decision, ExternalResult):
+                values[call_id] = decision.value
+            else:
+                decided[call_id] = {"reason": decision.reason} if isinstance(decision, Denied) else decision
+        try:
+            body = to_json({"state": state.to_json(), "approvals": decided, "results": values})
+        except ValueError as error:
+            raise ValueError(f"{state.qualname}: the results cannot be sent: {error}") from error
+        return send(path.rstrip("/") + RESUME_PATH, body.decode())
 
     function: Any = wraps(stub)(acall if is_async and not method.streams else call)
     function.__isabstractmethod__ = False  # wraps copies it from a method of an ABC
     setattr(function, REMOTE_RESUME, resume)
     return function
-
-
-def _decision_json(decision: bool | Denied) -> object:
-    return {"reason": decision.reason} if isinstance(decision, Denied) else decision
 
 
 def _unchanged(result: T) -> T:
@@ -535,8 +540,10 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
             state = SuspendedCall.from_json(problem.state, verify=False)
         except SuspendedCallError as error:
             return InvalidReplyError(f"{message}, and its state cannot be read: {error}")
-        calls = tuple(ToolCall(one.id, one.name, one.arguments) for one in problem.calls)
-        return ApprovalRequiredError(qualname, calls, state)
+        calls = [(ToolCall(one.id, one.name, one.arguments), one.external) for one in problem.calls]
+        to_approve = tuple(call for call, is_external in calls if not is_external)
+        external = tuple(call for call, is_external in calls if is_external)
+        return ApprovalRequiredError(qualname, to_approve, state, external)
     if name == "suspended-call":
         return SuspendedCallError(f"{message}: {problem.detail}" if problem.detail else message)
     if name in _MODEL_ERRORS:

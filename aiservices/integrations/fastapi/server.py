@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
+from ...engine.approval import ExternalResultError
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
@@ -576,11 +577,13 @@ class Endpoints:
         states: Any = self._states
         try:
             state = states.read(values["state"])
-            return ResumedCall(function, state, values["approvals"], states, server_arguments)
+            approvals, results = values.get("approvals", {}), values.get("results", {})
+            return ResumedCall(function, state, approvals, states, server_arguments, results)
         except SuspendedCallError as error:
             raise ProblemError(suspended_call_problem(str(error), qualname)) from error
-        except ValueError as error:  # the decisions
-            part = WrongPart(path="$.approvals", message=str(error))
+        except ValueError as error:
+            path = "$.results" if isinstance(error, ExternalResultError) else "$.approvals"
+            part = WrongPart(path=path, message=str(error))
             raise ProblemError(argument_problem([part], qualname)) from error
         except Exception as error:
             raise ProblemError(log_problem(error, qualname)) from error

@@ -363,7 +363,7 @@ class TracedCall:
         """
         if isinstance(error, ApprovalRequiredError):
             # The call is suspended, not failed.
-            tool_names = [call.name for call in error.calls]
+            tool_names = [call.name for call in (*error.calls, *error.external_calls)]
             self._span.add_event(names.APPROVAL_REQUIRED, {"tools": tool_names})
             error = None
         attempts = self._invocation.state.attempts

@@ -746,7 +746,7 @@ def test_a_user_name_that_json_cannot_express_cannot_be_stored() -> None:
 
 
 WHOLE = json.loads(SuspendedCall("x", (), (tool_calls_reply(SEND).message,), ("c1",)).to_json())
-SINCE = {"model", "user_name", "before", "id", "expires_at"}  # what was not kept at first
+SINCE = {"external", "model", "user_name", "before", "id", "expires_at"}  # what was not kept at first
 
 
 def test_a_state_of_an_older_version_is_read() -> None:

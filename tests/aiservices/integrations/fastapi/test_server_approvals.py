@@ -134,7 +134,7 @@ def test_the_problem_has_the_calls_and_a_state_that_the_endpoint_resumes_once() 
     del problem["attempts"]
     assert problem == {
         "type": "urn:aiservices:approval-required",
-        "title": "A tool call waits for approval",
+        "title": "A call waits for approval or a result",
         "status": 409,
         "detail": "One request was made",
         "method": "Desk.ask",
@@ -252,7 +252,7 @@ def test_the_document_describes_the_endpoint_and_the_problem() -> None:
     body = operation["requestBody"]["content"]["application/json"]["schema"]
     body = schemas[body["$ref"].rpartition("/")[2]] if "$ref" in body else body
     assert operation["operationId"] == "Desk.told.resume"
-    assert body["required"] == ["state", "approvals"]
+    assert (body["required"], list(body["properties"])) == (["state"], ["state", "approvals", "results"])
     assert {"calls", "state"} <= schemas["AiServiceProblem"]["properties"].keys()
     assert (
         operation["responses"]["200"]["content"]
@@ -416,6 +416,63 @@ def test_a_state_that_json_cannot_express_is_logged_and_not_sent(caplog: pytest.
     assert (
         "Chat.ask: its state cannot be sent to the caller: UUID cannot be written as JSON" in caplog.messages
     )
+
+
+# results of external tools
+
+
+@tool(external=True)
+def count_cash(currency: str) -> list[int]:
+    """Let the person at the till count the cash."""
+    raise AssertionError("an external tool never runs")
+
+
+def counts() -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("c9", "count_cash", '{"currency": "EUR"}'),)))
+
+
+def test_the_result_of_an_external_tool_is_sent_to_the_endpoint() -> None:
+    till, model = Till(), ScriptedChatModel([_both(), "Done."])
+    http = TestClient(app(create(Desk, model, tools=[till, count_cash]), approvals=SETTINGS))
+    problem = waiting(http)
+    assert problem["calls"] == [
+        {"id": "c5", "name": "pay", "arguments": '{"amount": 5}'},
+        {"id": "c9", "name": "count_cash", "arguments": '{"currency": "EUR"}', "external": True},
+    ]
+    for body, path in (
+        ({"approvals": True}, "$.results"),
+        ({"approvals": True, "results": {"c9": "many"}}, "$.results"),
+        ({"approvals": True, "results": {"c9": [1], "c5": 1}}, "$.results"),
+        ({"approvals": True, "results": 5}, "$.results"),
+        ({"results": {"c9": [1]}}, "$.approvals"),
+    ):
+        answer = http.post("/ask/resume", json={"state": problem["state"], **body})
+        assert (answer.status_code, [part["path"] for part in answer.json()["problems"]]) == (422, [path])
+    body = {"state": problem["state"], "approvals": {"c5": True}, "results": {"c9": [5, 10]}}
+    assert (http.post("/ask/resume", json=body).json(), till.paid) == ("Done.", [5])
+    assert [message.text for message in model.requests[1].messages[-2:]] == ["paid", "[5,10]"]
+
+
+def _both() -> ChatReply:
+    return ChatReply(AiMessage("", (*pays(5).message.tool_calls, *counts().message.tool_calls)))
+
+
+@every_method
+def test_a_remote_client_sends_results(method: str, serve: Callable[[Any], str]) -> None:
+    model = ScriptedChatModel([counts(), "Done."])
+    remote = client(Desk, serve(app(create(Desk, model, tools=[count_cash]), approvals=SETTINGS)))
+    bound = getattr(remote, method)
+    with pytest.raises(ApprovalRequiredError) as caught:
+        READ[method](bound("Count."))
+    error = caught.value
+    assert (error.calls, error.external_calls) == ((), counts().message.tool_calls)
+    state = SuspendedCall.from_json(error.state.to_json(), verify=False)
+    with pytest.raises(RemoteServiceError, match="does not fit the tool count_cash"):
+        READ[method](resume(bound, state, results={"c9": "many"}))
+    assert READ[method](resume(bound, state, results={"c9": (5, 10)})) == "Done."
+    assert model.requests[1].messages[-1].text == "[5,10]"
+    with pytest.raises(ValueError, match="the results cannot be sent"):
+        resume(bound, state, results={"c9": object()})
 
 
 # remote clients
