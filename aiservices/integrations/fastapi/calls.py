@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import anyio
@@ -278,7 +279,7 @@ class ResumedCall(MethodCall):
         approvals: Approvals,
         states: ApprovalStates,
         arguments: Mapping[str, object],
-        results: Mapping[str, object],
+        results: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         super().__init__(function, (), {})
         if self._service_method is None:

@@ -192,6 +192,9 @@ class ServiceTool:
         elicitation = None if capabilities is None else capabilities.elicitation
         if self._states is None:
             detail = "calls cannot be approved over MCP here"
+        elif error.external_calls:
+            names = ", ".join(call.name for call in error.external_calls)
+            detail = f"the results of external tools cannot be sent over MCP: {names}"
         elif elicitation is None or (elicitation.form is None and elicitation.url is not None):
             detail = "this client cannot ask for the approval, because it does not support elicitation"
         else:

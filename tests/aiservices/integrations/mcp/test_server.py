@@ -541,8 +541,8 @@ def test_each_pending_call_is_decided(mode: str) -> None:
 def test_a_client_without_elicitation_gets_an_error(mode: str) -> None:
     shop = Shop()
     assert failure(called(shop.server, "answer", {"letter": "x"}, mode)) == (
-        "A tool call waits for approval: this client cannot ask for the approval, because it does not "
-        "support elicitation"
+        "A call waits for approval or a result: this client cannot ask for the approval, because it does "
+        "not support elicitation"
     )
 
 
@@ -551,8 +551,26 @@ def test_the_program_decides_whether_clients_may_approve(mode: str) -> None:
     shop = Shop()
     callback, questions = answering("accept", {"call_17": True})
     result = called(mcp_server(shop.service), "answer", {"letter": "x"}, mode, elicitation_callback=callback)
-    message = "A tool call waits for approval: calls cannot be approved over MCP here"
+    message = "A call waits for approval or a result: calls cannot be approved over MCP here"
     assert (failure(result), questions, shop.paid) == (message, [], [])
+
+
+@both_eras
+def test_the_result_of_an_external_tool_cannot_be_sent(mode: str) -> None:
+    @tool(external=True)
+    def weigh(order: int) -> float:
+        """Let a person weigh the parcel of an order."""
+        raise AssertionError("an external tool never runs")
+
+    weighs = ChatReply(AiMessage("", (ToolCall("c1", "weigh", '{"order": 17}'),)))
+    service = create(Desk, ScriptedChatModel([weighs]), tools=[weigh])
+    callback, questions = answering("accept", {})
+    server = mcp_server(service, approvals=ApprovalSettings())
+    result = called(server, "answer", {"letter": "x"}, mode, elicitation_callback=callback)
+    assert (failure(result), questions) == (
+        "A call waits for approval or a result: the results of external tools cannot be sent over MCP: weigh",
+        [],
+    )
 
 
 ANSWER = {"approval": ElicitResult(action="accept", content={"call_17": True})}
