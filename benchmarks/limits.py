@@ -43,7 +43,7 @@ class Kind(NamedTuple):
         outage: After so many seconds it refuses everything for two seconds, again and again; 0 for never.
         change: The requests per second after a quarter of the time; 0 for no change.
         clients: The number of processes that send requests with the same key.
-        tokens: True for a limit of tokens: a request counts as much as its text is long, 100 characters once.
+        tokens: True for a limit of tokens: a request has 20 to 180, and 100 count as one request.
     """
 
     title: str
@@ -74,7 +74,10 @@ KINDS = (
     Kind("100 a second, later 40", 100, change=40),
     Kind("40 a second, later 100", 40, change=100),
     Kind("100 a second, two processes with one key", 100, clients=2),
-    Kind("10,000 tokens a second, requests of 20 to 180 tokens", 100, tokens=True),
+    Kind("10,000 tokens a second, at most 1,000 at once", 100, tokens=True),
+    Kind(
+        "10,000 tokens a second, at most 50,000 at once, requests of 20 to 180", 100, burst=500, tokens=True
+    ),
 )
 
 
