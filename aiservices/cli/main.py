@@ -426,7 +426,7 @@ def mcp(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Serve a service to an MCP client over standard input and output.
+    """Serve a service to an MCP client over stdio.
 
     Write this command into the configuration of the client. Each method is a tool and a prompt. Calls of
     tools that need approval are shown to the user of the client. Needs the extra mcp.
@@ -470,7 +470,10 @@ def fetch(output: Output, debug: Debug = False) -> None:
 
 @batch_application.command()
 def cancel(output: Output, debug: Debug = False) -> None:
-    """Stop the batches of a run; the responses to finished requests are kept."""
+    """Stop the batches of a run.
+
+    The responses to finished requests are kept.
+    """
     with report_errors(debug=debug):
         from .batch import cancel
 

@@ -222,7 +222,10 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
     raise DefinitionError([DefinitionProblem(location, message)])
 
 
-_NO_MODEL = 'no model is set: pass one, as in create(Interface, "openai:NAME"), or set AISERVICES_MODEL; '
+_NO_MODEL = (
+    'no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, "fake", '
+    "or set AISERVICES_MODEL; "
+)
 
 
 def _embedded_model() -> str:

@@ -554,7 +554,8 @@ def _return_type(
 ) -> ReturnType | None:
     if hints is None:
         return None
-    if get_overloads(function):
+    # if all definitions are overloads, the method is a function of typing that stands for them
+    if get_overloads(function) or function.__name__ == "_overload_dummy":
         message = "it has several overloads; write one method whose parameters have union types"
         problems.append(DefinitionProblem(qualname, message))
         return None

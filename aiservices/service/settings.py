@@ -254,4 +254,7 @@ def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
             if problem is not None:
                 yield f"an item of {setting} {problem}"
         elif setting == "parsers" and not callable(item):
-            yield f"an item of parsers has the type {type(item).__name__}; pass functions"
+            yield (
+                f"an item of parsers has the type {type(item).__name__}; pass functions of (target, registry)"
+                ", or write Annotated[T, parser] as the return type"
+            )

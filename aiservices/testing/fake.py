@@ -94,6 +94,7 @@ class FakeChatModel(ScriptedChatModel):
         super().__init__(self._reply, capabilities=capabilities, name=name)
         self._seed = seed
         self._values = dict(values or {})
+        self._used: set[Any] = set()
         self._calls = calls
         self._draw = draw
 
@@ -103,6 +104,11 @@ class FakeChatModel(ScriptedChatModel):
         if name:
             raise LookupError(f'"fake:{name}" is not a model: write "fake", or pass FakeChatModel(…)')
         return cls()
+
+    @property
+    def unused_values(self) -> list[Any]:
+        """The keys of ``values`` that no request has used so far, such as a misspelt ``"Desk.tickt"``."""
+        return [key for key in self._values if key not in self._used]
 
     def _reply(self, request: ChatRequest) -> ChatReply:
         choices = self._choices(request)
@@ -151,6 +157,7 @@ class FakeChatModel(ScriptedChatModel):
     def _text(self, request: ChatRequest, choices: Choices) -> str:
         parser, key = request.parser, self._key(request)
         if key is not None:
+            self._used.add(key)
             return self._write(self._values[key], key, parser)
         if parser is not None:
             return value_and_text_for(parser, choices).text

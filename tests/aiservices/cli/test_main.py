@@ -33,7 +33,7 @@ Commands:
   map        Call a method for each row of a table.
   calibrate  Calibrate the probabilities of a method with labelled examples.
   serve      Serve a service over HTTP.
-  mcp        Serve a service to an MCP client over standard input and output.
+  mcp        Serve a service to an MCP client over stdio.
   providers  List the providers of models.
   models     List models and download weights.
   batch      Look after the batches of the command map.

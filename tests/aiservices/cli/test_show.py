@@ -221,9 +221,9 @@ def test_without_a_model_the_assumed_one_is_named_with_the_reason(
     assert code == 0
     assert (
         "\nmodel: openai:gpt-5-mini (assumed, because call has no model: no model is set: pass one, as in "
-        'create(Interface, "openai:NAME"), or set AISERVICES_MODEL; the embedded model has no weights '
-        "yet: get some with aiservices models pull NAME, where NAME is one of qwen2.5-coder-1.5b (1.1 GB), "
-        "qwen2.5-coder-0.5b (0.5 GB), smollm2 (0.1 GB))\n"
+        'create(Interface, "openai:NAME") or, for made-up answers, "fake", or set AISERVICES_MODEL; '
+        "the embedded model has no weights yet: get some with aiservices models pull NAME, where NAME is one "
+        "of qwen2.5-coder-1.5b (1.1 GB), qwen2.5-coder-0.5b (0.5 GB), smollm2 (0.1 GB))\n"
     ) in output
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: None)
     output = run("show", "samples.sentiment:SentimentAnalyzer.is_positive", "--json").out

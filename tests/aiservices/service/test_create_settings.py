@@ -66,7 +66,12 @@ def error_of(function: Callable[[], object]) -> str:
             "an item of interceptors has the type int; pass a function of (invocation, proceed)",
         ),
         ("listeners", ["x"], "an item of listeners has the type str; pass a function of (event)"),
-        ("parsers", [None], "an item of parsers has the type NoneType; pass functions"),
+        (
+            "parsers",
+            [None],
+            "an item of parsers has the type NoneType; pass functions of (target, registry), "
+            "or write Annotated[T, parser] as the return type",
+        ),
     ],
 )
 def test_a_setting_of_a_wrong_type_is_an_error(setting: str, value: object, message: str) -> None:
@@ -275,9 +280,15 @@ def test_overloads_are_an_error_with_advice() -> None:
         def chat(self, one: int) -> str: ...
         def chat(self, one: Any) -> Any: ...
 
-    assert error_of(lambda: create(Chat, ScriptedChatModel([]))) == (
-        "Chat.chat: it has several overloads; write one method whose parameters have union types"
-    )
+    class OnlyOverloads(Protocol):
+        @overload
+        def chat(self, one: str) -> str: ...
+        @overload
+        def chat(self, one: int) -> str: ...
+
+    message = "it has several overloads; write one method whose parameters have union types"
+    assert error_of(lambda: create(Chat, ScriptedChatModel([]))) == f"Chat.chat: {message}"
+    assert error_of(lambda: create(OnlyOverloads, ScriptedChatModel([]))) == f"OnlyOverloads.chat: {message}"
 
 
 def test_media_before_the_text_are_sent_before_it() -> None:

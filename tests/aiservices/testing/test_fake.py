@@ -324,6 +324,13 @@ class TwoTexts(Protocol):
     def reply(self, text: str) -> ChatReply: ...
 
 
+def test_unused_values_are_the_keys_that_no_request_has_used() -> None:
+    model = FakeChatModel(values={"TwoTexts.tittle": "A title", str: "any text", "TwoTexts.reply": "hello"})
+    texts = create(TwoTexts, model)
+    assert (texts.title("x"), model.unused_values) == ("any text", ["TwoTexts.tittle", "TwoTexts.reply"])
+    assert (texts.reply("x").text, model.unused_values) == ("hello", ["TwoTexts.tittle"])
+
+
 def test_values_are_selected_by_method_before_type() -> None:
     model = FakeChatModel(values={"TwoTexts.title": "A title", str: "any text", "TwoTexts.reply": "hello"})
     service = create(TwoTexts, model)
