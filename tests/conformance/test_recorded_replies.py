@@ -183,11 +183,12 @@ def read_with_boto(url: str) -> Iterator[Callable[[Any], Reading]]:
         messages = [{"role": "user", "content": [{"text": "Hello"}]}]
         response = client.converse(modelId="m", messages=messages)
         blocks, usage = response["output"]["message"]["content"], response["usage"]
+        uses = [block["toolUse"] for block in blocks if "toolUse" in block]
         thoughts = [b["reasoningContent"].get("reasoningText", {}) for b in blocks if "reasoningContent" in b]
         cached = usage.get("cacheReadInputTokens", 0) + usage.get("cacheWriteInputTokens", 0)
         return Reading(
             "".join(block["text"] for block in blocks if "text" in block),
-            tuple((b["toolUse"]["name"], b["toolUse"]["input"]) for b in blocks if "toolUse" in b),
+            tuple((use["name"], use["input"]) for use in uses if use.get("type") != "server_tool_use"),
             "\n\n".join(thought["text"] for thought in thoughts if thought.get("text")),
             usage["inputTokens"] + cached,
             usage["outputTokens"],
