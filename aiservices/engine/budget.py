@@ -9,34 +9,104 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from ..models.errors import (
     Attempt,
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
+    InnerCall,
     is_at_least,
     is_positive,
 )
 from ..models.messages import Usage
 
-_shared_budgets: ContextVar[tuple[SharedBudget, ...]] = ContextVar("shared_budgets", default=())
+class CallRecord(Protocol):
+    """The record of a call that an Account keeps, with what the call and all calls inside it have used."""
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that count against limits, estimated ones included."""
+        ...
+
+    @property
+    def money(self) -> float:
+        """The cost of these tokens."""
+        ...
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        ...
+
+    def inner_call(self, prices: Budget | None = None) -> InnerCall:
+        """Return what is known about the call now; ``prices`` take precedence over those of its budget.
+
+        With ``prices``, tokens are estimated where a server reported none, as in a SharedBudget.
+        """
+        ...
+
+
+class Account(Protocol):
+    """What a call counts for besides its own budget: a SharedBudget, or the call whose tool makes it."""
+
+    @property
+    def deadline(self) -> float | None:
+        """The value of ``time.monotonic()`` at its time limit; None if it has no limit."""
+        ...
+
+    @property
+    def limits_usage(self) -> bool:
+        """True if it limits tokens or money."""
+        ...
+
+    @property
+    def keeps_calls(self) -> bool:
+        """True if it must know each call, and not only what the call uses."""
+        ...
+
+    def add_call(self, call: CallRecord) -> None:
+        """Add a call that has started."""
+        ...
+
+    def add_request(self, count: int = 1) -> None:
+        """Count requests that are about to be sent."""
+        ...
+
+    def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
+        """Add the tokens of a reply; the arguments are those of ``SharedBudget.add``."""
+        ...
+
+    def price_of(self, *names: str) -> Price | None:
+        """Return the price of the first of several names of a model, or None."""
+        ...
+
+    def limit_remaining(self, remaining: Remaining) -> Remaining:
+        """Return what is left for a call, if that is more than what is left of this budget."""
+        ...
+
+    def exceeded(self) -> BudgetExceededError | None:
+        """Return an error if a limit is reached, else None."""
+        ...
+
+
+_accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", default=())
 
 
 @contextmanager
-def without_shared_budgets() -> Iterator[None]:
-    """Context manager in which calls do not count for the SharedBudgets around it."""
-    token = _shared_budgets.set(())
+def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
+    """Context manager in which calls count for these accounts only, the outermost first."""
+    token = _accounts.set(accounts)
     try:
         yield
     finally:
-        _shared_budgets.reset(token)
+        _accounts.reset(token)
 
 
-def active_shared_budgets() -> tuple[SharedBudget, ...]:
-    """Return the SharedBudget of each enclosing ``with`` block."""
-    return _shared_budgets.get()
+def active_accounts() -> tuple[Account, ...]:
+    """Return the enclosing ``with`` blocks of SharedBudgets and calls, the outermost first."""
+    return _accounts.get()
 
 
 class Price(NamedTuple):
@@ -175,6 +245,15 @@ class Remaining(NamedTuple):
     money: float | None = None
     requests: int | None = None
 
+    def limited_to(self, limits: Budget, tokens: int, money: float, requests: int) -> Remaining:
+        """Return the smaller amounts of what is left here, and of what is left of another budget."""
+        left: dict[str, Any] = {}
+        for name, spent in {"tokens": tokens, "money": money, "requests": requests}.items():
+            limit, own = getattr(limits, name), getattr(self, name)
+            if limit is not None:
+                left[name] = min(max(0, limit - spent), limit if own is None else own)
+        return self._replace(**left)
+
 
 class SharedBudget:
     """Shared limits on time, tokens, cost and requests for all service calls in a ``with`` block.
@@ -195,6 +274,7 @@ class SharedBudget:
         money: Cost of all replies, by ``prices``.
         requests: Requests of all kinds.
         prices: The price of each model, as in Budget; for other models the prices of the call's budget.
+        keep_calls: True to keep a record of each call in ``calls``.
 
     Attributes:
         usage: The tokens that were used so far.
@@ -210,11 +290,13 @@ class SharedBudget:
         money: float | None = None,
         requests: int | None = None,
         prices: Mapping[str, Price] = MappingProxyType({}),
+        keep_calls: bool = False,
     ) -> None:
         self._limits = Budget(seconds=seconds, tokens=tokens, money=money, requests=requests, prices=prices)
         self._lock = Lock()
         self._started_at: float | None = None
-        self._token: Token[tuple[SharedBudget, ...]] | None = None
+        self._token: Token[tuple[Account, ...]] | None = None
+        self._calls: list[CallRecord] | None = [] if keep_calls else None
         self.usage = Usage()
         self.cost = 0.0
         self.requests = 0
@@ -223,12 +305,12 @@ class SharedBudget:
         if self._token is not None:
             raise RuntimeError("this SharedBudget is in use by another with block; create one for each")
         self._started_at = time.monotonic()
-        self._token = _shared_budgets.set((*_shared_budgets.get(), self))
+        self._token = _accounts.set((*_accounts.get(), self))
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._token is not None:
-            _shared_budgets.reset(self._token)
+            _accounts.reset(self._token)
             self._token = None
 
     @property
@@ -246,6 +328,31 @@ class SharedBudget:
     def limits_usage(self) -> bool:
         """True if the calls in a ``with`` block may use only a limited amount of tokens or money."""
         return self._limits.limits_usage
+
+    @property
+    def keeps_calls(self) -> bool:
+        """True if ``calls`` contains the calls of the ``with`` block."""
+        return self._calls is not None
+
+    @property
+    def calls(self) -> tuple[InnerCall, ...]:
+        """The calls of service methods in the ``with`` block so far, each with the calls of its tools.
+
+        The sums of their tokens and costs are ``usage`` and ``cost``. Raises RuntimeError without
+        ``keep_calls=True``.
+        """
+        if self._calls is None:
+            raise RuntimeError("the calls were not kept; create it with SharedBudget(keep_calls=True)")
+        return tuple([call.inner_call(self._limits) for call in self._calls])
+
+    def add_call(self, call: CallRecord) -> None:
+        """Keep the record of a call that has started."""
+        if self._calls is not None:
+            self._calls.append(call)
+
+    def price_of(self, *names: str) -> Price | None:
+        """Return the price of the first of several names of a model, or None."""
+        return self._limits.price_of(*names)
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
         """Add the tokens of a reply, and their cost, to the totals of a ``with`` block.
@@ -271,14 +378,7 @@ class SharedBudget:
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
         """Return what is left for a service call, if that is more than what is left of this budget."""
-        limits = self._limits
-        spent = {"tokens": self.usage.total_tokens, "money": self.cost, "requests": self.requests}
-        left: dict[str, Any] = {}
-        for name, amount in spent.items():
-            limit, own = getattr(limits, name), getattr(remaining, name)
-            if limit is not None:
-                left[name] = min(max(0, limit - amount), limit if own is None else own)
-        return remaining._replace(**left)
+        return remaining.limited_to(self._limits, self.usage.total_tokens, self.cost, self.requests)
 
     def exceeded(self) -> BudgetExceededError | None:
         """Return an error if the service calls in the ``with`` block have reached a limit, else None."""

@@ -40,8 +40,8 @@ def continue_shared_tokens(
             if requests == _MAX_REQUESTS or state.exceeded(is_side_question=True) is not None:
                 return reply
             requests += 1
-            for shared in state.shared_budgets:
-                shared.add_request()
+            for account in state.enclosing:
+                account.add_request()
             question = _question(request, one, route.model.capabilities.logprobs)
             started_at = time.monotonic()
             try:

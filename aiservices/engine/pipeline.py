@@ -22,17 +22,42 @@ from ..models.errors import (
     ServiceOutputError,
     ToolError,
 )
+from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .events import CallCompleted, CallFailed, CallStarted
-from .plan import Invocation
+from .plan import EnclosingCall, Invocation, RunningCall
 from .results import Answer, Result
 from .tool_loop import run_tool_loop
 
 Proceed: TypeAlias = Callable[[Invocation], Flow[Answer]]
 # Receives each event of a call. Its return value is ignored, and an exception is logged.
 Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
+
+
+class InnerCalls:
+    """A listener that receives the events of the calls inside the calls of a service, at all levels.
+
+    An inner call is made by a tool: a method of another service, or a function that calls one::
+
+        create(Desk, tools=[lawyer.ask], listeners=[log, InnerCalls(log)])
+
+    ``event.invocation`` is the inner call; its ``parent`` is the call around it.
+
+    Args:
+        listener: A function that receives each event. It is not async, because inner calls may be blocking.
+    """
+
+    def __init__(self, listener: Callable[[Any], object]) -> None:
+        if is_async(unwrapped(listener)):
+            message = f"{function_name(listener)} is async; pass a function that is not"
+            raise DefinitionError([DefinitionProblem("InnerCalls", message)])
+        self.listener = listener
+
+    def __call__(self, event: object) -> None:
+        """Pass an event of an inner call to the listener."""
+        self.listener(event)
 
 
 class Interceptor(Protocol):
@@ -81,7 +106,8 @@ class Pipeline:
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
         self.interceptors = tuple(interceptors)
-        self._listeners = tuple(listeners)
+        self._listeners = tuple(one for one in listeners if not isinstance(one, InnerCalls))
+        self._inner_listeners = tuple(one for one in listeners if isinstance(one, InnerCalls))
         # True if a method without a memory id continues a conversation that another caller began
         self.remembers_callers = any(
             getattr(one, "position_name", None) in MEMORY_POSITIONS
@@ -104,11 +130,18 @@ class Pipeline:
         proceed = self._proceed
         for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrap(interceptor, proceed)
-        flow = _with_attempts_on_errors(proceed, invocation)
-        if self._listeners:
-            flow = notify(flow, invocation, self._listeners)
-        deadline = invocation.state.deadline
-        return flow if deadline is None else with_deadline(flow, deadline, invocation.state.time_exceeded)
+        flow, state, listeners = _with_attempts_on_errors(proceed, invocation), invocation.state, self._listeners
+        if self._inner_listeners:
+            state.inner_listeners = self._inner_listeners
+        if state.enclosing:
+            for account in state.enclosing:
+                if isinstance(account, EnclosingCall):
+                    listeners += account.invocation.state.inner_listeners
+            flow = _recorded(flow, invocation)
+        if listeners:
+            flow = notify(flow, invocation, listeners)
+        deadline = state.deadline
+        return flow if deadline is None else with_deadline(flow, deadline, state.time_exceeded)
 
 
 def _wrap(interceptor: Interceptor, proceed: Proceed) -> Proceed:
@@ -130,6 +163,31 @@ def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
     return DefinitionError([DefinitionProblem(invocation.plan.qualname, message)])
 
 
+def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
+    """Run a service call, and add a record of it to the call and the ``with`` blocks directly around it."""
+    state = invocation.state
+    if state.inner is not None:  # a side question, which shares the state of a call that has a record
+        return (yield from flow)
+    state.inner, record, is_kept = [], RunningCall(invocation), False
+    for account in reversed(state.enclosing):
+        if account.keeps_calls:
+            account.add_call(record)
+            is_kept = True
+        if isinstance(account, EnclosingCall):
+            break  # outer accounts have it as a part of this call
+    if not is_kept:
+        return (yield from flow)
+    try:
+        return (yield from flow)
+    except GeneratorExit:  # the reader of a stream does not want the rest
+        raise
+    except BaseException as error:
+        record.error = error
+        raise
+    finally:
+        record.seconds = state.seconds
+
+
 def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[Answer]:
     try:
         answer = yield from proceed(invocation)
@@ -144,6 +202,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
         invocation.state.is_abandoned = True
         if isinstance(error, AiServiceError):
             error.attempts = tuple(invocation.state.attempts)
+            error.inner_calls = invocation.state.inner_calls()
             error.qualname = error.qualname or invocation.plan.qualname
         raise
 

@@ -24,13 +24,17 @@ from ..models.errors import (
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
+    InnerCall,
     SuspendedCallError,
+    total_cost,
+    total_usage,
+    usage_of,
 )
 from ..models.messages import AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
-from .budget import Budget, Remaining, SharedBudget, active_shared_budgets
+from .budget import Account, Budget, CallRecord, Price, Remaining, active_accounts
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
@@ -138,7 +142,10 @@ class CallState:
         earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
         interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
         suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
-        shared_budgets: The budgets of ``with`` blocks around the call.
+        enclosing: What the call also counts for, the outermost first: the SharedBudgets of ``with`` blocks
+            around it, and the calls whose tools make it.
+        inner: The calls that its tools made; None before the first tool of a call that is not an inner call.
+        inner_listeners: The listeners that receive the events of these calls.
         estimated_usage: The estimated tokens of replies whose usage is unknown, with the names of the models;
             empty if the budget limits neither tokens nor money.
         messages_without_state: How many messages at the start of a request are sent without the state of
@@ -164,7 +171,9 @@ class CallState:
     earlier_requests: int = 0
     interceptor_data: dict[str, Any] = field(default_factory=dict)
     suspended_id: str = ""
-    shared_budgets: tuple[SharedBudget, ...] = field(default_factory=active_shared_budgets)
+    enclosing: tuple[Account, ...] = field(default_factory=active_accounts)
+    inner: list[CallRecord] | None = None
+    inner_listeners: tuple[Callable[[Any], object], ...] = ()
     estimated_usage: tuple[tuple[str, Usage], ...] = ()
     messages_without_state: int = 0
     sources: tuple[Any, ...] = ()
@@ -188,9 +197,9 @@ class CallState:
     def deadline(self) -> float | None:
         """The time of ``time.monotonic()`` at which the call must end; None if there is no time limit."""
         own = None if self.budget.seconds is None else self.started_at + self.budget.seconds
-        if not self.shared_budgets:
+        if not self.enclosing:
             return own
-        limits = [own, *(shared.deadline for shared in self.shared_budgets)]
+        limits = [own, *(account.deadline for account in self.enclosing)]
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
@@ -209,16 +218,16 @@ class CallState:
             None if seconds is None else max(0.0, seconds),
             None if budget.tokens is None else max(0, budget.tokens - self.tokens),
             None if budget.money is None else max(0.0, budget.money - self.money),
-            None if budget.requests is None else max(0, budget.requests - len(self.attempts)),
+            None if budget.requests is None else max(0, budget.requests - self.requests),
         )
-        for shared in self.shared_budgets:
-            own = shared.limit_remaining(own)
+        for account in self.enclosing:
+            own = account.limit_remaining(own)
         return own
 
     @property
     def tokens(self) -> int:
-        """The number of input and output tokens that the service call has used so far."""
-        total = 0
+        """The number of input and output tokens that the call and its inner calls have used so far."""
+        total = sum([call.tokens for call in self.inner]) if self.inner else 0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
                 total += attempt.reply.usage.total_tokens
@@ -228,17 +237,57 @@ class CallState:
 
     @property
     def money(self) -> float:
-        """The cost of the service call so far, calculated from token counts and configured prices."""
-        total = 0.0
+        """The cost of the call and its inner calls so far, from token counts and configured prices."""
+        total = sum([call.money for call in self.inner]) if self.inner else 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
                 # The provider may report a more exact name than the one that was requested.
-                price = self.budget.price_of(attempt.reply.model, attempt.model)
+                price = self.price_of(attempt.reply.model, attempt.model)
                 total += 0.0 if price is None else price.of(attempt.reply.usage)
         for name, usage in self.estimated_usage:
-            price = self.budget.price_of(name)
+            price = self.price_of(name)
             total += 0.0 if price is None else price.of(usage)
         return total
+
+    @property
+    def requests(self) -> int:
+        """The number of requests that the call and its inner calls have made so far."""
+        made = len(self.attempts)
+        return made + sum([call.requests for call in self.inner]) if self.inner else made
+
+    def price_of(self, *names: str) -> Price | None:
+        """Return the price of a model from the budget of the call or the nearest enclosing one, or None."""
+        price = self.budget.price_of(*names)
+        for account in reversed(self.enclosing):
+            price = price or account.price_of(*names)
+        return price
+
+    def own_cost(self, prices: Budget | None = None) -> float | None:
+        """Return the cost of the requests of the call itself, or None if a price or usage is not known.
+
+        ``prices`` take precedence. With them, estimated tokens count where a server reported none.
+        """
+        estimates = () if prices is None else self.estimated_usage
+        used = [(attempt.reply.model, attempt.model, attempt.reply.usage) for attempt in self.attempts
+                if attempt.reply is not None and not (attempt.reply.usage is None and estimates)]
+        total = 0.0
+        for reported, name, usage in [*used, *((name, name, usage) for name, usage in estimates)]:
+            price = (prices and prices.price_of(reported, name)) or self.price_of(reported, name)
+            if price is None or usage is None:
+                return None
+            total += price.of(usage)
+        return total
+
+    @property
+    def cost(self) -> float | None:
+        """What the call and its inner calls cost; None if no price, or not each of them, is known."""
+        if not (self.budget.prices or self.enclosing or self.inner):
+            return None  # most calls
+        return total_cost(self.own_cost(), self.inner_calls())
+
+    def inner_calls(self) -> tuple[InnerCall, ...]:
+        """Return the calls that the tools of the call have made so far."""
+        return tuple([call.inner_call() for call in self.inner]) if self.inner else ()
 
     def add_attempt(self, attempt: Attempt, request: ChatRequest, discarded_characters: int = 0) -> None:
         """Record a model request with its reply, and correct impossible token counts.
@@ -255,16 +304,18 @@ class CallState:
             if usage is None and self.limits_usage:
                 usage = _estimated_usage(request, reply, discarded_characters)
                 self.estimated_usage += ((attempt.model, usage),)
-            for shared in self.shared_budgets:
-                shared.add(usage or Usage(), self.budget, reply.model, attempt.model)
+            for account in self.enclosing:
+                # An enclosing call adds up the attempts of its inner calls when it needs the sum.
+                if not isinstance(account, EnclosingCall):
+                    account.add(usage or Usage(), self.budget, reply.model, attempt.model)
         self.attempts.append(attempt)
 
     @property
     def limits_usage(self) -> bool:
         """True if the budget of the call, or one around it, limits tokens or money."""
-        if self.budget.limits_usage or not self.shared_budgets:
+        if self.budget.limits_usage or not self.enclosing:
             return self.budget.limits_usage
-        return any(shared.limits_usage for shared in self.shared_budgets)
+        return any(account.limits_usage for account in self.enclosing)
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
         """Return a copy of the chat request with the time limit of the service call as the deadline."""
@@ -286,40 +337,43 @@ class CallState:
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
-    def exceeded(self, *, is_side_question: bool = False) -> BudgetExceededError | None:
+    def exceeded(
+        self, *, is_side_question: bool = False, own_only: bool = False
+    ) -> BudgetExceededError | None:
         """Return an error if a limit (requests, time, tokens or money) is used up, else None.
 
-        Side questions are not limited by ``max_attempts``.
+        Side questions are not limited by ``max_attempts``. With ``own_only`` the enclosing budgets are not
+        checked.
         """
         budget = self.budget
         if self.is_abandoned:
             return BudgetExceededError("the caller does not wait for the answer any more", limit="seconds")
         if budget.seconds is not None and self.seconds >= budget.seconds:
-            return self.time_exceeded()
+            return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds:g} seconds passed")
         made = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
             made += attempt.purpose is AttemptPurpose.ANSWER
         if made >= budget.max_attempts and not is_side_question:
             return _exceeded("max_attempts", f"{made} of {budget.max_attempts} attempts used")
-        if budget.requests is not None and len(self.attempts) >= budget.requests:
-            return _exceeded("requests", f"{len(self.attempts)} of {budget.requests} requests sent")
+        if budget.requests is not None and self.requests >= budget.requests:
+            return _exceeded("requests", f"{self.requests} of {budget.requests} requests sent")
         if budget.tokens is not None and self.tokens >= budget.tokens:
             return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
         if budget.money is not None and self.money >= budget.money:
             return _exceeded("money", f"{self.money:.6g} of {budget.money:g} spent")
-        return self._shared_exceeded() if self.shared_budgets else None
+        return self._enclosing_exceeded() if self.enclosing and not own_only else None
 
-    def _shared_exceeded(self) -> BudgetExceededError | None:
-        errors = (shared.exceeded() for shared in self.shared_budgets)
+    def _enclosing_exceeded(self) -> BudgetExceededError | None:
+        errors = (account.exceeded() for account in self.enclosing)
         return next((error for error in errors if error is not None), None)
 
     def time_exceeded(self) -> BudgetExceededError:
         """Return the error for a service call that has reached its time limit."""
         budget = self.budget
         if budget.seconds is None or self.seconds < budget.seconds:
-            shared = self._shared_exceeded()
-            if shared is not None:
-                return shared
+            error = self._enclosing_exceeded()
+            if error is not None:
+                return error
         return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds or 0:g} seconds passed")
 
     def may_retry(self) -> bool:
@@ -444,6 +498,20 @@ class Invocation(CallContext):
         return self.state.is_abandoned
 
     @property
+    def parent(self) -> Invocation | None:
+        """The call whose tool makes this call; None if it is not an inner call."""
+        for account in reversed(self.state.enclosing):
+            if isinstance(account, EnclosingCall):
+                return account.invocation
+        return None
+
+    @property
+    def parent_id(self) -> str | None:
+        """The id of the call whose tool makes this call; None if it is not an inner call."""
+        parent = self.parent
+        return None if parent is None else parent.id
+
+    @property
     def sources(self) -> tuple[Any, ...]:
         """The texts that retrieval has added to the prompt of the service call so far."""
         return self.state.sources
@@ -499,3 +567,109 @@ class Invocation(CallContext):
     def with_request_hook(self, hook: RequestHook) -> Invocation:
         """Return a copy of the service call with another function that can change each model request."""
         return replace(self, request_hooks=(*self.request_hooks, hook))
+
+
+class EnclosingCall:
+    """A call as an Account of the calls that one of its tools makes: they use up its budget.
+
+    Attributes:
+        invocation: The call.
+        is_over: True once the tool has taken too long, so that nobody waits for the calls any more.
+    """
+
+    keeps_calls = True
+
+    def __init__(self, invocation: Invocation) -> None:
+        self.invocation = invocation
+        self.is_over = False
+
+    @property
+    def deadline(self) -> float | None:
+        """The time limit of the call itself; the calls around it are accounts of their own."""
+        state = self.invocation.state
+        return None if state.budget.seconds is None else state.started_at + state.budget.seconds
+
+    @property
+    def limits_usage(self) -> bool:
+        """True if the budget of the call limits tokens or money."""
+        return self.invocation.state.budget.limits_usage
+
+    def add_call(self, call: CallRecord) -> None:
+        """Add a call that a tool has started."""
+        assert self.invocation.state.inner is not None, "it was made before the tools started"
+        self.invocation.state.inner.append(call)
+
+    def add_request(self, count: int = 1) -> None:
+        """Do nothing: the requests are counted in the calls."""
+
+    def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
+        """Count the tokens of a reply that is not that of a call, such as one in a batch."""
+        self.invocation.state.estimated_usage += ((models[0], usage),)
+
+    def price_of(self, *names: str) -> Price | None:
+        """Return the price of a model from the budget of the call, or None."""
+        return self.invocation.state.budget.price_of(*names)
+
+    def limit_remaining(self, remaining: Remaining) -> Remaining:
+        """Return what is left for an inner call, if that is more than what is left of this budget."""
+        state = self.invocation.state
+        budget = state.budget
+        return remaining.limited_to(budget, state.tokens, state.money, state.requests)
+
+    def exceeded(self) -> BudgetExceededError | None:
+        """Return an error if the budget of the call is used up by the call and its inner calls, else None."""
+        qualname = self.invocation.plan.qualname
+        if self.is_over:
+            message = "the tool took too long, so the call does not wait for it any more"
+            return BudgetExceededError(f"{qualname}: {message}", limit="seconds")
+        error = self.invocation.state.exceeded(is_side_question=True, own_only=True)
+        return error and BudgetExceededError(f"{qualname}: {error}", limit=error.limit)
+
+
+class RunningCall:
+    """The record of a call that an Account keeps.
+
+    Attributes:
+        state: The state of the call.
+        error: Why the call failed; None if it did not.
+        seconds: Wall time of the call; None while it runs.
+    """
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._qualname = invocation.plan.qualname
+        self.state = invocation.state
+        self.error: BaseException | None = None
+        self.seconds: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the call and its inner calls."""
+        return self.state.tokens
+
+    @property
+    def money(self) -> float:
+        """The cost of the call and its inner calls, as far as prices are known."""
+        return self.state.money
+
+    @property
+    def requests(self) -> int:
+        """The requests of the call and its inner calls."""
+        return self.state.requests
+
+    def inner_call(self, prices: Budget | None = None) -> InnerCall:
+        """Return what is known about the call now, as ``CallRecord`` describes it."""
+        state = self.state
+        attempts = tuple(state.attempts)  # a thread may add some
+        usage = usage_of(attempts)
+        if prices is not None:
+            for _, estimate in state.estimated_usage:
+                usage = estimate if usage is None else usage + estimate
+        return InnerCall(
+            self._qualname,
+            state.id,
+            usage,
+            state.own_cost(prices),
+            state.seconds if self.seconds is None else self.seconds,
+            self.error,
+            tuple([call.inner_call(prices) for call in state.inner or ()]),
+        )

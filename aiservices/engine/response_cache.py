@@ -203,8 +203,8 @@ class _CachedCall:
         reply: ChatReply | None = yield Run(partial(self._cache.get, request.key), in_thread=self._blocks)
         if reply is None:
             return effect, request
-        for shared in self._invocation.state.shared_budgets:
-            shared.add_request(-1)  # it was counted, but is not sent
+        for account in self._invocation.state.enclosing:
+            account.add_request(-1)  # it was counted, but is not sent
         reply = replace(reply, usage=Usage(), cached=True)
         model = ScriptedChatModel([reply], capabilities=effect.model.capabilities, name=effect.model.name)
         return effect._replace(model=model), None

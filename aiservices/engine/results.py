@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.reading import Coercion
 from output_parsers.types.decisions import Decision
 
-from ..models.errors import Attempt, usage_of
+from ..models.errors import Attempt, InnerCall, total_usage, usage_of
 from ..models.messages import ChatReply, FinishReason, Message, ServerToolRun, Usage
 from ..models.strategy import Strategy
 from ..tools.tool import ToolRun
@@ -35,9 +35,11 @@ class Result(Generic[T_co]):
         reasons: Why the strategy was chosen, including what the provider refused.
         tool_runs: The tool calls that were executed, in order.
         sources: The texts that retrieval added to the prompt.
-        cost: What the requests cost, by the prices of the budget; None if it has no price for a model.
+        cost: What the requests cost, those of inner calls included, by the prices of the budget; None if a
+            price is not known.
         probabilities: For each bool, Enum, Literal and Decision in the value, by JSON path, the probability
             of each possible answer. Empty unless they were requested; ``reasons`` says if the model has none.
+        inner_calls: The calls of service methods that tools made, each with the calls inside it.
     """
 
     value: T_co
@@ -51,6 +53,7 @@ class Result(Generic[T_co]):
     sources: tuple[Any, ...] = ()
     cost: float | None = None
     probabilities: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
+    inner_calls: tuple[InnerCall, ...] = ()
 
     @property
     def cached(self) -> bool:
@@ -85,6 +88,8 @@ class Result(Generic[T_co]):
             yield "coercions", len(self.coercions)
         if self.tool_runs:
             yield "tools", [run.name for run in self.tool_runs]
+        if self.inner_calls:
+            yield "inner calls", len(self.inner_calls)
         if self.sources:
             yield "sources", len(self.sources)
 
@@ -100,6 +105,7 @@ class Result(Generic[T_co]):
             "strategy": self.strategy,
             "finish_reason": self.finish_reason,
             "usage": self.usage,
+            "own_usage": self.own_usage,
             "cost": self.cost,
             "seconds": self.seconds,
             "reasons": self.reasons,
@@ -118,6 +124,7 @@ class Result(Generic[T_co]):
                 {"name": run.name, "arguments": run.arguments, "text": run.text, "seconds": run.seconds}
                 for run in self.tool_runs
             ],
+            "inner_calls": [_inner_call_to_dict(call) for call in self.inner_calls],
             "sources": self.sources,
             "probabilities": {
                 path: [{"value": value, "probability": share} for value, share in shares.items()]
@@ -154,8 +161,27 @@ class Result(Generic[T_co]):
 
     @property
     def usage(self) -> Usage:
-        """The token usage of all requests of a service call; zeros if the provider did not report any."""
+        """The tokens of a service call and of its inner calls; zeros if the provider did not report any."""
+        return total_usage(usage_of(self.attempts), self.inner_calls) or Usage()
+
+    @property
+    def own_usage(self) -> Usage:
+        """The tokens of the requests of a service call itself, without those of its inner calls."""
         return usage_of(self.attempts) or Usage()
+
+
+def _inner_call_to_dict(call: InnerCall) -> dict[str, Any]:
+    return {
+        "qualname": call.qualname,
+        "id": call.id,
+        "usage": call.usage,
+        "own_usage": call.own_usage,
+        "cost": call.cost,
+        "own_cost": call.own_cost,
+        "seconds": call.seconds,
+        "error": None if call.error is None else str(call.error),
+        "inner_calls": [_inner_call_to_dict(one) for one in call.inner_calls],
+    }
 
 
 def _to_jsonable(value: object) -> object:
@@ -194,7 +220,13 @@ class Answer:
     source_of_probabilities: str = ""
     decisions: tuple[Decision[Any], ...] = ()
 
-    def result(self, attempts: list[Attempt], seconds: float, cost: float | None = None) -> Result[Any]:
+    def result(
+        self,
+        attempts: list[Attempt],
+        seconds: float,
+        cost: float | None = None,
+        inner_calls: tuple[InnerCall, ...] = (),
+    ) -> Result[Any]:
         """Convert an answer to a Result for the caller, with the requests and the duration of the call."""
         return Result(
             self.value,
@@ -208,4 +240,5 @@ class Answer:
             self.sources,
             cost,
             dict(self.probabilities),  # the constant for none cannot be pickled
+            inner_calls,
         )

@@ -36,6 +36,7 @@ AiServiceError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -55,11 +56,13 @@ class AiServiceError(Exception):
 
     Attributes:
         attempts: The requests to models that were made before the error, oldest first.
+        inner_calls: The calls of other service methods that tools of the failed call made.
         qualname: The method that failed, as ``"Service.method"``; "" if the error is not that of a call.
     """
 
     # A class attribute: an error that is raised before the first request has no attempts.
     attempts: tuple[Attempt, ...] = ()
+    inner_calls: tuple[InnerCall, ...] = ()
     qualname: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -68,8 +71,8 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The token counts of a failed call, summed over all its model requests; None if none is known."""
-        return usage_of(self.attempts)
+        """The token counts of a failed call and of its inner calls; None if none is known."""
+        return total_usage(usage_of(self.attempts), self.inner_calls)
 
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
@@ -81,6 +84,15 @@ def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
         if usage is not None:
             total = usage if total is None else total + usage
     return total
+
+
+def total_usage(own: Usage | None, inner_calls: Sequence[InnerCall]) -> Usage | None:
+    """Add the tokens of inner calls to those of a call; return None if none is known."""
+    for call in inner_calls:
+        usage = call.usage
+        if usage is not None:
+            own = usage if own is None else own + usage
+    return own
 
 
 def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceError:
@@ -132,6 +144,48 @@ class Attempt(NamedTuple):
     def text(self) -> str:
         """The text of the model's reply; "" if no reply arrived."""
         return self.reply.text if self.reply is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerCall:
+    """A call of a service method that ran inside another call, because a tool made it.
+
+    Attributes:
+        qualname: The method, as ``"Service.method"``.
+        id: The id of the call, as in events and logs.
+        own_usage: The tokens of its own requests; None if they are not known.
+        own_cost: What they cost, by the prices of its budget or of a call around it; None if a price is not
+            known.
+        seconds: Wall time of the call; until now if it is still running.
+        error: Why the call failed; None if it succeeded.
+        inner_calls: The calls that its own tools made.
+    """
+
+    qualname: str
+    id: str
+    own_usage: Usage | None
+    own_cost: float | None
+    seconds: float
+    error: BaseException | None = None
+    inner_calls: tuple[InnerCall, ...] = ()
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the call and of all calls inside it; None if none is known."""
+        return total_usage(self.own_usage, self.inner_calls)
+
+    @property
+    def cost(self) -> float | None:
+        """What the call and all calls inside it cost; None if a price is not known."""
+        return total_cost(self.own_cost, self.inner_calls)
+
+
+def total_cost(own: float | None, inner_calls: Sequence[InnerCall]) -> float | None:
+    """Add the cost of inner calls to that of a call; return None if a part is not known."""
+    for call in inner_calls:
+        cost = call.cost
+        own = None if own is None or cost is None else own + cost
+    return own
 
 
 class DefinitionProblem(NamedTuple):

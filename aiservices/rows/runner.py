@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from ..engine.budget import Budget, SharedBudget, without_shared_budgets
+from ..engine.budget import Budget, SharedBudget, using_accounts
 from ..engine.effects import (
     CallModel,
     Effect,
@@ -234,7 +234,7 @@ class Runner:
         """Process the rows and yield each when it is finished; raise the error if the run ends early."""
         context = nullcontext() if self._trace is None else self._trace.context
         # A call that is suspended runs again later, and must not count twice.
-        shared = self._spent if self._settings.collect is None else without_shared_budgets()
+        shared = self._spent if self._settings.collect is None else using_accounts(())
         with shared, context:  # the tasks copy the context, so that all calls share the budget
             workers = [asyncio.create_task(self._work()) for _ in range(self._settings.max_concurrency)]
         early: dict[int, Row[Any]] = {}

@@ -249,8 +249,7 @@ def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocatio
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
     """Convert the answer of a service call to a Result, adding the model requests and the duration."""
     state = invocation.state
-    cost = state.budget.cost_of(state.attempts) if state.budget.prices else None
-    return answer.result(state.attempts, state.seconds, cost)
+    return answer.result(state.attempts, state.seconds, state.cost, state.inner_calls())
 
 
 def start_stream(

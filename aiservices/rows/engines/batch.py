@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 from uuid import uuid4
 
-from ...engine.budget import SharedBudget, active_shared_budgets
+from ...engine.budget import SharedBudget, active_accounts
 from ...engine.effects import CallModel
 from ...models.errors import (
     BudgetExceededError,
@@ -301,7 +301,7 @@ class BatchFolder:
     ) -> None:
         self.engine = engine
         self._progress = progress
-        self._budgets = (spent, *active_shared_budgets())
+        self._budgets = (spent, *active_accounts())
         seconds = spent.limits.seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self.stopped: Exception | None = None
