@@ -18,7 +18,7 @@ _NAMES = {
         "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "
         "ToolFinished ToolStarted"
     ),
-    ".engine.pipeline": "Listener",
+    ".engine.pipeline": "InnerCalls Listener",
     ".engine.response_cache": "ResponseCache",
     ".engine.results": "Result",
     ".engine.retry": "Retry",
@@ -29,7 +29,7 @@ _NAMES = {
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
-        "ContentFilterError DefinitionError DefinitionProblem FinishError InvalidReplyError "
+        "ContentFilterError DefinitionError DefinitionProblem FinishError InnerCall InvalidReplyError "
         "MissingExtraError ModelConnectionError ModelError ModelNotFoundError ModelServerError "
         "ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError ServiceOutputError "
         "StreamConsumedError "

@@ -44,7 +44,7 @@ from .engine.events import (
     ToolFinished as ToolFinished,
     ToolStarted as ToolStarted,
 )
-from .engine.pipeline import Listener as Listener
+from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
 from .engine.response_cache import ResponseCache as ResponseCache
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry
@@ -79,6 +79,7 @@ from .models.errors import (
     DefinitionError as DefinitionError,
     DefinitionProblem as DefinitionProblem,
     FinishError as FinishError,
+    InnerCall as InnerCall,
     InvalidReplyError as InvalidReplyError,
     MissingExtraError as MissingExtraError,
     ModelConnectionError as ModelConnectionError,

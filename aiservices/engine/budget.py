@@ -22,6 +22,7 @@ from ..models.errors import (
 )
 from ..models.messages import Usage
 
+
 class CallRecord(Protocol):
     """The record of a call that an Account keeps, with what the call and all calls inside it have used."""
 

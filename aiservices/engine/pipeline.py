@@ -13,6 +13,7 @@ from output_parsers.result.reading import strict_equal
 from output_parsers.types.decisions import Decision
 from output_parsers.types.target import type_name
 
+from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.errors import (
     AiServiceError,
     BudgetExceededError,
@@ -22,7 +23,6 @@ from ..models.errors import (
     ServiceOutputError,
     ToolError,
 )
-from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
@@ -49,7 +49,7 @@ class InnerCalls:
         listener: A function that receives each event. It is not async, because inner calls may be blocking.
     """
 
-    def __init__(self, listener: Callable[[Any], object]) -> None:
+    def __init__(self, listener: Callable[[Any], None]) -> None:
         if is_async(unwrapped(listener)):
             message = f"{function_name(listener)} is async; pass a function that is not"
             raise DefinitionError([DefinitionProblem("InnerCalls", message)])
@@ -130,7 +130,8 @@ class Pipeline:
         proceed = self._proceed
         for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrap(interceptor, proceed)
-        flow, state, listeners = _with_attempts_on_errors(proceed, invocation), invocation.state, self._listeners
+        flow = _with_attempts_on_errors(proceed, invocation)
+        state, listeners = invocation.state, self._listeners
         if self._inner_listeners:
             state.inner_listeners = self._inner_listeners
         if state.enclosing:

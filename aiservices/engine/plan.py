@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -27,7 +27,6 @@ from ..models.errors import (
     InnerCall,
     SuspendedCallError,
     total_cost,
-    total_usage,
     usage_of,
 )
 from ..models.messages import AiMessage, ChatReply, Message, Usage
@@ -173,7 +172,7 @@ class CallState:
     suspended_id: str = ""
     enclosing: tuple[Account, ...] = field(default_factory=active_accounts)
     inner: list[CallRecord] | None = None
-    inner_listeners: tuple[Callable[[Any], object], ...] = ()
+    inner_listeners: tuple[Callable[[Any], Awaitable[None] | None], ...] = ()
     estimated_usage: tuple[tuple[str, Usage], ...] = ()
     messages_without_state: int = 0
     sources: tuple[Any, ...] = ()
@@ -268,8 +267,11 @@ class CallState:
         ``prices`` take precedence. With them, estimated tokens count where a server reported none.
         """
         estimates = () if prices is None else self.estimated_usage
-        used = [(attempt.reply.model, attempt.model, attempt.reply.usage) for attempt in self.attempts
-                if attempt.reply is not None and not (attempt.reply.usage is None and estimates)]
+        used = [
+            (attempt.reply.model, attempt.model, attempt.reply.usage)
+            for attempt in self.attempts
+            if attempt.reply is not None and not (attempt.reply.usage is None and estimates)
+        ]
         total = 0.0
         for reported, name, usage in [*used, *((name, name, usage) for name, usage in estimates)]:
             price = (prices and prices.price_of(reported, name)) or self.price_of(reported, name)

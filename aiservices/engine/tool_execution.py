@@ -22,7 +22,7 @@ from output_parsers.types.target import type_name
 
 from ..interface.decorators import CallContext, ToolContext
 from ..interface.parameters import takes_invocation
-from ..models.errors import AiServiceError, ToolError
+from ..models.errors import AiServiceError, BudgetExceededError, ModelError, ToolError
 from ..models.media import Media
 from ..models.messages import ToolCall
 from ..tools.tool import (
@@ -35,6 +35,7 @@ from ..tools.tool import (
     has_own_text,
 )
 from .effects import Run
+from .inner_calls import FINAL_ERRORS
 from .plan import Invocation
 from .results import Result
 from .streams import AsyncStream, Stream
@@ -171,6 +172,8 @@ def _run(
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
+        if isinstance(error, FINAL_ERRORS):  # the model is not asked again
+            return ToolRun(call, arguments, None, "", error, seconds)
         run = ToolRun(call, arguments, None, _error_text(tool, error), error, seconds)
         run = _with_error_text(run, invocation.plan.tool_errors.execution, invocation)
         # The call continues, and the model learns only that the tool failed, so the cause is logged here.
@@ -275,6 +278,10 @@ def _error_text(tool: Tool, error: Exception) -> str:
         return str(error)
     if isinstance(error, TimeoutError):
         return f"The tool {tool.name} did not finish in time."
+    if isinstance(error, BudgetExceededError):
+        return f"The tool {tool.name} failed: it reached a limit of its own."
+    if isinstance(error, ModelError) and error.retryable:
+        return f"The tool {tool.name} is not available at the moment."
     return f"The tool {tool.name} failed."
 
 

@@ -33,6 +33,7 @@ from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
 from .approval import ApprovalRequiredError, check_external_call, suspend
 from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
+from .inner_calls import price_problems, raise_if_final, within_call
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
@@ -151,7 +152,7 @@ def request_model(
         offered = None if toolbox is None else toolbox.offered_to(route.capabilities)
         tooling = None if offered is None else offered.tooling
         prepared = output_format.prepare(failover.address(request), invocation.examples, tooling)
-        if state.budget.seconds is not None or state.shared_budgets:
+        if state.budget.seconds is not None or state.enclosing:
             prepared = state.with_deadline(prepared)
         if invocation.request_hooks:  # they come last, so that they see exactly what is sent
             prepared = invocation.apply_request_hooks(prepared)
@@ -166,8 +167,8 @@ def request_model(
             prepared = _without_state(prepared, state.messages_without_state)
         number = state.next_attempt_number()
         yield Emit(AttemptStarted(number, name, output_format, request=prepared))
-        for shared in state.shared_budgets:
-            shared.add_request()
+        for account in state.enclosing:
+            account.add_request()
         started_at = time.monotonic()
         try:
             reply: ChatReply = yield CallModel(route.model, prepared, (), state.limits_usage)
@@ -301,6 +302,10 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
         problems = state.budget.problems(invocation.plan.qualname, [failover.current.name])
         if problems:
             raise DefinitionError(problems)
+    if state.enclosing:
+        problems = price_problems(invocation)
+        if problems:
+            raise DefinitionError(problems)
     return failover
 
 
@@ -380,7 +385,9 @@ def _run_round(
     _check_limits(calls, limits, invocation)
     _check_waiting(calls, toolbox, invocation, messages_sent)
     effects = [_tool_effect(call, toolbox, invocation) for call in calls]
-    flows = tuple([_run_tool(call, effect, limits) for call, effect in zip(calls, effects, strict=True)])
+    if state.inner is None:
+        state.inner = []
+    flows = tuple([_run_tool(effect, limits, invocation) for effect in effects])
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
     for run in runs:
         state.tool_runs.append(run)
@@ -388,12 +395,18 @@ def _run_round(
     return runs
 
 
-def _run_tool(call: ToolCall, effect: Run, limits: ToolLimits) -> Flow[ToolRun]:
-    """Run one tool call, and report its start and its end."""
-    yield Emit(ToolStarted(call))
-    run: ToolRun = yield effect
+def _run_tool(effect: Run, limits: ToolLimits, invocation: Invocation) -> Flow[ToolRun]:
+    """Run one tool call, and report its start and its end.
+
+    Raises the error of a service that the tool called if the outer call cannot go on after it.
+    """
+    assert effect.tool_call is not None
+    yield Emit(ToolStarted(effect.tool_call))
+    run: ToolRun = yield within_call(effect, invocation)
     run = limit_text(run, limits.max_characters)
     yield Emit(ToolFinished(run))
+    if run.error is not None:
+        raise_if_final(run.error, invocation.state)
     return run
 
 

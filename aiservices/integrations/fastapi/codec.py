@@ -43,7 +43,7 @@ from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
 
 from ...engine.results import Result
-from ...models.errors import AiServiceError, Attempt
+from ...models.errors import AiServiceError, Attempt, InnerCall
 from ...models.media import Audio, File, Image, Media
 from ...models.messages import (
     AiMessage,
@@ -422,6 +422,21 @@ class ToolRunJson(_FrozenModel):
     """The class name of the error, if the tool failed."""
 
 
+class InnerCallJson(_FrozenModel):
+    """The JSON form of a call of a service method that a tool made."""
+
+    qualname: str
+    """The method."""
+    seconds: float
+    """The duration."""
+    usage: UsageJson | None = None
+    """The tokens of its own requests, if they are known."""
+    error: str | None = None
+    """The class name of the error, if the call failed."""
+    inner_calls: tuple[InnerCallJson, ...] = ()
+    """The calls that its own tools made."""
+
+
 class AccountJson(_FrozenModel):
     """The JSON form of the details of a service call: the reply, model requests, tokens and tool calls."""
 
@@ -436,7 +451,7 @@ class AccountJson(_FrozenModel):
     seconds: float
     """The duration of the whole call."""
     usage: UsageJson
-    """The tokens of all attempts together."""
+    """The tokens of all attempts together, with those of inner calls."""
     attempts: tuple[AttemptJson, ...] = ()
     """All requests, the successful one last."""
     coercions: tuple[CoercionJson, ...] = ()
@@ -447,6 +462,8 @@ class AccountJson(_FrozenModel):
     """The tool calls in their order."""
     sources: tuple[Any, ...] = ()
     """The retrieved contents, as plain JSON."""
+    inner_calls: tuple[InnerCallJson, ...] = ()
+    """The calls of service methods that tools made."""
 
 
 def result_codec(
@@ -479,6 +496,7 @@ def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
         reasons=result.reasons,
         tool_runs=tuple(map(_tool_run_to_json, result.tool_runs)),
         sources=tuple(to_jsonable_python(source, fallback=str) for source in result.sources),
+        inner_calls=tuple(map(_inner_call_to_json, result.inner_calls)),
     )
     return f'{{"value": {value_codec.write(result.value)}, "account": {account.model_dump_json()}}}'
 
@@ -487,7 +505,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
     """Parse the JSON text of a service call's Result.
 
     Raises OutputParsingError for other texts. Some parts of the original are lost: sources become plain data,
-    tool runs have a text but no result, and the texts of rejected attempts are empty.
+    tool runs have a text but no result, the texts of rejected attempts are empty, and costs are not known.
     """
     record = codec.read(text)
     account: AccountJson = record["account"]
@@ -506,6 +524,29 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
         account.reasons,
         tuple(map(_tool_run_from_json, account.tool_runs)),
         account.sources,
+        inner_calls=tuple(map(_inner_call_from_json, account.inner_calls)),
+    )
+
+
+def _inner_call_to_json(call: InnerCall) -> InnerCallJson:
+    return InnerCallJson(
+        qualname=call.qualname,
+        seconds=call.seconds,
+        usage=None if call.own_usage is None else _usage_to_json(call.own_usage),
+        error=None if call.error is None else type(call.error).__name__,
+        inner_calls=tuple(map(_inner_call_to_json, call.inner_calls)),
+    )
+
+
+def _inner_call_from_json(record: InnerCallJson) -> InnerCall:
+    return InnerCall(
+        record.qualname,
+        "",
+        _usage_from_json(record.usage),
+        None,
+        record.seconds,
+        None if record.error is None else AiServiceError(record.error),
+        tuple(map(_inner_call_from_json, record.inner_calls)),
     )
 
 

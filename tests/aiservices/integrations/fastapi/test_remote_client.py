@@ -41,6 +41,7 @@ from aiservices import (
     ToolCall,
     ToolContext,
     TruncatedError,
+    Usage,
     create,
     preview,
     user_message,
@@ -430,3 +431,21 @@ def test_a_preview_of_a_remote_method_says_why_there_is_none() -> None:
         remote.ask("x")
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names == ["test_a_preview_of_a_remote_method_says_why_there_is_none"]
+
+
+class Lawyer(Protocol):
+    @user_message("{{question}}")
+    def ask(self, question: str) -> str:
+        """Answer a legal question."""
+        ...
+
+
+def test_a_result_has_its_inner_calls(serve: Callable[[Any], str]) -> None:
+    lawyer = create(Lawyer, ScriptedChatModel([ChatReply(AiMessage("Yes."), usage=Usage(100, 1))]))
+    call = ToolCall("c1", "ask", '{"question": "May I?"}')
+    replies = [ChatReply(AiMessage("", tool_calls=(call,)), usage=Usage(10, 1)), ChatReply(AiMessage("5"))]
+    served = create(Till, ScriptedChatModel(replies), tools=[lawyer.ask])
+    result = client(Till, serve(app(served))).total("x")
+    (inner,) = result.inner_calls
+    assert (result.usage, result.own_usage) == (Usage(110, 2), Usage(10, 1))
+    assert (inner.qualname, inner.usage, inner.error) == ("Lawyer.ask", Usage(100, 1), None)

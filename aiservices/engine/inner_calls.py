@@ -1,0 +1,74 @@
+"""Calls that tools make inside a call: they count for its budget, and some of their errors end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any
+
+from ..models.errors import AuthenticationError, BudgetExceededError, DefinitionError, DefinitionProblem
+from ..tools.tool import ToolRun
+from .budget import using_accounts
+from .effects import Run
+from .plan import CallState, EnclosingCall, Invocation
+
+# A model cannot do anything about these errors, and they will occur again.
+FINAL_ERRORS = (AuthenticationError, DefinitionError)
+
+
+def within_call(effect: Run, invocation: Invocation) -> Run:
+    """Return the step that runs a tool, changed so that the calls which the tool makes are inner calls.
+
+    That includes calls in async tasks that it starts, and in threads of ``asyncio.to_thread``.
+    """
+    function: Callable[[], Any] = effect.function
+    enclosing = EnclosingCall(invocation)
+    accounts = (*invocation.state.enclosing, enclosing)
+
+    def ended(run: ToolRun) -> ToolRun:
+        enclosing.is_over = isinstance(run.error, TimeoutError)  # its thread may still run
+        return run
+
+    def run() -> ToolRun:
+        with using_accounts(accounts):
+            return ended(function())
+
+    async def arun() -> ToolRun:
+        with using_accounts(accounts):
+            return ended(await function())
+
+    return replace(effect, function=wraps(function)(arun if iscoroutinefunction(function) else run))
+
+
+def raise_if_final(error: Exception, state: CallState) -> None:
+    """Raise the error of a tool if the call cannot go on after it; other errors are told to the model.
+
+    These are a wrong key and a wrong definition, and a budget around the inner call that is used up.
+    """
+    if isinstance(error, FINAL_ERRORS):
+        raise error
+    if isinstance(error, BudgetExceededError):
+        exceeded = state.exceeded(is_side_question=True)
+        if exceeded is not None:
+            raise exceeded from error
+
+
+def price_problems(invocation: Invocation) -> list[DefinitionProblem]:
+    """Return an error for each model of an inner call without a price if a call around it limits money."""
+    state, problems = invocation.state, list[DefinitionProblem]()
+    for account in state.enclosing:
+        if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
+            continue
+        qualname = account.invocation.plan.qualname
+        problems += [
+            DefinitionProblem(
+                qualname,
+                f"the budget limits money, and a tool calls {invocation.plan.qualname}, whose model "
+                f"{route.model.name} has no price; add it to the prices",
+            )
+            for route in invocation.routes
+            if state.price_of(route.model.name) is None
+        ]
+    return problems
