@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .calibration import Calibrated, calibrate
     from .calibration_math import Labelled, ReliabilityBin, Threshold
+    from .case_files import cases_from
     from .cassette import CassetteChatModel, CassetteError, CassetteMode
     from .evaluation import Case, aevaluate, evaluate
     from .fake import FakeChatModel
@@ -21,7 +22,17 @@ if TYPE_CHECKING:
     from .hypothesis_values import strategy_of
     from .reliability import Reliability
     from .report import Interval, Outcome, Report, Summary, mean_interval, wilson_interval
-    from .scoring import Scorer, ScorerInput, brier, close_to, contains, exact, log_loss, scored_by
+    from .scoring import (
+        Scorer,
+        ScorerInput,
+        brier,
+        close_to,
+        contains,
+        exact,
+        log_loss,
+        scored_by,
+        similar,
+    )
 
 __all__ = [
     "Calibrated",
@@ -46,6 +57,7 @@ __all__ = [
     "aevaluate",
     "brier",
     "calibrate",
+    "cases_from",
     "close_to",
     "contains",
     "evaluate",
@@ -53,6 +65,7 @@ __all__ = [
     "log_loss",
     "mean_interval",
     "scored_by",
+    "similar",
     "strategy_of",
     "wilson_interval",
 ]
@@ -60,6 +73,7 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "calibration": ("Calibrated", "calibrate"),
     "calibration_math": ("Labelled", "ReliabilityBin", "Threshold"),
+    "case_files": ("cases_from",),
     "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
     "evaluation": ("Case", "aevaluate", "evaluate"),
     "fake": ("FakeChatModel",),
@@ -77,6 +91,7 @@ _NAMES_BY_MODULE = {
         "exact",
         "log_loss",
         "scored_by",
+        "similar",
     ),
 }
 _MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}

@@ -31,11 +31,13 @@ class Case(Generic[E]):
         expected: The value that scorers compare with; None is a value like any other. If it is not given, a
             scorer that needs it fails with an error in the report.
         name: The name of the case in the report. The default is its number, counted from 1.
+        tags: Words for groups of cases. The report has the scores of each tag.
     """
 
     arguments: Mapping[str, Any]
     expected: E | None = NOT_GIVEN
     name: str = ""
+    tags: tuple[str, ...] = ()
 
 
 Cases: TypeAlias = Sequence[Case[Any]]
@@ -231,6 +233,7 @@ class _Evaluation:
             call.usage,
             call.seconds,
             judge_usage,
+            case.tags,
         )
 
 
@@ -249,6 +252,8 @@ def _problems(
     for number, case in enumerate(cases, 1):
         if not isinstance(case, Case):
             yield f"case {number} is of type {type(case).__name__}; write Case({{…}}, expected)"
+        elif isinstance(case.tags, str) or not all(isinstance(tag, str) for tag in case.tags):
+            yield f"case {number} has the tags {case.tags!r}; write a tuple of texts"
     for scorer in scorers:
         if not isinstance(scorer, Scorer):
             name = getattr(scorer, "__name__", repr(scorer))

@@ -52,6 +52,7 @@ class Outcome(NamedTuple):
         usage: The tokens of the call, without the judges.
         seconds: The wall time of the call, without the scorers.
         judge_usage: The tokens of scorers that call a model.
+        tags: The tags of the case.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Outcome(NamedTuple):
     usage: Usage
     seconds: float
     judge_usage: Usage
+    tags: tuple[str, ...] = ()
 
 
 class Summary(NamedTuple):
@@ -156,16 +158,27 @@ class Report(Generic[T_co]):
         """The rate or mean of each scorer's scores, in the order of the scorers."""
         return tuple(self.summary(name) for name in self.scorers)
 
-    def summary(self, scorer: str) -> Summary:
-        """Return the rate or mean of the named scorer's scores, or raise KeyError for an unknown name."""
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the cases, in the order of their first occurrence."""
+        return tuple(dict.fromkeys(tag for outcome in self.outcomes for tag in outcome.tags))
+
+    def summary(self, scorer: str, tag: str | None = None) -> Summary:
+        """Return the rate or mean of the named scorer's scores, or raise KeyError for an unknown name.
+
+        With ``tag``, only the cases with that tag count.
+        """
         if scorer not in self.scorers:
             raise KeyError(f"there is no scorer {scorer}; there are {', '.join(self.scorers)}")
-        results = [outcome.scores[scorer] for outcome in self.outcomes if outcome.error is None]
+        if tag is not None and tag not in self.tags:
+            raise KeyError(f"no case has the tag {tag}; there are {', '.join(self.tags) or 'none'}")
+        outcomes = [outcome for outcome in self.outcomes if tag is None or tag in outcome.tags]
+        results = [outcome.scores[scorer] for outcome in outcomes if outcome.error is None]
         scores = [result for result in results if not isinstance(result, Exception)]
         if not scores and scorer in self.means:
             return Summary(scorer, False, 0, None, None)
         if all(isinstance(score, bool) for score in scores):
-            failed_calls = len(self.outcomes) - len(results)
+            failed_calls = len(outcomes) - len(results)
             return self._rate(scorer, int(sum(scores)), len(scores) + failed_calls)
         numbers = [float(score) for score in scores]
         return Summary(scorer, False, len(numbers), fmean(numbers), mean_interval(numbers, self.confidence))
@@ -265,6 +278,7 @@ def _t_probability(t: float, degrees: int) -> float:
 
 _MAX_ANSWER_LENGTH = 40  # characters of an answer in a table
 _SUMMARY_COLUMNS = ("scorer", "kind", "cases", "value", "low", "high")
+_TAG_COLUMNS = ("tag", *_SUMMARY_COLUMNS)
 _TOTAL_COLUMNS = ("calls", "failed", "attempts", "input tokens", "output tokens", "judge tokens", "seconds")
 
 
@@ -280,9 +294,18 @@ def _text_report(report: Report[object]) -> str:
         for _, columns, rows, notes in _reliability_tables(report)
         for line in (_text_table(columns, rows), *notes, "")
     ]
+    by_tag = _tag_rows(report)
+    tags = [_text_table(_TAG_COLUMNS, by_tag), ""] if by_tag else []
     return "\n".join(
-        [report.method, "", scores, note, "", *decisions, totals, "", cases, *_error_lines(report)]
+        [report.method, "", scores, note, "", *tags, *decisions, totals, "", cases, *_error_lines(report)]
     )
+
+
+def _tag_rows(report: Report[object]) -> list[tuple[str, ...]]:
+    """Return a row of cells for each tag and scorer."""
+    return [
+        (tag, *_summary_cells(report.summary(name, tag))) for tag in report.tags for name in report.scorers
+    ]
 
 
 def _reliability_tables(
@@ -318,6 +341,8 @@ def _print_report(report: Report[object]) -> None:
     console.print(Text(report.method, style="bold"))
     title = f"scores, with intervals of {report.confidence:.0%} confidence"
     console.print(table(title, _SUMMARY_COLUMNS, [_summary_cells(one) for one in report.summaries]))
+    if by_tag := _tag_rows(report):
+        console.print(table("scores by tag", _TAG_COLUMNS, by_tag))
     for title, columns, cells, notes in _reliability_tables(report):
         console.print(table(title, columns, cells))
         for note in notes:
@@ -430,6 +455,7 @@ def html_report(report: Report[object]) -> str:
         right=_RIGHT,
         alternative="; ".join(f"{row.label}: {row.description}" for row in rows),
         summaries=[_summary_cells(summary) for summary in report.summaries],
+        by_tag=_tag_rows(report),
         reliability_svg=_reliability_svg(report),
         reliability_tables=_reliability_tables(report),
         totals=list(zip(_TOTAL_COLUMNS, _total_cells(report), strict=True)),

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from statistics import fmean
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from output_parsers import Decision
 from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
 from ..engine.results import Result
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, check_settings, usage_of
 from ..models.messages import Usage
 from ..service.compile import ReturnShape
 from ..service.methods import is_service_method, service_method_of
+
+if TYPE_CHECKING:
+    from ..retrieval.retrievers import EmbeddingModel
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -122,6 +125,53 @@ def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Sco
         return math.isclose(value, expected, rel_tol=rel, abs_tol=abs)
 
     return Scorer(name, score, _value_and_expected, is_rate=True)
+
+
+def similar(model: EmbeddingModel, at_least: float | None = 0.8, name: str = "similar") -> Scorer[str]:
+    """Return a scorer that checks if a text means the same as the expected one, by their embeddings.
+
+    It compares the cosine of the two vectors, from -1 to 1, with ``at_least``; None makes the cosine itself
+    the score. Which cosine is enough depends on the model. ``embed`` of the model may be async. ``name`` is
+    the name of the scorer in reports.
+    """
+    is_threshold = at_least is None or (
+        isinstance(at_least, (int, float)) and not isinstance(at_least, bool) and -1 <= at_least <= 1
+    )
+    check_settings(
+        "similar",
+        ("model", model, callable(getattr(model, "embed", None)), "pass an EmbeddingModel"),
+        ("at_least", at_least, is_threshold, "it must be a number from -1 to 1, or None"),
+    )
+
+    def texts_of(value: object, expected: object) -> list[str]:
+        for text in (value, expected):
+            if not isinstance(text, str):
+                kind = type(text).__name__
+                raise TypeError(f"{name} compares texts, and found a value of type {kind}")
+        return [str(value), str(expected)]
+
+    def score_of(vectors: Any) -> Score:
+        cosine = _cosine(*([float(number) for number in vector] for vector in vectors))
+        return cosine if at_least is None else cosine >= at_least
+
+    def score(value: object, expected: object) -> Score:
+        return score_of(model.embed(texts_of(value, expected)))
+
+    async def ascore(value: object, expected: object) -> Score:
+        embed: Any = model.embed
+        return score_of(await embed(texts_of(value, expected)))
+
+    function = ascore if inspect.iscoroutinefunction(model.embed) else score
+    return Scorer(name, function, _value_and_expected, is_rate=at_least is not None)
+
+
+def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the cosine of the angle between two vectors; raise ValueError if there is none."""
+    product = math.fsum(a * b for a, b in zip(first, second, strict=True))
+    lengths = math.hypot(*first) * math.hypot(*second)
+    if not lengths or not math.isfinite(lengths):
+        raise ValueError("the embedding model returned a vector of zeros, or one that is not finite")
+    return max(-1.0, min(1.0, product / lengths))
 
 
 def brier(name: str = "brier") -> Scorer[Decision[Any]]:

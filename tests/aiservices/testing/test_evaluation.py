@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pytest
@@ -41,9 +41,10 @@ from aiservices.testing import (
     log_loss,
     mean_interval,
     scored_by,
+    similar,
     wilson_interval,
 )
-from aiservices.testing.report import t_quantile
+from aiservices.testing.report import html_report, t_quantile
 
 JSON = {"2 + 2": '{"value": 4}', "2 * 3": '{"value": 6}', "1 + 1": '{"value": 3}', "7": "no idea"}
 
@@ -398,3 +399,118 @@ def test_scores_that_are_numbers_have_no_mean_if_all_calls_failed() -> None:
     assert report.summary("log loss") == Summary("log loss", False, 0, None, None)
     assert report.summary("exact").value == 0
     assert "brier     mean  0      -" in str(report)
+
+
+# --- tags ---
+
+
+def test_a_report_has_the_scores_of_each_tag() -> None:
+    def double(number: int) -> int:
+        if number == 4:
+            raise ValueError("no")
+        return 2 * number
+
+    cases = [
+        Case({"number": 1}, 2, tags=("small",)),
+        Case({"number": 2}, 5, tags=("small", "even")),
+        Case({"number": 4}, 8, tags=("even",)),
+        Case({"number": 9}, 18),
+    ]
+    report = evaluate(double, cases, [exact()])
+    assert report.tags == ("small", "even")
+    assert report.summary("exact", tag="small") == Summary("exact", True, 2, 0.5, wilson_interval(1, 2))
+    assert report.summary("exact", tag="even") == Summary("exact", True, 2, 0.0, wilson_interval(0, 2))
+    assert report.summary("exact") == Summary("exact", True, 4, 0.5, wilson_interval(2, 4))
+    text, page = str(report), html_report(report)
+    assert "tag    scorer  kind  cases  value  low     high" in text
+    assert "small  exact   rate  2      0.5    0.0945  0.905" in text
+    assert '<th scope="row">small</th><td>exact</td><td>rate</td>' in page
+    with pytest.raises(KeyError, match="no case has the tag big; there are small, even"):
+        report.summary("exact", tag="big")
+
+
+def test_a_report_without_tags_does_not_mention_them() -> None:
+    report = evaluate(sums().value, CASES, [exact()])
+    assert (report.tags, "tag" in str(report), "tag" in html_report(report).partition("</style>")[2]) == (
+        (),
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize("tags", ["ab", (1,)])
+def test_tags_must_be_texts(tags: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"case 1 has the tags .*; write a tuple of texts"):
+        evaluate(lambda text: text, [Case({"text": "x"}, tags=tags)], [exact()])
+
+
+# --- similarity ---
+
+
+class Letters:
+    """An embedding model that counts letters."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed(self, texts: Sequence[str], /) -> Any:
+        self.texts += texts
+        return [[float(text.count(letter)) for letter in "abc"] for text in texts]
+
+
+class AsyncLetters(Letters):
+    async def embed(self, texts: Sequence[str], /) -> Any:
+        await asyncio.sleep(0)
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("model", [Letters(), AsyncLetters()])
+@pytest.mark.parametrize(
+    ("value", "at_least", "score"),
+    [("aab", 0.8, True), ("bbc", 0.8, False), ("bba", 0.8, True), ("ab", 1.0, False), ("ccc", None, 0.0)],
+)
+def test_similar_compares_embeddings(model: Any, value: str, at_least: float | None, score: Any) -> None:
+    model.texts.clear()
+    scorer = similar(model, at_least)
+    report = evaluate(lambda text: text, [Case({"text": value}, "aabb")], [scorer])
+    given = report.outcomes[0].scores["similar"]
+    assert (given, type(given), model.texts) == (score, type(score), [value, "aabb"])
+    if isinstance(model, AsyncLetters):
+        report = asyncio.run(aevaluate(lambda text: text, [Case({"text": value}, "aabb")], [scorer]))
+        assert report.outcomes[0].scores["similar"] == score
+
+
+def test_similar_accepts_the_matrices_of_embedding_models() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    class Model:
+        def embed(self, texts: Sequence[str], /) -> Any:
+            return numpy.array([[3.0, 4.0], [4.0, 3.0]], dtype=numpy.float32)
+
+    report = evaluate(lambda text: text, [Case({"text": "a"}, "b")], [similar(Model(), None)])
+    assert report.outcomes[0].scores["similar"] == pytest.approx(0.96)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (3, "similar compares texts, and found a value of type int"),
+        ("x", "the embedding model returned a vector of zeros, or one that is not finite"),
+    ],
+)
+def test_similar_fails_for_values_that_have_no_similarity(value: Any, message: str) -> None:
+    report = evaluate(lambda text: value, [Case({"text": "x"}, "a")], [similar(Letters())])
+    assert [(name, str(error)) for name, error in report.errors] == [("1, similar", message)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("openai:x",), "similar: model is 'openai:x'; pass an EmbeddingModel"),
+        ((Letters(), 80), "similar: at_least is 80; it must be a number from -1 to 1, or None"),
+    ],
+)
+def test_wrong_arguments_of_similar_are_errors(arguments: Any, message: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        similar(*arguments)
+    assert str(caught.value) == message
