@@ -54,6 +54,7 @@ _NAMES = {
     ),
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",
+    ".retrieval.tool_search": "ToolSearch",
     ".service.create": "create",
     ".service.methods": "resume",
     ".service.options": "options",

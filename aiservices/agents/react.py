@@ -312,7 +312,7 @@ class ReActAgent:
         )
         if toolbox is not None or not tools:
             problems += tool_choice_problems(self._options, toolbox, self._qualname)
-        if toolbox is not None and GENERATE_RESPONSE in toolbox.tools:
+        if toolbox is not None and GENERATE_RESPONSE in {tool.name for tool in toolbox.declared}:
             message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
             problems.append(DefinitionProblem(self._qualname, message))
         problems += self._budget.problems(self._qualname, dict.fromkeys(model.name for model in models))
@@ -329,7 +329,7 @@ class ReActAgent:
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
         """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
-        tools = () if self._toolbox is None else self._toolbox.tools.values()
+        tools = () if self._toolbox is None else self._toolbox.declared
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         names += [f"the hook {name}" for name in self._hooks.async_names]
         if names:

@@ -228,7 +228,7 @@ def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[
         if plan.returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM):
             findings = _streaming_findings(answer_type, profile, findings)
         yield from (_note("answer", finding) for finding in findings)
-    for tool in () if plan.call.toolbox is None else plan.call.toolbox.tools.values():
+    for tool in () if plan.call.toolbox is None else plan.call.toolbox.declared:
         yield from (_note(f"tool {tool.name}", finding) for finding in _findings(tool.arguments, profile))
 
 

@@ -36,8 +36,8 @@ def current_toolbox(base: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
     for index, provider in enumerate(base.providers):
         if is_first or is_dynamic(provider):
             in_thread = not inspect.iscoroutinefunction(provider.tools)
-            provided = yield Run(partial(provider.tools, invocation), in_thread=in_thread)
             try:
+                provided = yield Run(partial(provider.tools, invocation), in_thread=in_thread)
                 tools = provider_tools(provider, provided)
             except ToolDefinitionError as error:
                 raise DefinitionError([DefinitionProblem(invocation.plan.qualname, str(error))]) from error

@@ -120,7 +120,7 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
     ):
         yield "its service has a memory, so rows would depend on earlier ones; create one without a memory"
     toolbox = plan.call.toolbox
-    tools = [] if toolbox is None else list(toolbox.tools.values())
+    tools = () if toolbox is None else toolbox.declared
     waiting = [one.name for one in tools if one.needs_approval or one.external]
     if waiting:
         yield f"its tools {', '.join(waiting)} need an approval or a result, for which no row can wait"

@@ -730,9 +730,9 @@ def tool_name_problems(
     output_tool_names = {name for route in routes for name in route.strategies.output_tool_names()}
     message = "has the name of the tool that gives the answer; rename it"
     return [
-        DefinitionProblem(qualname, f"the tool {name} {message}")
-        for name in toolbox.tools
-        if name in output_tool_names
+        DefinitionProblem(qualname, f"the tool {tool.name} {message}")
+        for tool in toolbox.declared
+        if tool.name in output_tool_names
     ]
 
 
@@ -827,7 +827,7 @@ def immediate_tool_problems(
 
     Tools without a return annotation are checked only when they have run.
     """
-    for tool in toolbox.tools.values():
+    for tool in toolbox.declared:
         if tool.return_behavior is ReturnBehavior.TO_LLM or tool.return_type is inspect.Signature.empty:
             continue
         result_type = _result_type(tool)

@@ -170,7 +170,7 @@ class StructuredModel(Generic[T, V]):
 
         Raises TypeError if a tool is async.
         """
-        tools = () if self._plan.toolbox is None else self._plan.toolbox.tools.values()
+        tools = () if self._plan.toolbox is None else self._plan.toolbox.declared
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         if names:
             raise TypeError(f"structured: {', '.join(names)} can only be awaited; use ainvoke or astream")

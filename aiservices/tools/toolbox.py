@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from output_parsers.parser.type_parser import TypeParser
 
@@ -85,6 +86,12 @@ class Toolbox:
     def is_open(self) -> bool:
         """True if providers or calls may add tools."""
         return self.takes_tools or bool(self.providers)
+
+    @property
+    def declared(self) -> tuple[Tool, ...]:
+        """The tools that are known before a call: those of the method, and what some providers have."""
+        inner = [one.toolbox.declared for one in self.providers if _has_toolbox(one)]
+        return (*self.tools.values(), *chain.from_iterable(inner))
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
         """Return a copy with additional tools, or raise ToolDefinitionError for invalid tool names."""
@@ -168,6 +175,11 @@ def toolbox_problems(
         ]
     for tool in toolbox.tools.values():
         problems += tool_problems(tool, parameter_names, role_names, is_async=is_async, qualname=qualname)
+    for provider in toolbox.providers:
+        if _has_toolbox(provider):
+            problems += toolbox_problems(
+                provider.toolbox, parameter_names, role_names, is_async=is_async, qualname=qualname
+            )
     return problems
 
 
@@ -254,6 +266,16 @@ def provider_tools(provider: ToolProvider, provided: object) -> list[Tool]:
 def is_dynamic(provider: ToolProvider) -> bool:
     """Return True if a tool provider is asked before each request instead of once per call."""
     return bool(getattr(provider, "dynamic", False))
+
+
+class _ProviderWithToolbox(ToolProvider, Protocol):
+    """A provider that knows before a call what it may offer, such as a ToolSearch."""
+
+    toolbox: Toolbox
+
+
+def _has_toolbox(provider: ToolProvider) -> TypeGuard[_ProviderWithToolbox]:
+    return isinstance(getattr(provider, "toolbox", None), Toolbox)
 
 
 def _is_provider(source: ToolSource) -> TypeGuard[ToolProvider]:

@@ -166,6 +166,9 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         called("unlock", code=42),
         called("take_out"),
         "There is a lamp in the safe.",
+        called("search_tools", query="parcel"),
+        called("track_parcel", number="3141"),
+        "It is in Delft.",
     ],
     "how-to/methods.md": ["Hello Ann.", value(True), "You are Ann."],
     "how-to/memory.md": [

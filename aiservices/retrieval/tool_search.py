@@ -1,0 +1,322 @@
+"""``ToolSearch``: the model searches among many tools, and sees only those that it found."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
+
+from output_parsers.result.errors import shorten
+from output_parsers.types.decisions import Decision
+
+from ..engine.plan import Invocation
+from ..interface.decorators import user_message
+from ..interface.parameters import ToolDefinitionError, call_problem, is_async
+from ..models.base import ChatModel, find_model, members_of
+from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
+from ..models.messages import ToolMessage
+from ..service.create import create
+from ..tools.tool import Tool, ToolProvider, ToolSource, tools_of
+from ..tools.toolbox import Toolbox, ToolLimits, is_dynamic, make_toolbox, provider_tools
+from .content import Content, Query, check_contents
+
+_DESCRIPTION = (
+    "Finds tools by what they do. If none of your tools fits the task, call this one first; afterwards you "
+    "can call the tools that it found."
+)
+_NOTHING_FOUND = "No tool was found. Describe in other words what the tool should do."
+_LONGEST_SUMMARY = 200  # characters of a description in the result; the tool itself has the full text
+
+
+class ToolRetriever(Protocol):
+    """A retriever that can be filled with the descriptions of tools, such as an ``EmbeddingRetriever``."""
+
+    def add(self, contents: Sequence[Content], /) -> object: ...
+    def retrieve(self, query: Query, /) -> Sequence[Content] | Awaitable[Sequence[Content]]: ...
+
+
+# Returns the names of the tools that fit a query, best first.
+ToolSelector: TypeAlias = Callable[[str, Sequence[Tool]], Iterable[str] | Awaitable[Iterable[str]]]
+
+
+class ToolSearch:
+    """Many tools of which the model sees only a search tool, and those that it has found.
+
+    Pass it as one of the tools, as in ``create(tools=[ToolSearch([…])])``. A tool that was found stays
+    available while the result of the search is in the conversation: also after an approval, and in later
+    calls if a ChatMemory keeps it. Raises DefinitionError for wrong settings, and for two tools with the same
+    name.
+
+    Args:
+        tools: Functions, objects with ``@tool`` methods, and providers such as ``McpTools``.
+        limit: The largest number of tools that one search finds.
+        always: The names of tools that the model always sees.
+        by: How tools are searched: None by the words of their names and descriptions; a retriever that is
+            used for nothing else, and is filled with the descriptions, such as ``EmbeddingRetriever(model)``;
+            a model that chooses among the descriptions; or a function of the query and the tools that returns
+            names, best first. Async retrievers and functions are for async methods.
+        name: The name of the search tool.
+        description: The description of the search tool. It may say what the tools are about.
+    """
+
+    dynamic = True
+
+    def __init__(
+        self,
+        tools: Sequence[ToolSource],
+        *,
+        limit: int = 5,
+        always: Sequence[str] = (),
+        by: ToolRetriever | ToolSelector | ChatModel | str | None = None,
+        name: str = "search_tools",
+        description: str = _DESCRIPTION,
+    ) -> None:
+        problem = _problem_of(by)
+        check_settings(
+            "ToolSearch",
+            ("limit", limit, is_at_least(limit, 1), "it must be at least 1"),
+            ("always", always, not isinstance(always, str), "pass a list of names"),
+            ("by", by, problem is None, str(problem)),
+        )
+        self.limit, self.by = limit, by
+        self._always = tuple(always)
+        self._is_async = is_async(getattr(by, "retrieve", by))
+        [tool] = tools_of(_SearchOfCall(self, Toolbox()).search)
+        self._search_tool = replace(tool, name=name, description=description, asynchronous=self._is_async)
+        self._texts: dict[str, str] = {}  # what the retriever has, by the names of the tools
+        self._lock = Lock()
+        try:
+            # All that may be offered, for the checks of ``create``.
+            self.toolbox = make_toolbox([self._search_tool, *tools], ToolLimits())
+            self._check_always(self.toolbox.tools)
+        except ToolDefinitionError as error:
+            raise DefinitionError([DefinitionProblem("ToolSearch", str(error))]) from error
+
+    def tools(self, invocation: Invocation) -> list[Tool] | Awaitable[list[Tool]]:
+        """Return the search tool and what was found so far; for an async service method, an awaitable."""
+        search, is_new = self._search_of(invocation)
+        providers = [one for one in self.toolbox.providers if is_new or is_dynamic(one)]
+        if invocation.plan.is_async and providers:
+            return self._acollect(search, providers, invocation)
+        for provider in providers:
+            search.add(provider, provider.tools(invocation))
+        return self._visible(search, invocation)
+
+    async def _acollect(
+        self, search: _SearchOfCall, providers: Sequence[ToolProvider], invocation: Invocation
+    ) -> list[Tool]:
+        for provider in providers:
+            provided: Any = await asyncio.to_thread(provider.tools, invocation)
+            search.add(provider, await provided if inspect.isawaitable(provided) else provided)
+        return self._visible(search, invocation)
+
+    def _search_of(self, invocation: Invocation) -> tuple[_SearchOfCall, bool]:
+        """Return the search of a call, which its search tool holds, and True if the call has just begun."""
+        provided = invocation.state.provided_tools
+        tool = None if provided is None else provided.toolbox.tools.get(self._search_tool.name)
+        search = None if tool is None else getattr(tool.function, "__self__", None)
+        if isinstance(search, _SearchOfCall) and search.owner is self:
+            return search, False
+        return _SearchOfCall(self, self.toolbox), True
+
+    def _visible(self, search: _SearchOfCall, invocation: Invocation) -> list[Tool]:
+        self._check_always(search.toolbox.tools)
+        tools = {tool.name: tool for tool in search.candidates}
+        names = dict.fromkeys((*self._always, *_found_names(self._search_tool.name, invocation)))
+        function = search.asearch if self._is_async else search.search
+        search_tool = replace(self._search_tool, function=function)
+        return [search_tool, *(tools[name] for name in names if name in tools)]
+
+    def _check_always(self, tools: Mapping[str, Tool]) -> None:
+        unknown = [name for name in self._always if name not in tools]
+        # A provider may have them, or get them later.
+        if unknown and (tools is not self.toolbox.tools or not self.toolbox.providers):
+            known = ", ".join(name for name in tools if name != self._search_tool.name)
+            raise ToolDefinitionError(
+                f"always names {', '.join(map(str, unknown))}; the tools are: {known or 'none'}"
+            )
+
+    def fill(self, retriever: ToolRetriever, tools: Iterable[Tool]) -> None:
+        """Add the descriptions of new and changed tools to the retriever."""
+        with self._lock:
+            new = {tool.name: _text_of(tool) for tool in tools}
+            new = {name: text for name, text in new.items() if self._texts.get(name) != text}
+            if new:
+                retriever.add([Content(text, id=name) for name, text in new.items()])
+                self._texts |= new
+
+
+class _SearchOfCall:
+    """The search in one call: the tools that can be found, and the functions that the model calls.
+
+    Attributes:
+        owner: The ToolSearch.
+        toolbox: The search tool and the tools that can be found.
+    """
+
+    def __init__(self, owner: ToolSearch, toolbox: Toolbox) -> None:
+        self.owner = owner
+        self.toolbox = toolbox
+        self._names: dict[int, set[str]] = {}  # of the tools of each provider
+
+    @property
+    def candidates(self) -> list[Tool]:
+        """The tools that can be found."""
+        return list(self.toolbox.tools.values())[1:]  # the first one is the search tool
+
+    def add(self, provider: ToolProvider, provided: object) -> None:
+        """Add what a provider returned. A known tool stays what it was.
+
+        Raises ToolDefinitionError for two tools with the same name.
+        """
+        known = self._names.setdefault(id(provider), set())
+        new = [tool for tool in provider_tools(provider, provided) if tool.name not in known]
+        if new:
+            self.toolbox = self.toolbox.with_tools(new)
+            known |= {tool.name for tool in new}
+
+    def search(self, query: str) -> list[dict[str, str]] | str:
+        """Search.
+
+        Args:
+            query: what the tool should do, in a few words
+        """
+        owner, by, tools = self.owner, self.owner.by, self.candidates
+        if by is None:
+            return self._result(_by_words(query, tools))
+        if isinstance(by, (str, ChatModel)):
+            return self._result(_by_model(query, tools, by, owner.limit))
+        if callable(by):
+            return self._result(by(query, tools))
+        owner.fill(by, tools)
+        return self._result(_ids(by.retrieve(Query(query)), by))
+
+    async def asearch(self, query: str) -> list[dict[str, str]] | str:
+        """Search with an async retriever or function."""
+        by: Any = self.owner.by
+        if callable(by):
+            return self._result(await by(query, self.candidates))
+        await asyncio.to_thread(self.owner.fill, by, self.candidates)
+        return self._result(_ids(await by.retrieve(Query(query)), by))
+
+    def _result(self, names: Any) -> list[dict[str, str]] | str:
+        """Return the found tools for the model. ``_found_names`` reads this in later requests."""
+        tools = {tool.name: tool for tool in self.candidates}
+        unknown = [name for name in names if not isinstance(name, str)]
+        if unknown:
+            raise TypeError(f"the search returned {unknown[0]!r}; it must return the names of tools")
+        found = [tools[name] for name in dict.fromkeys(names) if name in tools]
+        return [
+            {"name": tool.name, "description": shorten(tool.description, _LONGEST_SUMMARY)}
+            for tool in found[: self.owner.limit]
+        ] or _NOTHING_FOUND
+
+
+def _problem_of(by: object) -> str | None:
+    """Return an error if tools cannot be searched by an object, else None."""
+    if by is None or isinstance(by, (str, ChatModel)):
+        return None
+    if isinstance(by, type):
+        return "it is a class; pass an object of it"
+    if callable(getattr(by, "retrieve", None)):
+        return None if callable(getattr(by, "add", None)) else "it has no method add for the descriptions"
+    return call_problem(by, "query", "tools")
+
+
+def _found_names(search_tool: str, invocation: Invocation) -> list[str]:
+    """Return the names of the tools that were found, from the results of searches in the conversation."""
+    names: list[str] = []
+    for message in (*invocation.request.messages, *invocation.state.tool_messages):
+        if isinstance(message, ToolMessage) and message.name == search_tool and message.text[:1] == "[":
+            try:
+                names += [str(one["name"]) for one in json.loads(message.text)]
+            except (ValueError, TypeError, KeyError):  # it was cut or rewritten
+                continue
+    return names
+
+
+def _ids(contents: Any, retriever: object) -> list[str]:
+    checked = check_contents(contents, f"{type(retriever).__name__}.retrieve")
+    return [content.id for content in checked]
+
+
+def _text_of(tool: Tool) -> str:
+    """Return the text by which a tool is found: its name as words, its description and its parameters."""
+    properties = (tool.arguments.schema or {}).get("properties", {})
+    parameters = [
+        f"{name.replace('_', ' ')}: {one.get('description', '')}" for name, one in properties.items()
+    ]
+    return "\n".join([" ".join(_words(tool.name)), tool.description, *parameters])
+
+
+# --- by words -----------------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SATURATION, _LENGTH_WEIGHT = 1.2, 0.75  # the usual parameters of BM25
+
+
+def _words(text: str) -> list[str]:
+    """Split a text, and names such as ``openIssues``, into words in lower case without a plural s."""
+    words = _WORD.findall(_CAMEL_CASE.sub(" ", text))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.casefold, words)]
+
+
+def _by_words(query: str, tools: Sequence[Tool]) -> list[str]:
+    """Return the names of the tools that share words with a query, ranked with BM25."""
+    # The name counts twice: it is short, and chosen to say what the tool does.
+    counts = [Counter(_words(f"{tool.name} {_text_of(tool)}")) for tool in tools]
+    lengths = [count.total() for count in counts]
+    average = sum(lengths) / max(1, len(lengths))
+    scores = [0.0] * len(tools)
+    for word in set(_words(query)):
+        matches = sum(word in count for count in counts)
+        weight = math.log(1 + (len(tools) - matches + 0.5) / (matches + 0.5))
+        for index, count in enumerate(counts):
+            if word in count:
+                length = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * lengths[index] / average
+                frequency = count[word]
+                scores[index] += weight * frequency * (_SATURATION + 1) / (frequency + _SATURATION * length)
+    ranking = sorted(range(len(tools)), key=lambda index: -scores[index])
+    return [tools[index].name for index in ranking if scores[index] > 0]
+
+
+# --- by a model ---------------------------------------------------------------------------------------------
+
+
+N = TypeVar("N")
+
+
+class _Chooser(Protocol[N]):
+    @user_message(
+        "Which of these tools are useful for the task? Name at most {{limit}}, the most useful one first.\n\n"
+        "Task: {{task}}\n\nTools:\n{{tools}}"
+    )
+    def choose(self, task: str, tools: str, limit: int) -> list[N]: ...
+
+
+class _Judge(Protocol[N]):
+    @user_message("Is this tool useful for the task?\n\nTask: {{task}}\n\nTools:\n{{tools}}")
+    def judge(self, task: str, tools: str) -> Decision[list[N]]: ...
+
+
+def _by_model(query: str, tools: Sequence[Tool], model: ChatModel | str, limit: int) -> list[str]:
+    """Return the names of the tools that a model chooses for a query, best first."""
+    # the names become the type of the answer, so the model can only choose existing tools
+    names: Any = Literal[tuple(tool.name for tool in tools)]
+    lines = "\n".join(f"- {tool.name}: {shorten(tool.description, _LONGEST_SUMMARY)}" for tool in tools)
+    found = find_model(model, "ToolSearch")
+    if any(member.capabilities.decisions is None for member in members_of(found)):
+        chooser: _Chooser[str] = create(cast("Any", _Chooser)[names], found)
+        return chooser.choose(query, lines, limit)
+    judge: _Judge[str] = create(cast("Any", _Judge)[names], found)
+    decision = judge.judge(query, lines)
+    shares = cast("Mapping[str, float]", decision.probabilities)
+    return sorted(decision.value, key=lambda name: -shares[name])
