@@ -294,7 +294,8 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
             )
         if tool.name in by_name:
             raise ToolDefinitionError(
-                f"two tools are called {tool.name}; rename one of them with tool(name=…)"
+                f"two tools are called {tool.name}; "
+                "rename one of them with tool(name=…) or McpTools(prefix=…)"
             )
         by_name[tool.name] = tool
     return by_name

@@ -151,12 +151,12 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "Done.",
         called("in_stock", article="lamp"),
         "There are three lamps.",
-        called("hour", city="Rome"),
-        "It is nine in the morning.",
     ],
     "how-to/mcp.md": [
         called("refund", order=17),
         json.dumps({"text": "The 40 euros are on their way.", "needs_human": False}),
+        called("clock_hour", city="Rome"),
+        "It is nine in the morning.",
     ],
     "how-to/many-tools.md": [
         called("purchase_price", article="lamp"),

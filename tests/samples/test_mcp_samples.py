@@ -12,8 +12,8 @@ pytest.importorskip("mcp")
 
 from mcp import Client, StdioServerParameters
 
-from aiservices import ScriptedChatModel
-from samples import mcp_support
+from aiservices import AiMessage, ChatReply, ScriptedChatModel, ToolCall
+from samples import mcp_support, mcp_time
 
 ROOT = Path(__file__).parents[2]
 Printed = pytest.CaptureFixture[str]
@@ -51,3 +51,21 @@ def test_the_official_client_starts_the_support_agent_as_a_process(mode: str) ->
         "Your desk lamp is under warranty. Shall I refund it?",
         "The 40 euros for your lamp are on their way.",
     ]
+
+
+def test_the_server_of_another_project_converts_times(capsys: Printed) -> None:
+    pytest.importorskip("mcp_server_time")
+    mcp_time.main()
+    assert capsys.readouterr().out == "time_convert_time: Asia/Tokyo -3.5h\nCall at 5:30 in India.\n"
+
+
+def test_the_model_is_told_the_errors_of_the_server_of_another_project() -> None:
+    pytest.importorskip("mcp_server_time")
+    call = ToolCall("call_1", "time_get_current_time", '{"timezone": "Mars/Phobos"}')
+    model = ScriptedChatModel([ChatReply(AiMessage("", (call,))), "There is no such office."])
+    with pytest.raises(ValueError, match="Expecting value"):  # the sample expects JSON
+        mcp_time.main(model)
+    assert "Mars/Phobos" in model.requests[1].messages[-1].text
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert [tool.name for tool in tooling.tools] == ["time_get_current_time", "time_convert_time"]

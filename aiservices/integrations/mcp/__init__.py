@@ -8,13 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .connection import McpServerError
+from .server_requests import McpQuestion
 from .tools import McpTools
 
 if TYPE_CHECKING:
     from ..fastapi.calls import ApprovalSettings
     from .server import mcp_server, mount_mcp, session_id
 
-__all__ = ["ApprovalSettings", "McpServerError", "McpTools", "mcp_server", "mount_mcp", "session_id"]
+__all__ = [
+    "ApprovalSettings",
+    "McpQuestion",
+    "McpServerError",
+    "McpTools",
+    "mcp_server",
+    "mount_mcp",
+    "session_id",
+]
 
 # Imported on first use: a program that only uses McpTools does not need the server's packages.
 _MODULE_OF_NAME = {

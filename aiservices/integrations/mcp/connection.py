@@ -6,21 +6,47 @@ The package ``mcp`` is imported late, so that importing this module does not nee
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextvars import Context, copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ...models.errors import AiServiceError
 from ...tools.tool import ToolException
+from .server_requests import AskUser, Sampler, elicit
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
     from mcp import Client
-    from mcp_types import CallToolResult, ListToolsResult, ReadResourceResult, Resource, Tool as ServerTool
+    from mcp_types import (
+        CallToolResult,
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        GetPromptResult,
+        Prompt,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        Tool as ServerTool,
+    )
 
+
+class _Page(Protocol):
+    """A page of a list of an MCP server."""
+
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+Page = TypeVar("Page", bound=_Page)
 T = TypeVar("T")
 # A server that sends a cursor with every page of its list of tools must not block a call forever.
 _MAX_PAGES = 100
@@ -36,6 +62,18 @@ class _ServerStoppedError(McpServerError):
     """Raised if the MCP server stopped after the connection had been opened."""
 
 
+class ServerRequests(NamedTuple):
+    """How the requests of an MCP server are answered.
+
+    Attributes:
+        ask: Asks the user a question; None if the server must not ask.
+        sampler: Sends messages to a model; None if the server must not use one.
+    """
+
+    ask: AskUser | None
+    sampler: Sampler | None
+
+
 class Connection:
     """A connection to one MCP server, whose coroutines must all run on the same event loop.
 
@@ -43,16 +81,31 @@ class Connection:
         new_client: Returns a new client of the server.
         name: The name of the server in error messages.
         timeout: The seconds to wait for the server to open, and for each of its responses.
+        requests: How the requests of the server are answered.
     """
 
-    def __init__(self, new_client: Callable[[], Client], name: str, timeout: float) -> None:
+    def __init__(
+        self,
+        new_client: Callable[[], Client],
+        name: str,
+        timeout: float,
+        requests: ServerRequests,
+    ) -> None:
         self.name = name
         self._new_client = new_client
         self._timeout = timeout
+        self._requests = requests
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
+        self._is_closed = False
         self._stop = asyncio.Event()
         self._reopening = asyncio.Lock()
+        # A server does not say to which call a request to the model belongs, so there is one call at a time.
+        self._sampling_call = nullcontext() if requests.sampler is None else asyncio.Lock()
+        self._caller: Context | None = None
+        self._deadlines = _Deadlines(timeout)
+
+    # --- opening and closing ---
 
     async def open(self) -> None:
         """Connect to an MCP server, starting a local server as a process, or raise McpServerError."""
@@ -75,7 +128,11 @@ class Connection:
             raise McpServerError(f"{self.name} cannot be opened: {_error_text(error)}") from error
 
     async def close(self) -> None:
-        """Close the connection to the MCP server; a local server process is stopped."""
+        """Close the connection to the MCP server for good; a local server process is stopped."""
+        self._is_closed = True
+        await self._close_client()
+
+    async def _close_client(self) -> None:
         self._client = None
         self._stop.set()
         if self._owner is not None:
@@ -89,7 +146,12 @@ class Connection:
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.
         """
         try:
-            async with self._new_client() as client:
+            client = self._new_client()
+            if self._requests.ask is not None:
+                client.elicitation_callback = self._answer_question
+            if self._requests.sampler is not None:
+                client.sampling_callback = self._answer_from_model
+            async with client:
                 ready.set_result(client)
                 await stop.wait()
         except Exception as error:
@@ -102,49 +164,82 @@ class Connection:
             await asyncio.gather(self._owner, return_exceptions=True)
             self._owner = None
 
+    async def _open_client(self) -> Client:
+        """Return the client, after opening it again if the server has stopped, or raise McpServerError."""
+        if self._client is None:
+            async with self._reopening:  # several calls may notice the stop; the first one opens it again
+                if self._is_closed:
+                    raise _ServerStoppedError(f"{self.name} was closed")
+                if self._client is None:
+                    await self._close_client()
+                    await self.open()
+                    if self._is_closed:  # meanwhile
+                        await self._close_client()
+                        raise _ServerStoppedError(f"{self.name} was closed")
+        assert self._client is not None
+        return self._client
+
+    # --- lists ---
+
+    @property
+    def announces_changes(self) -> bool:
+        """True if the server says that its list of tools may change."""
+        tools = None if self._client is None else self._client.server_capabilities.tools
+        return tools is None or bool(tools.list_changed)
+
     async def tools(self) -> list[ServerTool]:
         """Return the current tools of the MCP server, restarting the server if it has stopped.
 
         Raises McpServerError if the server cannot be restarted or cannot list its tools.
         """
-        client = self._client
-        try:
-            return await self._list_tools()
-        except _ServerStoppedError:
-            async with self._reopening:  # several calls may notice the stop; the first one opens it again
-                if self._client is client:
-                    await self.close()
-                    await self.open()
-            return await self._list_tools()
-
-    async def _list_tools(self) -> list[ServerTool]:
         tools: list[ServerTool] = []
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            page = await self._list(partial(_tools_page, cursor))
+        async for page in self._pages(lambda client, cursor: client.list_tools(cursor=cursor)):
             tools += page.tools
-            cursor = page.next_cursor
             if len(tools) > _MAX_TOOLS:
                 raise McpServerError(f"{self.name} lists more than {_MAX_TOOLS:,} tools, which is the limit")
-            if cursor is None:
-                return tools
-        raise McpServerError(
-            f"{self.name} sends its list of tools in more than {_MAX_PAGES} pages, the limit"
-        )
+        return tools
 
     async def resources(self) -> list[Resource]:
-        """Return the first page of the MCP server's resources, or an empty list if it has none.
-
-        Raises McpServerError if the server cannot list them.
-        """
-        if self._client is None or self._client.server_capabilities.resources is None:
+        """Return the MCP server's resources, or an empty list if it has none; may raise McpServerError."""
+        client = await self._open_client()
+        if client.server_capabilities.resources is None:
             return []
-        page = await self._list(lambda client: client.list_resources())
-        return list(page.resources)
+        pages = self._pages(lambda client, cursor: client.list_resources(cursor=cursor))
+        return [resource async for page in pages for resource in page.resources]
+
+    async def templates(self) -> list[ResourceTemplate]:
+        """Return the templates of the URIs of the MCP server's resources; may raise McpServerError."""
+        client = await self._open_client()
+        if client.server_capabilities.resources is None:
+            return []
+        pages = self._pages(lambda client, cursor: client.list_resource_templates(cursor=cursor))
+        return [template async for page in pages for template in page.resource_templates]
+
+    async def prompts(self) -> list[Prompt]:
+        """Return the MCP server's prompts, or an empty list if it has none; may raise McpServerError."""
+        client = await self._open_client()
+        if client.server_capabilities.prompts is None:
+            return []
+        pages = self._pages(lambda client, cursor: client.list_prompts(cursor=cursor))
+        return [prompt async for page in pages for prompt in page.prompts]
+
+    async def _pages(self, get_page: Callable[[Client, str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self._list(lambda client: get_page(client, cursor))  # noqa: B023  # it is called at once
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+        raise McpServerError(f"{self.name} sends a list in more than {_MAX_PAGES} pages, the limit")
 
     async def _list(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        """Send a request that may be repeated, after opening the server again if it has stopped."""
         try:
-            return await self._request(request)
+            try:
+                return await self._request(request)
+            except _ServerStoppedError:
+                return await self._request(request)
         except TimeoutError as error:
             message = f"{self.name} did not list its tools and resources within {self._timeout:g} s"
             raise McpServerError(message) from error
@@ -154,52 +249,132 @@ class Connection:
             message = f"{self.name} cannot list its tools and resources: {_error_text(error)}"
             raise McpServerError(message) from error
 
+    # --- tools, resources and prompts ---
+
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
         """Call a tool of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
-        return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
+        async with self._sampling_call:
+            self._caller = copy_context()
+            return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
 
     async def read(self, uri: str) -> ReadResourceResult:
         """Read a resource of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
         return await self._tool_request(lambda client: client.read_resource(uri))
 
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+        """Return a prompt of the MCP server, or raise TimeoutError or ToolException."""
+        return await self._tool_request(lambda client: client.get_prompt(name, dict(arguments)))
+
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a tool request to the MCP server; errors become a ToolException that the model can read."""
+        """Send a tool request to the MCP server; errors become a ToolException that the model can read.
+
+        A request is sent once: a server that stops may have done what was asked.
+        """
         from mcp import MCPError
 
         try:
             return await self._request(request)
-        except _ServerStoppedError as error:
+        except McpServerError as error:
             raise ToolException("The server of this tool has stopped.") from error
         except MCPError as error:
             raise ToolException(error.message) from error
 
     async def _request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request to the MCP server and return its response.
+        """Send a request to the MCP server and return its response, opening the server if it had stopped.
 
-        Raises _ServerStoppedError, TimeoutError, or the MCPError of the server.
+        Raises _ServerStoppedError, McpServerError, TimeoutError, or the MCPError of the server.
         """
-        from anyio import ClosedResourceError, fail_after
+        from anyio import ClosedResourceError
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
-        # The next call of tools() tries to open the server again.
-        if self._client is None:  # reopening has failed
-            raise _ServerStoppedError(f"{self.name} has stopped")
+        client = await self._open_client()
         try:
-            with fail_after(self._timeout):
-                return await request(self._client)
+            with self._deadlines.limit():
+                return await request(client)
         except ClosedResourceError as error:
-            raise _ServerStoppedError(f"{self.name} has stopped") from error
+            raise self._stopped(client) from error
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise _ServerStoppedError(f"{self.name} has stopped") from error
+                raise self._stopped(client) from error
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError(error.message) from error
             raise
 
+    def _stopped(self, client: Client) -> _ServerStoppedError:
+        if self._client is client:  # the next request opens the server again
+            self._client = None
+        return _ServerStoppedError(f"{self.name} has stopped")
 
-def _tools_page(cursor: str | None, client: Client) -> Awaitable[ListToolsResult]:
-    return client.list_tools(cursor=cursor)
+    # --- requests of the server ---
+
+    async def _answer_question(
+        self, context: object, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
+        assert self._requests.ask is not None
+        return await self._answer(elicit(self._requests.ask, self.name, params), "question")
+
+    async def _answer_from_model(
+        self, context: object, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | ErrorData:
+        assert self._requests.sampler is not None
+        # In the context of the call of the tool, so that its budgets count the request.
+        reply = self._requests.sampler.reply(params)
+        return await self._answer(asyncio.create_task(reply, context=self._caller), "request to the model")
+
+    async def _answer(self, work: Awaitable[T], kind: str) -> T | ErrorData:
+        """Answer a request of the server. If that fails, the log has the error, and the server not."""
+        from mcp_types import INTERNAL_ERROR, ErrorData
+
+        try:
+            with self._deadlines.pause():
+                return await work
+        except Exception as error:
+            logging.getLogger("aiservices.integrations.mcp").warning(
+                "%s: its %s was not answered: %s", self.name, kind, error
+            )
+            return ErrorData(code=INTERNAL_ERROR, message=f"The {kind} was not answered.")
+
+
+class _Deadlines:
+    """The time limits of requests to a server, which are suspended while the server waits for the program.
+
+    Args:
+        timeout: The seconds for each request, and for the rest of it after the program has answered.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._scopes: set[CancelScope] = set()
+        self._pauses = 0
+
+    @contextmanager
+    def limit(self) -> Iterator[None]:
+        """Raise TimeoutError if the block takes longer than the timeout."""
+        from anyio import fail_after
+
+        with fail_after(None if self._pauses else self._timeout) as scope:
+            self._scopes.add(scope)
+            try:
+                yield
+            finally:
+                self._scopes.discard(scope)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Suspend the time limits during the block."""
+        self._set_deadlines(math.inf)
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                self._set_deadlines(asyncio.get_running_loop().time() + self._timeout)
+
+    def _set_deadlines(self, deadline: float) -> None:
+        for scope in self._scopes:
+            scope.deadline = deadline
 
 
 def _error_text(error: BaseException) -> str:

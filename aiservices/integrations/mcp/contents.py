@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Sequence
 
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
+    CallToolResult,
     ContentBlock,
     EmbeddedResource,
     ImageContent,
     PromptMessage,
+    ReadResourceResult,
     ResourceLink,
     Role,
     SamplingMessageContentBlock,
     TextContent,
     TextResourceContents,
 )
+from pydantic_core import to_json
 
 from ...models.media import Audio, File, Image, Media
 from ...models.messages import AiMessage, Message, UserMessage
+from ...tools.tool import ToolException
 
 _UNKNOWN_TYPE = "application/octet-stream"
+# The C0 and C1 control characters and DEL, except newline and tab. They can change what a terminal shows.
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def content_block(part: str | Media) -> ContentBlock:
@@ -97,3 +104,48 @@ def resource_part(contents: TextResourceContents | BlobResourceContents) -> str 
         if media_type.startswith(cls.__name__.lower() + "/"):
             return cls(data, media_type, name=name)
     return File(data, media_type, name=name)
+
+
+# --- results as text ---
+
+
+def text_of_result(result: CallToolResult) -> str:
+    """Convert the result of an MCP tool to text: structured content as JSON, other content as its texts.
+
+    Images and other content are replaced by a note. Raises ToolException with the text if the result is an
+    error.
+    """
+    texts = [block.text for block in result.content if block.type == "text"]
+    notes = [_note(block) for block in result.content if block.type != "text"]
+    # The text of an error is written for the model, so that it can correct its arguments.
+    if result.is_error:
+        raise ToolException("\n".join(texts + notes) or "The tool failed.")
+    if result.structured_content is not None:
+        # The texts repeat the structured content for clients that do not support it.
+        texts = [to_json(result.structured_content).decode()]
+    return without_control_characters("\n".join(texts + notes)) or "Done."
+
+
+def text_of_resource(result: ReadResourceResult) -> str:
+    """Convert the contents of an MCP resource to text."""
+    return without_control_characters("\n".join(map(_resource_text, result.contents))) or "It is empty."
+
+
+def without_control_characters(text: str) -> str:
+    """Remove control characters, except newlines and tabs, from a text that an MCP server sent."""
+    return _CONTROL_CHARACTERS.sub("", text)
+
+
+def _note(block: ContentBlock) -> str:
+    if block.type == "resource":
+        return _resource_text(block.resource)
+    if block.type == "resource_link":
+        return f"[resource {block.name}: {block.uri}]"
+    return f"[{block.type} left out: {getattr(block, 'mime_type', None)}]"
+
+
+def _resource_text(contents: TextResourceContents | BlobResourceContents) -> str:
+    text = getattr(contents, "text", None)
+    if text is not None:
+        return str(text)
+    return f"[resource left out: {contents.uri}, {contents.mime_type or 'of an unknown type'}]"

@@ -3,49 +3,64 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
-
-from pydantic_core import to_json
+from typing import TYPE_CHECKING, ClassVar, Self, TypedDict, TypeVar, Unpack
 
 from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import close_objects, schema_parser
 
+from ...models.base import ChatModel
 from ...models.extras import require_extra
+from ...models.media import Media
+from ...models.messages import Message
 from ...tools.tool import Tool, ToolException
 from .connection import (
     Connection,
     LoopThread,
     McpServerError,
+    ServerRequests,
     await_on_loop,
     http_server_client,
     run_on_loop,
     stdio_server_client,
 )
+from .server_requests import AskUser, Sampler
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import (
-        BlobResourceContents,
-        CallToolResult,
-        ContentBlock,
-        ReadResourceResult,
-        Resource,
-        TextResourceContents,
-        Tool as ServerTool,
-    )
+    from mcp_types import Prompt, Resource, Tool as ServerTool
 
     from ...engine.plan import Invocation
 
 T = TypeVar("T")
 _DEFAULT_TIMEOUT = 60.0  # seconds
-# The C0 and C1 control characters and DEL, except newline and tab. They can change what a terminal shows.
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_URI_SCHEMA = {"type": "string", "description": "the URI of the resource"}
+_LOGGER = logging.getLogger("aiservices.integrations.mcp")
+_NO_ARGUMENTS = {"type": "object", "properties": {}}
+_URI_ARGUMENT = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "description": "the URI of the resource"}},
+    "required": ["uri"],
+}
+
+
+class McpSettings(TypedDict, total=False):
+    """The settings of McpTools that are the same for all kinds of servers."""
+
+    only: Iterable[str] | None
+    exclude: Iterable[str]
+    prefix: str
+    resources: bool
+    required: bool
+    sampling: ChatModel | str | None
+    ask: AskUser | None
+    timeout: float
 
 
 class McpTools:
@@ -58,18 +73,33 @@ class McpTools:
     loop. Both work for blocking and async methods, with one exception: after ``async with``, a blocking
     method cannot be called on the same event loop, because it would block the loop for which it waits.
 
-    Each call of a method asks the server for its current tools. A server that has stopped is restarted by the
-    next call. Error messages of tools are sent to the model. Opening raises McpServerError.
-    The constructor raises MissingExtraError without the extra ``mcp``.
+    Each call of a method asks the server for its current tools. If the server says that its list may change,
+    it is asked again before each further request of the call. A server that has stopped is restarted by the
+    next request to it. Error messages of tools are sent to the model. Opening raises McpServerError. The
+    constructor raises MissingExtraError without the extra ``mcp``.
+
+    Programs can read resources and prompts, too. Methods whose names begin with ``a`` are for event loops.
 
     Args:
         new_client: Returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
         name: The name of the server in error messages.
-        only: The names of the tools to use, as the server calls them. None means all tools.
+        only: The names of the tools to use, as the server calls them; ``*`` in a name stands for any
+            characters. None means all tools.
+        exclude: The names of tools that are not used, in the same form.
         prefix: A prefix for the names of all tools, to keep the tools of several servers apart.
-        resources: If true, there is also a tool ``read_resource`` for the resources of the server.
+        resources: If true, there are also tools ``list_resources`` and ``read_resource``.
+        required: True to end a call with McpServerError if the server cannot be used. Otherwise the call goes
+            on without its tools, and the log has a warning.
+        sampling: The model to which the server may send messages while one of its tools runs. The requests
+            count for the budgets of the call, and the tools run one after the other. None refuses them.
+        ask: Asks the user a question of the server while one of its tools runs (elicitation): a function of
+            a McpQuestion that returns a dict of the answers, True if the user opens the page of the question,
+            or None to decline. It may be async. None means that the server cannot ask.
         timeout: The seconds to wait for the server to open, and for each of its responses.
     """
+
+    # The engine asks again before each request of a call.
+    dynamic: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -77,16 +107,23 @@ class McpTools:
         name: str,
         *,
         only: Iterable[str] | None = None,
+        exclude: Iterable[str] = (),
         prefix: str = "",
         resources: bool = False,
+        required: bool = False,
+        sampling: ChatModel | str | None = None,
+        ask: AskUser | None = None,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> None:
         require_extra("mcp", "mcp", "McpTools")
         self._new_client = new_client
         self._name = name
         self._only = None if only is None else tuple(only)
+        self._exclude = tuple(exclude)
         self._prefix = prefix
         self._resources = resources
+        self._required = required
+        self._requests = ServerRequests(ask, None if sampling is None else Sampler(sampling))
         self._timeout = timeout
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,45 +138,35 @@ class McpTools:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
-        only: Iterable[str] | None = None,
-        prefix: str = "",
-        resources: bool = False,
-        timeout: float = _DEFAULT_TIMEOUT,
+        **settings: Unpack[McpSettings],
     ) -> McpTools:
         """Use the tools of a local MCP server, which a ``with`` statement starts as a process.
 
         The process gets ``env``, and of this process's environment only variables such as PATH and HOME. It
-        writes to the stderr of this process.
+        writes to the stderr of this process. The ``settings`` are those of McpTools.
         """
 
         def new_client() -> Client:
             return stdio_server_client(command, args, env, cwd)
 
-        name = f"the MCP server {' '.join([command, *args])!r}"
-        return cls(new_client, name, only=only, prefix=prefix, resources=resources, timeout=timeout)
+        return cls(new_client, f"the MCP server {' '.join([command, *args])!r}", **settings)
 
     @classmethod
     def http(
-        cls,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        only: Iterable[str] | None = None,
-        prefix: str = "",
-        resources: bool = False,
-        timeout: float = _DEFAULT_TIMEOUT,
+        cls, url: str, *, headers: Mapping[str, str] | None = None, **settings: Unpack[McpSettings]
     ) -> McpTools:
         """Create McpTools for a server at a URL (streamable HTTP); a ``with`` block opens the connection.
 
-        ``headers`` are sent with every request. They do not appear in error messages.
+        ``headers`` are sent with every request. They do not appear in error messages. The ``settings`` are
+        those of McpTools.
         """
 
         def new_client() -> Client:
-            return http_server_client(url, headers or {}, timeout)
+            return http_server_client(url, headers or {}, settings.get("timeout", _DEFAULT_TIMEOUT))
 
         # Error messages must not contain a password or a key in the URL.
         name = f"the MCP server {re.sub(r'//[^/@]*@', '//', url).partition('?')[0]}"
-        return cls(new_client, name, only=only, prefix=prefix, resources=resources, timeout=timeout)
+        return cls(new_client, name, **settings)
 
     # --- opening and closing ---
 
@@ -187,11 +214,13 @@ class McpTools:
             raise RuntimeError(f"{self._name} is already open")
 
     async def _open(self) -> None:
-        connection = Connection(self._new_client, self._name, self._timeout)
+        connection = Connection(self._new_client, self._name, self._timeout, self._requests)
         await connection.open()
         self._connection = connection
         names = [tool.name for tool in await connection.tools()]
-        unknown = [name for name in self._only or () if name not in names]
+        # A misspelt name in exclude would let the model use the tool.
+        patterns = (*(self._only or ()), *self._exclude)
+        unknown = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
         if unknown:
             raise McpServerError(
                 f"{self._name} does not have the tool {', '.join(unknown)}; "
@@ -209,22 +238,44 @@ class McpTools:
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
         """Return the current tools of the MCP server; for an async service method, return an awaitable."""
         if invocation is not None and invocation.plan.is_async:
-            return self._await(self._list_tools(is_async=True))
-        return self._block_on(self._list_tools(is_async=False))
+            return self._await(self._tools_for(invocation, is_async=True))
+        return self._block_on(self._tools_for(invocation, is_async=False))
 
-    async def _list_tools(self, *, is_async: bool) -> list[Tool]:
+    async def _tools_for(self, invocation: Invocation | None, *, is_async: bool) -> list[Tool]:
         connection = self._open_connection()
-        server_tools = await connection.tools()
+        is_later_request = invocation is not None and invocation.state.provided_tools is not None
+        if is_later_request and not connection.announces_changes:
+            return []  # the tools of the first request stay available
+        is_required = self._required or invocation is None
+        try:
+            server_tools = await connection.tools()
+        except McpServerError as error:
+            if is_required:
+                raise
+            _LOGGER.warning("the call goes on without tools: %s", error)
+            return []
         # The server may add or remove tools at any time, so the list is filtered on each call.
-        tools = [self._tool(tool) for tool in server_tools if self._only is None or tool.name in self._only]
+        tools = []
+        for server_tool in server_tools:
+            if self._is_used(server_tool.name):
+                try:
+                    tools.append(self._tool(server_tool))
+                except McpServerError as error:
+                    if is_required:
+                        raise
+                    _LOGGER.warning("the call goes on without a tool: %s", error)
         if self._resources:
-            resources = await connection.resources()
-            if resources:
-                tools.append(self._read_resource_tool(resources))
+            tools += self._resource_tools
         return tools if is_async else [self._blocking(tool) for tool in tools]
+
+    def _is_used(self, name: str) -> bool:
+        is_chosen = self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only)
+        return is_chosen and not any(fnmatchcase(name, pattern) for pattern in self._exclude)
 
     def _tool(self, server_tool: ServerTool) -> Tool:
         """Convert a tool of the MCP server to a Tool, reusing the cached one if the tool has not changed."""
+        from .contents import without_control_characters
+
         cached = self._tool_cache.get(server_tool.name)
         # Building a parser from a schema is slow, and most servers never change their tools.
         if cached is not None and cached[0] == server_tool:
@@ -233,38 +284,57 @@ class McpTools:
         try:
             arguments = schema_parser(close_objects(server_tool.input_schema), name=f"{name}_arguments")
         except InvalidSchemaError as error:
-            message = f"{self._name}: the tool {name} cannot be used: {error}; exclude it with only=…"
-            raise McpServerError(_without_control_characters(message)) from error
+            message = f"{self._name}: the tool {name} cannot be used: {error}; leave it out with exclude=[…]"
+            raise McpServerError(without_control_characters(message)) from error
 
         async def call(**arguments: object) -> str:
             return await self._await(self._call_tool(name, arguments))
 
-        description = _without_control_characters(server_tool.description or server_tool.title or name)
+        description = without_control_characters(server_tool.description or server_tool.title or name)
         tool = Tool(self._tool_name(name), description, call, arguments, asynchronous=True)
         self._tool_cache[name] = server_tool, tool
         return tool
 
     async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str:
+        from .contents import text_of_result, without_control_characters
+
         try:
             return text_of_result(await self._open_connection().call(name, arguments))
         except ToolException as error:
-            raise ToolException(_without_control_characters(str(error))) from error
+            raise ToolException(without_control_characters(str(error))) from error
 
-    def _read_resource_tool(self, resources: Sequence[Resource]) -> Tool:
-        async def read(uri: str) -> str:
-            return await self._await(self._read_resource(uri))
+    @cached_property
+    def _resource_tools(self) -> list[Tool]:
+        async def list_resources() -> str:
+            return await self._await(self._resource_lines())
 
-        schema = {"type": "object", "properties": {"uri": _URI_SCHEMA}, "required": ["uri"]}
-        lines = [
-            f"- {resource.uri}: {resource.description or resource.title or resource.name}"
-            for resource in resources
+        async def read_resource(uri: str) -> str:
+            return await self._await(self._resource_text(uri))
+
+        list_name, read_name = self._tool_name("list_resources"), self._tool_name("read_resource")
+        list_description = "Lists the resources that can be read, with their URIs."
+        list_arguments, read_arguments = schema_parser(_NO_ARGUMENTS), schema_parser(_URI_ARGUMENT)
+        return [
+            Tool(list_name, list_description, list_resources, list_arguments, asynchronous=True),
+            Tool(read_name, "Reads a resource.", read_resource, read_arguments, asynchronous=True),
         ]
-        description = _without_control_characters("\n".join(["Reads one of these resources:", *lines]))
-        return Tool(
-            self._tool_name("read_resource"), description, read, schema_parser(schema), asynchronous=True
-        )
 
-    async def _read_resource(self, uri: str) -> str:
+    async def _resource_lines(self) -> str:
+        from .contents import without_control_characters
+
+        connection = self._open_connection()
+        lines = [
+            f"- {one.uri}: {one.description or one.title or one.name}" for one in await connection.resources()
+        ]
+        lines += [
+            f"- {one.uri_template}: {one.description or one.title or one.name}"
+            for one in await connection.templates()
+        ]
+        return without_control_characters("\n".join(lines)) or "There are none."
+
+    async def _resource_text(self, uri: str) -> str:
+        from .contents import text_of_resource
+
         return text_of_resource(await self._open_connection().read(uri))
 
     def _tool_name(self, name: str) -> str:
@@ -277,6 +347,73 @@ class McpTools:
             function=lambda **arguments: self._block_on(tool.function(**arguments)),
             asynchronous=False,
         )
+
+    # --- resources and prompts for programs ---
+
+    def list_resources(self) -> list[Resource]:
+        """Return the resources of the MCP server, as the package ``mcp`` describes them."""
+        return self._block_on(self._open_connection().resources())
+
+    async def alist_resources(self) -> list[Resource]:
+        """Return the resources of the MCP server, as the package ``mcp`` describes them."""
+        return await self._await(self._open_connection().resources())
+
+    def read_resource(self, uri: str) -> list[str | Media]:
+        """Return the contents of a resource: texts, images, sounds and files. Usually there is one.
+
+        They can be passed to methods of services. ``uri`` need not be in the list of the server. Raises
+        McpServerError.
+        """
+        return self._block_on(self._read_resource(uri))
+
+    async def aread_resource(self, uri: str) -> list[str | Media]:
+        """Return the contents of a resource, like ``read_resource(uri)``."""
+        return await self._await(self._read_resource(uri))
+
+    def list_prompts(self) -> list[Prompt]:
+        """Return the prompts of the MCP server and their arguments, as the package ``mcp`` describes them."""
+        return self._block_on(self._open_connection().prompts())
+
+    async def alist_prompts(self) -> list[Prompt]:
+        """Return the prompts of the MCP server and their arguments, as the package ``mcp`` describes them."""
+        return await self._await(self._open_connection().prompts())
+
+    def get_prompt(self, name: str, /, **arguments: str) -> list[Message]:
+        """Return the messages of a prompt, for a parameter with History.
+
+        ``name`` is its name, and ``arguments`` are those of the prompt. Raises McpServerError.
+        """
+        return self._block_on(self._get_prompt(name, arguments))
+
+    async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
+        """Return the messages of a prompt, like ``get_prompt(name, **arguments)``."""
+        return await self._await(self._get_prompt(name, arguments))
+
+    async def _read_resource(self, uri: str) -> list[str | Media]:
+        from .contents import resource_part
+
+        result = await self._for_program(self._open_connection().read(uri), f"the resource {uri}")
+        return [resource_part(contents) for contents in result.contents]
+
+    async def _get_prompt(self, name: str, arguments: Mapping[str, str]) -> list[Message]:
+        from .contents import message_of, part_of
+
+        work = self._open_connection().prompt(name, arguments)
+        result = await self._for_program(work, f"the prompt {name}")
+        try:
+            return [message_of(one.role, [part_of(one.content)]) for one in result.messages]
+        except ValueError as error:
+            raise McpServerError(f"{self._name}: the prompt {name} cannot be used: {error}") from error
+
+    async def _for_program(self, work: Awaitable[T], what: str) -> T:
+        """Await a request of the program, whose errors are McpServerErrors and not texts for a model."""
+        try:
+            return await work
+        except TimeoutError as error:
+            message = f"{self._name} did not send {what} within {self._timeout:g} s"
+            raise McpServerError(message) from error
+        except ToolException as error:
+            raise McpServerError(f"{self._name} did not send {what}: {error}") from error
 
     # --- running coroutines on the loop of the connection ---
 
@@ -306,48 +443,3 @@ class McpTools:
 
     def _not_open_error(self) -> McpServerError:
         return McpServerError(f"{self._name} is not open; open it first: with McpTools… as tools")
-
-
-# --- results as text ---
-
-
-def text_of_result(result: CallToolResult) -> str:
-    """Convert the result of an MCP tool to text: structured content as JSON, other content as its texts.
-
-    Images and other content are replaced by a note. Raises ToolException with the text if the result is an
-    error.
-    """
-    texts = [block.text for block in result.content if block.type == "text"]
-    notes = [_note(block) for block in result.content if block.type != "text"]
-    # The text of an error is written for the model, so that it can correct its arguments.
-    if result.is_error:
-        raise ToolException("\n".join(texts + notes) or "The tool failed.")
-    if result.structured_content is not None:
-        # The texts repeat the structured content for clients that do not support it.
-        texts = [to_json(result.structured_content).decode()]
-    return _without_control_characters("\n".join(texts + notes)) or "Done."
-
-
-def text_of_resource(result: ReadResourceResult) -> str:
-    """Convert the contents of an MCP resource to text."""
-    return _without_control_characters("\n".join(map(_resource_text, result.contents))) or "It is empty."
-
-
-def _without_control_characters(text: str) -> str:
-    """Remove control characters, except newlines and tabs, from a text that an MCP server sent."""
-    return _CONTROL_CHARACTERS.sub("", text)
-
-
-def _note(block: ContentBlock) -> str:
-    if block.type == "resource":
-        return _resource_text(block.resource)
-    if block.type == "resource_link":
-        return f"[resource {block.name}: {block.uri}]"
-    return f"[{block.type} left out: {getattr(block, 'mime_type', None)}]"
-
-
-def _resource_text(contents: TextResourceContents | BlobResourceContents) -> str:
-    text = getattr(contents, "text", None)
-    if text is not None:
-        return str(text)
-    return f"[resource left out: {contents.uri}, {contents.mime_type or 'of an unknown type'}]"

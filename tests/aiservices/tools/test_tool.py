@@ -774,7 +774,10 @@ def test_async_iterables_make_a_tool_async() -> None:
 def test_two_tools_of_one_name_are_a_fault() -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         make_toolbox([weather, tool(name="weather")(Shop().sell)], ToolLimits())
-    assert str(caught.value) == "two tools are called weather; rename one of them with tool(name=…)"
+    assert (
+        str(caught.value)
+        == "two tools are called weather; rename one of them with tool(name=…) or McpTools(prefix=…)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,10 @@ def test_a_later_tool_with_the_name_of_another_ends_the_call() -> None:
     model = strict_provider(tool_calls_reply(ADD_CALL), "Done.")
     with pytest.raises(DefinitionError) as caught:
         text_service(model, add, Grows([], [add])).ask("x")
-    message = "TextService.ask: two tools are called add; rename one of them with tool(name=…)"
+    message = (
+        "TextService.ask: two tools are called add; rename one of them with tool(name=…) or "
+        "McpTools(prefix=…)"
+    )
     assert (str(caught.value), len(model.requests)) == (message, 1)
 
 
@@ -170,7 +173,11 @@ def test_a_call_may_bring_a_provider() -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ([search], "Clerk.ask: two tools are called search; rename one of them with tool(name=…)"),
+        (
+            [search],
+            "Clerk.ask: two tools are called search; rename one of them with tool(name=…) or "
+            "McpTools(prefix=…)",
+        ),
         ([aadd], "Clerk.ask: the tool aadd is async; only async methods can call it"),
         (
             [{"name": "x"}],

@@ -128,7 +128,11 @@ def needs_user(user: Annotated[str, ToolContext]) -> None: ...
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (add, "TextService.ask: two tools are called add; rename one of them with tool(name=…)"),
+        (
+            add,
+            "TextService.ask: two tools are called add; rename one of them with tool(name=…) or "
+            "McpTools(prefix=…)",
+        ),
         (no_type, "TextService.ask: the parameter city of the tool no_type has no type annotation"),
         (aadd, "TextService.ask: the tool aadd is async; only async methods can call it"),
         (needs_user, "TextService.ask: the tool needs_user needs user, and the method has no such parameter"),

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.prompts.base import AssistantMessage, UserMessage
 from pydantic import BaseModel, Field
 
 server = MCPServer("tests", log_level="ERROR")
@@ -95,6 +96,22 @@ def caller(context: Context) -> str:
 @server.resource("notes://today", description="What is to be done today")
 def notes() -> str:
     return "Water the plants."
+
+
+@server.resource("notes://{day}", description="What was done on a day")
+def notes_of(day: str) -> str:
+    return f"Rested on {day}."
+
+
+@server.resource("pictures://cat", mime_type="image/gif")
+def cat() -> bytes:
+    return b"GIF89a"
+
+
+@server.prompt()
+def review(text: str) -> list[UserMessage | AssistantMessage]:
+    """Asks for a review."""
+    return [UserMessage(f"Review this: {text}"), AssistantMessage("With pleasure.")]
 
 
 if __name__ == "__main__":

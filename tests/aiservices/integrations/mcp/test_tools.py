@@ -35,7 +35,7 @@ from mcp_types import (
 from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, Stream, ToolCall, create, user_message
 from aiservices.agents import ReActAgent
 from aiservices.integrations.mcp import McpServerError, McpTools
-from aiservices.integrations.mcp.tools import text_of_result
+from aiservices.integrations.mcp.contents import text_of_result
 from aiservices.tools.tool import Tool, ToolException
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -136,15 +136,17 @@ def test_characters_that_providers_reject_are_replaced_in_names(tools: McpTools)
     assert result_text(tools, calls("env_value", variable="HOME")) != "unset"
 
 
-def test_the_tool_for_resources_lists_and_reads_them(tools: McpTools) -> None:
-    assert listed(tools)["read_resource"].description == (
-        "Reads one of these resources:\n- notes://today: What is to be done today"
+def test_the_tools_for_resources_list_and_read_them(tools: McpTools) -> None:
+    assert result_text(tools, calls("list_resources")) == (
+        "- notes://today: What is to be done today\n- pictures://cat: cat\n"
+        "- notes://{day}: What was done on a day"
     )
     assert result_text(tools, calls("read_resource", uri="notes://today")) == "Water the plants."
+    assert result_text(tools, calls("read_resource", uri="notes://monday")) == "Rested on monday."
 
 
 def test_a_missing_resource_is_an_error_of_the_server(tools: McpTools) -> None:
-    assert result_text(tools, calls("read_resource", uri="notes://none")) == "Unknown resource: notes://none"
+    assert result_text(tools, calls("read_resource", uri="x://none")) == "Unknown resource: x://none"
 
 
 def test_an_async_method_awaits_the_tools(tools: McpTools) -> None:
@@ -230,8 +232,14 @@ def test_only_and_prefix_select_and_rename_tools() -> None:
         assert result_text(tools, calls("x_env_value", variable="LIBRARY_TEST")) == "yes"
 
 
-def test_an_unknown_name_in_only_raises_an_error_when_opened() -> None:
-    with pytest.raises(McpServerError) as caught, server(only=["wether"]):
+def test_names_with_stars_stand_for_several_tools() -> None:
+    with server(only=["*r", "no*"], exclude=["number", "caller"]) as tools:
+        assert list(listed(tools)) == ["weather", "nothing"]
+
+
+@pytest.mark.parametrize("setting", ["only", "exclude"])
+def test_an_unknown_name_in_only_or_exclude_raises_an_error_when_opened(setting: str) -> None:
+    with pytest.raises(McpServerError) as caught, server(**{setting: ["wether"]}):
         pass
     assert str(caught.value).startswith(
         f"{NAME} does not have the tool wether; its tools are: weather, joined, "
@@ -250,6 +258,13 @@ def test_a_crashed_server_is_reported_to_the_model_and_restarted_by_the_next_cal
     with server() as tools:
         assert result_text(tools, calls("deadly")) == "The server of this tool has stopped."
         assert result_text(tools, calls("joined", words=["back"])) == "back"
+
+
+def test_a_crashed_server_is_restarted_within_a_call() -> None:
+    with server() as tools:
+        model = ScriptedChatModel([calls("deadly"), calls("joined", words=["back"]), "done"])
+        runs = create(Clerk, model, tools=[tools]).answer("?").tool_runs
+        assert [run.text for run in runs] == ["The server of this tool has stopped.", "back"]
 
 
 def test_a_crashed_server_is_restarted_by_async_methods() -> None:
@@ -422,14 +437,26 @@ async def _two_tools(context: Any, params: Any) -> ListToolsResult:
     )
 
 
-def test_a_tool_with_an_invalid_schema_is_named_and_can_be_excluded() -> None:
+def test_a_tool_with_an_invalid_schema_is_left_out_and_named_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     odd = Server[Any]("odd", on_list_tools=_two_tools)
-    with McpTools(lambda: Client(odd), "the odd one", resources=True) as tools:
+    with McpTools(lambda: Client(odd), "the odd one") as tools:
+        model = ScriptedChatModel(["x"])
+        create(Clerk, model, tools=[tools]).answer("?")
+        assert model.requests[0].tooling is not None
+        assert [one.name for one in model.requests[0].tooling.tools] == ["good"]
+        assert "the odd one: the tool broken cannot be used: " in caplog.text
+        assert "; leave it out with exclude=[…]" in caplog.text
+
+
+def test_a_tool_with_an_invalid_schema_ends_the_call_if_the_server_is_required() -> None:
+    odd = Server[Any]("odd", on_list_tools=_two_tools)
+    with McpTools(lambda: Client(odd), "the odd one", required=True) as tools:
         with pytest.raises(McpServerError) as caught:
             create(Clerk, ScriptedChatModel(["x"]), tools=[tools]).answer("?")
         assert str(caught.value).startswith("the odd one: the tool broken cannot be used: ")
-        assert str(caught.value).endswith("; exclude it with only=…")
-    with McpTools(lambda: Client(odd), "the odd one", only=["good"], resources=True) as tools:
+    with McpTools(lambda: Client(odd), "the odd one", exclude=["bro*"], required=True) as tools:
         assert {name: tool.description for name, tool in listed(tools).items()} == {"good": "good"}
 
 
