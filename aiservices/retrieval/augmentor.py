@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from functools import cache
 from typing import Annotated, Any, Protocol, cast
 
 from pydantic_core import to_jsonable_python
@@ -50,9 +51,11 @@ class Injection:
 
     template: str = _TEMPLATE
     metadata: tuple[str, ...] = ()
-    _prompt: Prompt = field(init=False, repr=False, compare=False)
+    _prompt: Prompt | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
+        if self.template == _TEMPLATE:  # importing this module must not import jinja2
+            return
         try:
             prompt = compile_prompt(TemplateSource(self.template))
         except TemplateError as error:
@@ -71,7 +74,13 @@ class Injection:
             "information": format_contents(contents, self.metadata),
             "contents": list(contents),
         }
-        return self._prompt.render(variables, "Injection")
+        prompt = self._prompt or _default_prompt()
+        return prompt.render(variables, "Injection")
+
+
+@cache
+def _default_prompt() -> Prompt:
+    return compile_prompt(TemplateSource(_TEMPLATE))
 
 
 def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
