@@ -238,7 +238,9 @@ class Scanner:
         """
         outer = [frame.closer for frame in self.stack[-3:-1]]
         alternates = outer in (["]", "}"], ["}", "]"]) and outer[1] == char
-        if not alternates or not _FITS_AFTER[outer[0]].match(self.text, position + 1):
+        # In ["F}"]} the bracket is not missing; it has slipped into the string.
+        in_string = self.text.endswith((f'{frame.closer}"', f"{frame.closer}'"), 0, self.value_end)
+        if in_string or not alternates or not _FITS_AFTER[outer[0]].match(self.text, position + 1):
             raise JsonSyntaxError(f"expected {frame.closer} instead of {char}", position)
         self.repairs.setdefault("missing bracket", position)
 

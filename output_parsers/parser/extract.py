@@ -361,7 +361,7 @@ _NUMBER_AFTER = lazy_regex(
 _DIGIT_AFTER = lazy_regex(r"[\s\]}]{0,40}-?[0-9]")
 _WORD_BEFORE = lazy_regex(r"[\w.+-]{1,40}\Z")
 _WORD_AFTER = lazy_regex(r"[\w.+-]{1,40}")
-_LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\s{0,40}\Z")
+_LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\Z")
 _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null")
 
 
@@ -383,20 +383,22 @@ def _touches_json(text: str, start: int, end: int) -> bool:
     before = _WORD_BEFORE.search(text, max(0, start - 40), start)
     after = _WORD_AFTER.match(text, end)
     first = _WORD_AFTER.match(text, start + 1)
-    last = _LAST_WORD.search(text, max(start + 1, end - 80), end - 1)
-    if not text[start + 1 : end - 1].strip():  # an empty object or array, whose only item may be outside
-        outside = any(word is not None and _JSON_WORD.fullmatch(word[0]) for word in (before, after))
-        return outside or _NUMBER_AFTER.match(text, end) is not None
+    # In {"value": [10, 2]}0 and {"value": []}7 too, the number is next to the last item, or in its place.
+    inner = text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}")
+    last = _LAST_WORD.search(inner)
+    if inner.endswith(("{", "[")):  # an empty object or array, whose only item may be outside
+        if _NUMBER_AFTER.match(text, end) or any(
+            word is not None and _JSON_WORD.fullmatch(word[0]) for word in (before, after)
+        ):
+            return True
     if text[start] == "[" and _NUMBER_BEFORE.search(text, max(0, start - 40), start):
         return True
-    if last is not None and _JSON_WORD.fullmatch(last[0].rstrip()) and _NUMBER_AFTER.match(text, end):
+    if last is not None and _JSON_WORD.fullmatch(last[0]) and _NUMBER_AFTER.match(text, end):
         return True
-    if text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}").endswith(",") and _DIGIT_AFTER.match(
-        text, end
-    ):
+    if inner.endswith(",") and _DIGIT_AFTER.match(text, end):
         return True
     for one, two in ((before, first), (last, after)):
-        if one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0].rstrip() + two[0]):
+        if one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0] + two[0]):
             return True
     return False
 

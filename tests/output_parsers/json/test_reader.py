@@ -139,6 +139,7 @@ ERRORS: list[tuple[str, str]] = [
     ("[ /* a */ , // b\n]", "a value is missing (at character 10)"),
     ("{ ,}", "a key is missing (at character 2)"),
     # numbers
+    ('[{"a": [{"b": "F}"]}]', "expected } instead of ] (at character 18)"),
     ("[1\n0, 20]", "commas are missing between some of the items (at character 4)"),
     ("[1 2 3]", "a comma is missing between numbers (at character 1)"),
     ("[012, 3]", "012 may be a misspelt number, true, false or null (at character 1)"),

@@ -45,6 +45,8 @@ ADDRESS = '{"street": "Oak 5", "city": "Rome"}'
         (list[int], "[10], 20, 30]"),
         (list[int], "[10, 20, 3]0, -4]"),
         (list[int], "[10, 20, 3]0"),
+        (list[int], '{"value": [10, 20, 3]}0'),
+        (list[int], '{"value": []}7'),
         (list[int], "[10, 20, 3]\n0\n"),
         (list[int], "[10, 20, ]30"),
         (list[int], "1[0, 20]"),
