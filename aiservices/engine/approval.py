@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
-from uuid import UUID
 
 from output_parsers.result.errors import shorten
 
+from ..interface.memory_ids import memory_id_data
 from ..models.errors import AiServiceError, SuspendedCallError
 from ..models.messages import AiMessage, Message, ToolCall, ToolMessage, message_from_dict, message_to_dict
 from ..models.requests import ChatOptions, ChatRequest
@@ -99,7 +99,7 @@ class SuspendedCall(NamedTuple):
             "exchanged": [message_to_dict(message) for message in self.tool_messages],
             "pending": list(self.pending),
             "external": list(self.external),
-            "memory_id": str(self.memory_id) if isinstance(self.memory_id, UUID) else self.memory_id,
+            "memory_id": memory_id_data(self.memory_id),
             "rounds": self.rounds,
             "options": {name: value for name, value in asdict(self.options).items() if value is not None},
             "kept": dict(self.interceptor_data),

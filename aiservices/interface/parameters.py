@@ -9,20 +9,20 @@ from enum import Enum
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, NotRequired, Union, get_origin, get_type_hints
-from uuid import UUID
 
 from pydantic_core import to_json
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import Node, OutputParser
 from output_parsers.types.records import ObjectNode
-from output_parsers.types.target import Description, Target, TypeExpression, type_name
+from output_parsers.types.target import Description, Target, TypeExpression
 
 from ..models.errors import DefinitionProblem
 from ..models.media import Audio, File, Image
 from ..models.messages import ToolCall, UserMessage
 from ..models.requests import ChatOptions
 from .decorators import CallContext, History, MemoryId, ToolContext, Tools, UserName
+from .memory_ids import memory_id_type_problem
 
 
 class Role(Enum):
@@ -124,17 +124,13 @@ def _roles(hint: object) -> list[Role]:
 
 
 def memory_id_type_problems(parameters: Iterable[Parameter], qualname: str) -> list[DefinitionProblem]:
-    """Return an error for each memory id parameter whose type is not str, int or UUID."""
+    """Return an error for each memory id parameter whose type cannot be that of an id."""
     return [
-        DefinitionProblem(
-            qualname,
-            f"the parameter {parameter.name} is a memory id, and {type_name(kind)} cannot be one; use a str, "
-            "an int or a UUID",
-        )
+        DefinitionProblem(qualname, f"the parameter {parameter.name} is a memory id, and {problem}")
         for parameter in parameters
         if parameter.role is Role.MEMORY_ID
-        for kind in (get_origin(one) or one for one in parameter.types)
-        if isinstance(kind, type) and (kind is bool or not issubclass(kind, (str, int, UUID, NoneType)))
+        for problem in map(memory_id_type_problem, parameter.types)
+        if problem is not None
     ]
 
 

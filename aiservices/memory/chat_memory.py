@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, cast, get_args
-from uuid import UUID
 
 from ..engine.approval import AlreadyResumedError
 from ..engine.effects import Flow, Run, Sleep
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
+from ..interface.memory_ids import memory_id_problem, memory_id_text
 from ..models.errors import (
     AiServiceError,
     DefinitionError,
@@ -51,7 +51,6 @@ _DEFAULT_WINDOW = MessageWindow(40)
 _DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId, if there is no namespace
 _STATE_KEY = "memory.asked"  # part of stored states, so it must not change
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
-_MAX_ID_LENGTH = 256
 WhenBusy = Literal["wait", "refuse"]
 
 
@@ -86,9 +85,10 @@ class _Recalled(NamedTuple):
 class ChatMemory:
     """Middleware that stores conversations and adds the earlier messages to each request.
 
-    The parameter ``Annotated[str, MemoryId]`` of a method names the conversation; int and UUID are accepted
-    too. Without such a parameter, a service has one conversation, and an agent always has one. Services over
-    HTTP are refused then, because all callers would share it, unless ``shared_by_callers`` is set.
+    The parameter ``Annotated[str, MemoryId]`` of a method names the conversation. An int, a UUID and a frozen
+    record of them are accepted, too; records are stored under their canonical JSON. Without such a parameter,
+    a service has one conversation, and an agent always has one. Services over HTTP are refused then, because
+    all callers would share it, unless ``shared_by_callers`` is set.
 
     Each service and each agent has conversations of its own, under its name, even if several use one memory
     or one store. With the same ``namespace`` they share them.
@@ -156,7 +156,7 @@ class ChatMemory:
         self.shared_by_callers = shared_by_callers
         self._owners: dict[str, str] = {}  # by the names of the services and agents that use this memory
 
-    def messages(self, memory_id: str | None = None, *, service: str | None = None) -> tuple[Message, ...]:
+    def messages(self, memory_id: object = None, *, service: str | None = None) -> tuple[Message, ...]:
         """Return all stored messages of a conversation.
 
         Blocks if reading from the store blocks.
@@ -169,7 +169,7 @@ class ChatMemory:
         with self._store_errors("read", conversation):
             return self.store.load(conversation).messages
 
-    def forget(self, memory_id: str | None = None, *, service: str | None = None) -> None:
+    def forget(self, memory_id: object = None, *, service: str | None = None) -> None:
         """Delete all stored messages of a conversation.
 
         Blocks if writing to the store blocks. The arguments are those of ``messages``.
@@ -200,7 +200,7 @@ class ChatMemory:
             raise DefinitionError([DefinitionProblem(name, problem)])
         self._owners[name] = owner
 
-    def _stored_id(self, memory_id: str | None, service: str | None) -> str:
+    def _stored_id(self, memory_id: object, service: str | None) -> str:
         """Return the id under which a conversation of a service or agent is stored.
 
         Raises ValueError if several services use this memory and none is named.
@@ -213,7 +213,8 @@ class ChatMemory:
                     f"those that use this memory: {names}"
                 )
             (service,) = self._owners
-        return self._id_in_namespace(memory_id, service or "")
+        conversation = None if memory_id is None else memory_id_text(memory_id)
+        return self._id_in_namespace(conversation, service or "")
 
     def _id_in_namespace(self, memory_id: str | None, service: str) -> str:
         namespace = service if self._namespace is None else self._namespace
@@ -382,17 +383,10 @@ def _memory_id_of(invocation: Invocation) -> str | None:
     qualname = invocation.plan.qualname
     if memory_id is None and not invocation.plan.has_memory_id:
         return None
-    if isinstance(memory_id, bool) or not isinstance(memory_id, (str, int, UUID)):
-        kind = "None" if memory_id is None else type(memory_id).__name__
-        raise MemoryIdError(f"{qualname}: the memory id is {kind}; it must be a str, an int or a UUID")
-    conversation = str(memory_id)
-    if not conversation.strip():
-        advice = "pass the id of a conversation, because all users with an empty id would share one"
-        raise MemoryIdError(f"{qualname}: the memory id is {conversation!r}; {advice}")
-    if len(conversation) > _MAX_ID_LENGTH:
-        size = f"{len(conversation)} characters"
-        raise MemoryIdError(f"{qualname}: the memory id has {size}; it may have at most {_MAX_ID_LENGTH}")
-    return conversation
+    problem = memory_id_problem(memory_id)
+    if problem is not None:
+        raise MemoryIdError(f"{qualname}: the memory id {problem}")
+    return memory_id_text(memory_id)
 
 
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:

@@ -17,9 +17,10 @@ from ..engine.results import Answer, Result
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
 from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import CallContext, MemoryId
+from ..interface.memory_ids import memory_id_from_data
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import has_own_init
-from ..models.errors import AiServiceError, DefinitionProblem
+from ..models.errors import AiServiceError, DefinitionProblem, MemoryIdError, SuspendedCallError
 from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
 
@@ -95,7 +96,8 @@ def invocation_to_resume(
     if tools_name in tool_context:
         toolbox = plan.toolbox_with(tool_context[tools_name], plan.prompt.signature.parameters)
     invocation = resumed_invocation(plan.call, state, approvals, service_method.budget, results, toolbox)
-    roles = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
+    memory_id = _memory_id_of(state, plan)
+    roles = {Role.MEMORY_ID: memory_id, Role.USER_NAME: state.user_name}
     arguments = {}
     for role, name in plan.prompt.role_names.items():
         # A stored None may mean that nothing was stored: pass it to tools only if the parameter allows it.
@@ -104,7 +106,21 @@ def invocation_to_resume(
         if argument is not None or may_be_none:
             arguments[name] = argument
     examples = plan.prompt.rendered_examples()
-    return replace(invocation, arguments=arguments, tool_context=tool_context, examples=examples)
+    return replace(
+        invocation, arguments=arguments, tool_context=tool_context, examples=examples, memory_id=memory_id
+    )
+
+
+def _memory_id_of(state: SuspendedCall, plan: MethodPlan) -> Any:
+    """Return the memory id of a suspended call, which is JSON data if the state was stored."""
+    hint = next((one.hint for one in plan.prompt.parameters if one.role is Role.MEMORY_ID), None)
+    if hint is None:
+        return state.memory_id
+    try:
+        return memory_id_from_data(state.memory_id, hint)
+    except (MemoryIdError, ValueError) as error:
+        message = f"{plan.call.qualname}: the memory id of the suspended call is damaged: {error}"
+        raise SuspendedCallError(message) from error
 
 
 class ServiceMethod(NamedTuple):

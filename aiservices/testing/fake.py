@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_type_hints
+from uuid import UUID
 
 from output_parsers import UnsupportedTypeError, parser_for
 from output_parsers.parser.type_parser import TypeParser
@@ -294,7 +295,8 @@ def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> Any:
         return _SAMPLES_BY_ROLE[role]
     if role is Role.USER_MESSAGE:
         return UserMessage(f"<{name}>")
-    if role in (Role.MEMORY_ID, Role.USER_NAME) or str in parameter.types:
+    is_text_id = role is Role.MEMORY_ID and issubclass(parameter.types[0], (str, int, UUID))
+    if is_text_id or role is Role.USER_NAME or str in parameter.types:
         return f"<{name}>"
     try:
         if role is Role.MEDIA or name not in hints:

@@ -175,6 +175,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "Hello Ann.",
         "Your name is Ann.",
         "You have not told me.",
+        "Hello Ann.",
         "The vases are on the first floor.",
         "You look for vases.",
         "Your name is Ann.",

@@ -22,6 +22,7 @@ from anyio.to_thread import run_sync
 
 from ...engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
 from ...engine.plan import Invocation
+from ...interface.memory_ids import memory_id_data
 from ...interface.parameters import Role
 from ...memory.stores import RESUMED_PREFIX, ChatMemoryStore
 from ...models.errors import MemoryConflictError, SuspendedCallError
@@ -292,7 +293,8 @@ class ResumedCall(MethodCall):
             if name is not None and name in arguments:
                 callers[name] = arguments[name]
                 # The state has the value as JSON, where a UUID is a text.
-                if json.loads(json.dumps(arguments[name], default=str)) != of_state:
+                data = memory_id_data(arguments[name])
+                if json.loads(json.dumps(data, default=str)) != of_state:
                     raise SuspendedCallError("the suspended call belongs to another caller")
         names = list(prompt.context_names)
         if Role.TOOLS in prompt.role_names:

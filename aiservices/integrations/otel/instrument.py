@@ -25,6 +25,7 @@ from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocke
 from ...engine.pipeline import GLOBAL_INTERCEPTORS, Interceptor, Proceed
 from ...engine.plan import Invocation
 from ...engine.results import Answer
+from ...interface.memory_ids import memory_id_text
 from ...models.base import Capabilities, ChatModel
 from ...models.errors import Attempt, ModelError, usage_of
 from ...models.messages import ChatReply, ReplyDelta, ToolCall, Usage
@@ -197,7 +198,7 @@ class TracedCall:
         operation = names.INVOKE_AGENT if self._is_agent else names.INVOKE_WORKFLOW
         self._call_name = {names.AGENT_NAME if self._is_agent else names.WORKFLOW_NAME: plan.qualname}
         self._conversation: Attributes = (
-            {} if invocation.memory_id is None else {names.CONVERSATION: str(invocation.memory_id)}
+            {} if invocation.memory_id is None else {names.CONVERSATION: memory_id_text(invocation.memory_id)}
         )
         attributes: Attributes = {names.OPERATION: operation, **self._call_name, **self._conversation}
         if self._is_agent:

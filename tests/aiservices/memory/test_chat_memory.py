@@ -94,12 +94,27 @@ def test_an_int_or_a_uuid_can_be_the_memory_id(memory_id: Any, named: str) -> No
     assert memory.messages(named) == (UserMessage("x"), AiMessage("1"))
 
 
+EXPECTED = "it must be a str, an int, a UUID, or a frozen record of them"
+
+
 @pytest.mark.parametrize(
     ("id", "kind", "expected"),
     [
-        (None, TypeError, "Chat.chat: the memory id is None; it must be a str, an int or a UUID"),
-        (True, TypeError, "Chat.chat: the memory id is bool; it must be a str, an int or a UUID"),
-        (("a", 1), TypeError, "Chat.chat: the memory id is tuple; it must be a str, an int or a UUID"),
+        (
+            None,
+            TypeError,
+            f"Chat.chat: the memory id is None; {EXPECTED}",
+        ),
+        (
+            True,
+            TypeError,
+            f"Chat.chat: the memory id is bool; {EXPECTED}",
+        ),
+        (
+            ("a", 1),
+            TypeError,
+            f"Chat.chat: the memory id is tuple; {EXPECTED}",
+        ),
         (
             " ",
             ValueError,

@@ -259,7 +259,7 @@ def test_a_memory_id_of_a_wrong_type_is_an_error(kind: object) -> None:
     Chat.chat.__annotations__["user"] = Annotated[kind, MemoryId]
     message = error_of(lambda: create(Chat, ScriptedChatModel([]), interceptors=[ChatMemory()]))
     assert message.startswith("Chat.chat: the parameter user is a memory id, and ")
-    assert message.endswith("cannot be one; use a str, an int or a UUID")
+    assert message.endswith("cannot be one; use a str, an int, a UUID, or a frozen record of them")
 
 
 def test_a_default_of_a_wrong_type_is_an_error() -> None:
