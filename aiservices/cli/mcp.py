@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -49,7 +50,9 @@ def serve_mcp(settings: McpSettings) -> None:
     server = server_of(settings)
     if sys.stdin.isatty():
         message = f"{settings.target} waits for an MCP client; clients start this command themselves"
-        print_text(f"{message} (Ctrl+D stops)", file=sys.stderr)
+        print_text(f"{message} (Ctrl+C stops)", file=sys.stderr)
+    # A thread waits for the next line of standard input. Nothing but the end of the process can stop it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_run(server))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -387,6 +389,46 @@ def test_calls_beyond_the_limit_of_waiting_calls_fail() -> None:
         return [text_of(await first), failure(second)]
 
     assert use(server, calls) == ["done", "Too many calls are waiting\nTry again after 1 s."]
+
+
+def any_json(chance: random.Random, depth: int = 3) -> Any:
+    scalars = [None, True, 0, -7, 2.5, 10**30, "", "2", "lamp", "\ud83d\ude00", "a\nb"]
+    kind = chance.random()
+    if depth == 0 or kind < 0.5:
+        return chance.choice(scalars)
+    if kind < 0.75:
+        return [any_json(chance, depth - 1) for _ in range(chance.randrange(4))]
+    names = ["name", "parts", "letter", "n", "x"]
+    return {chance.choice(names): any_json(chance, depth - 1) for _ in range(chance.randrange(4))}
+
+
+@both_eras
+def test_any_arguments_lead_to_a_valid_result_or_a_described_error(mode: str) -> None:
+    class Smith(Protocol):
+        @user_message("{{part}} {{n}}")
+        def made(self, part: Part, n: int | None = None) -> Part: ...
+
+    service = create(Smith, ScriptedChatModel(lambda request: json.dumps(LAMP)))
+    chance = random.Random(22)
+
+    async def calls(client: Client) -> Counter[bool]:
+        (made,) = (await client.list_tools()).tools
+        arguments, outcomes = Draft202012Validator(made.input_schema), Counter[bool]()
+        for _ in range(300):
+            values = {"part": any_json(chance), **({"n": any_json(chance)} if chance.random() < 0.3 else {})}
+            if chance.random() < 0.3:
+                values["part"] = LAMP
+            result = await client.call_tool("made", values)
+            assert result.is_error is not arguments.is_valid(values), values
+            if not result.is_error:
+                assert result.structured_content == LAMP
+            else:
+                assert text_of(result).startswith("The arguments do not fit the method\n- $.")
+            outcomes[result.is_error] += 1
+        return outcomes
+
+    outcomes = use(mcp_server(service), calls, mode)
+    assert min(outcomes[True], outcomes[False]) > 30
 
 
 # --- cancellation ---
