@@ -333,10 +333,10 @@ def test_the_events_of_a_long_list_take_time_that_grows_with_its_length() -> Non
     def seconds(count: int) -> float:
         text = json.dumps({"value": list(range(count))})
         service = people(PiecewiseModel([text[at : at + 8] for at in range(0, len(text), 8)]))
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in service.all("x").events():
             pass
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds(100)
     assert seconds(3000) < 8 * seconds(750) + 0.05

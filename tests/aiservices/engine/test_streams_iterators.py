@@ -385,9 +385,9 @@ def test_a_long_list_is_read_in_time_that_grows_with_its_length() -> None:
     def seconds(count: int) -> float:
         text = json.dumps({"value": list(range(count))})
         service = people(PiecewiseModel([text[at : at + 8] for at in range(0, len(text), 8)]))
-        began = time.perf_counter()
+        began = time.process_time()
         assert len(list(service.numbers("x"))) == count
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds(100)
     assert seconds(4000) < 8 * seconds(1000) + 0.05
