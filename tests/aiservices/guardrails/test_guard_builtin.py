@@ -174,6 +174,6 @@ def test_other_phrases_pass(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["ignore all of the ", "show me all of ", "ignore ", " ", "<|"])
 def test_a_long_text_is_read_in_time(piece: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert verdict(no_injection(), piece * (400_000 // len(piece))) == Passed()
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

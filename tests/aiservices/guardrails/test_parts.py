@@ -499,9 +499,9 @@ def test_the_patterns_take_linear_time(chunks: Chunks, unit: str) -> None:
         text = "x" + unit * (size // len(unit))
         best = float("inf")
         for _ in range(3):
-            started = time.perf_counter()
+            started = time.process_time()
             chunks(text)
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.process_time() - started)
         return best
 
     assert seconds(400_000) < max(40 * seconds(40_000), 0.05)

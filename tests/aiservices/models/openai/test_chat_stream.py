@@ -194,13 +194,13 @@ def test_a_stream_cut_by_the_network_reads_the_same(
 def test_one_long_line_in_many_pieces_takes_linear_time() -> None:
     splitter = SseDecoder()
     piece = b"x" * 100
-    start = time.perf_counter()
+    start = time.process_time()
     splitter.feed(b"data: ")
     for _ in range(100_000):
         assert splitter.feed(piece) == []
     (data,) = splitter.feed(b"\n\n")
     assert len(data) == 10_000_000
-    assert time.perf_counter() - start < 5  # it would take minutes if the text were joined for every piece
+    assert time.process_time() - start < 5  # it would take minutes if the text were joined for every piece
 
 
 @pytest.mark.parametrize(
