@@ -136,7 +136,7 @@ class PartCheck:
         self.is_complete = delta.reply is not None
         if self.is_rejected:
             return
-        others = delta._replace(text="", reply=None)
+        others = delta._replace(text="", reply=None, raw=None)  # the event has the text, too
         if others != ReplyDelta():
             yield _unchecked(others)
         self._parts.add(delta.text)

@@ -330,12 +330,16 @@ class ReplyDelta(NamedTuple):
         reasoning: The text that was added to the reasoning.
         reply: The complete reply, in the last delta of a stream; None in all others.
         tool_calls: The pieces that were added to tool calls.
+        raw: The JSON of the provider's event from which this part was read, with
+            ``ChatOptions(raw_events=True)``; None otherwise. Events that add nothing have a delta with only
+            this.
     """
 
     text: str = ""
     reasoning: str = ""
     reply: ChatReply | None = None
     tool_calls: tuple[ToolCallDelta, ...] = ()
+    raw: bytes | None = None
 
 
 # Messages as JSON. Memory stores, suspended calls and cassettes save messages in this form, so a change must

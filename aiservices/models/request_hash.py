@@ -13,7 +13,11 @@ from .messages import UserMessage, message_to_dict
 from .questions import DecisionFormat
 from .requests import ChatOptions, ChatRequest, JsonSchemaFormat, Tooling
 
-_NOT_HASHED = ("timeout", "extra_headers")  # they do not change the reply, or contain credentials
+_NOT_HASHED = (
+    "raw_events",
+    "timeout",
+    "extra_headers",
+)  # they do not change the reply, or contain credentials
 _MAX_REMEMBERED = 256
 # The digests of options, formats and tools, by the identity of the object, which is kept alive here.
 _digests: OrderedDict[int, tuple[object, bytes]] = OrderedDict()

@@ -48,6 +48,7 @@ class ChatOptions:
             option of services, methods and calls; a ChatRequest has a Tooling instead.
         probabilities: True to request the probabilities of each bool, Enum and Literal in the answer, which
             are in ``Result.probabilities``. They are always requested for a Decision.
+        raw_events: True to get the events of streams as the provider sent them, in ``ReplyDelta.raw``.
         timeout: The seconds for connecting, and for the whole reply; for a stream, for each wait.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them. Fields
             that are set at several levels are merged by key.
@@ -66,6 +67,7 @@ class ChatOptions:
     service_tier: str | None = None
     tool_choice: str | None = None
     probabilities: bool | None = None
+    raw_events: bool | None = None
     timeout: float | None = None
     extra_body: Mapping[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None
@@ -103,9 +105,11 @@ class ChatOptions:
                 problems.append(
                     DefinitionProblem(location, f"{name} is {value!r}; it must be greater than 0")
                 )
-        if not isinstance(self.probabilities, (bool, NoneType)):
-            message = f"probabilities is {self.probabilities!r}; it must be True or False"
-            problems.append(DefinitionProblem(location, message))
+        for name in ("probabilities", "raw_events"):
+            value = getattr(self, name)
+            if not isinstance(value, (bool, NoneType)):
+                message = f"{name} is {value!r}; it must be True or False"
+                problems.append(DefinitionProblem(location, message))
         if isinstance(self.stop, str):
             # Without this, each of its characters would be a stop text.
             message = f"stop is {self.stop!r}; it must be a tuple of texts, as in ({self.stop!r},)"

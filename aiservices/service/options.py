@@ -46,6 +46,7 @@ def options(
     service_tier: str | None = None,
     tool_choice: str | None = None,
     probabilities: bool | None = None,
+    raw_events: bool | None = None,
     timeout: float | None = None,
     extra_body: Mapping[str, object] | None = None,
     extra_headers: Mapping[str, str] | None = None,
@@ -83,6 +84,7 @@ def options(
         tool_choice: Whether the model must call a tool in the first round: "auto", "required", "none", or the
             name of the tool.
         probabilities: True to request the probabilities of the answers, for ``Result.probabilities``.
+        raw_events: True to get the events of streams as the provider sent them, in ``ReplyDelta.raw``.
         timeout: Seconds for each request.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them.
         extra_headers: Further HTTP headers.
@@ -99,6 +101,7 @@ def options(
         service_tier=service_tier,
         tool_choice=tool_choice,
         probabilities=probabilities,
+        raw_events=raw_events,
         timeout=timeout,
         extra_body=extra_body,
         extra_headers=extra_headers,

@@ -89,7 +89,7 @@ class ServiceSettings(TypedDict, total=False):
 
 _OPTIONS = (
     "temperature top_p max_tokens stop seed reasoning_effort timeout extra_body extra_headers service_tier "
-    "cache server_tools tool_choice probabilities"
+    "cache server_tools tool_choice probabilities raw_events"
 )
 _MODEL = "pass a model object as the second argument, such as OpenAiChatModel(NAME, {name}=…)"
 _NAMED_MODEL = 'pass the model as the second argument, as in create(Interface, "openai:NAME")'

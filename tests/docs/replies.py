@@ -124,6 +124,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "Rome is the capital of Italy.",
         ROME,
         ROME,
+        ROME,
         value([json.loads(ROME), {"name": "Perugia", "population": 162449, "sights": []}]),
         value([31, "old", 5]),
         "Rome is the capital of Italy.",

@@ -29,7 +29,7 @@ from .base import (
     is_secret_header,
 )
 from .errors import REPLY_ERRORS, BrokenStreamError, ErrorMapper, UnsupportedRequestError
-from .replies import StreamReader
+from .replies import EventStreamReader, StreamReader
 
 if TYPE_CHECKING:
     from .async_client import AsyncHttpClient
@@ -525,9 +525,12 @@ class _Call(Generic[R]):
         if self.logs:
             self._log_response(response, b"")
         try:
-            return self.model._dialect.stream_reader(response.headers, self.settings)
+            reader = self.model._dialect.stream_reader(response.headers, self.settings)
         except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, b"") from error
+        if self.settings.options.raw_events and isinstance(reader, EventStreamReader):
+            reader.keeps_events = True
+        return reader
 
     def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
         """Parse a chunk of a streamed HTTP response, and return the new parts of the model's reply."""

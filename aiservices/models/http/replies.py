@@ -153,10 +153,15 @@ class StreamReader(ABC):
 
 
 class EventStreamReader(StreamReader):
-    """Base class of parsers for streamed replies that are sent as JSON events."""
+    """Base class of parsers for streamed replies that are sent as JSON events.
+
+    Attributes:
+        keeps_events: True to add the JSON of each event to its part of the reply.
+    """
 
     def __init__(self, decoder: EventDecoder | None = None) -> None:
         super().__init__()
+        self.keeps_events = False
         self._decoder = SseDecoder() if decoder is None else decoder
         self._texts: list[str] = []
 
@@ -199,6 +204,8 @@ class EventStreamReader(StreamReader):
                 delta = self._read_event(parse_object(event, "one of its events"))
             except (AttributeError, KeyError, TypeError):
                 raise UnreadableReplyError("one of its events has an unexpected shape") from None
+            if self.keeps_events:
+                delta = (delta or ReplyDelta())._replace(raw=event)
             if delta is not None:
                 deltas.append(delta)
         return deltas
