@@ -55,6 +55,7 @@ _NAMES = {
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",
     ".retrieval.tool_search": "ToolSearch",
+    ".service.async_calls": "acall call",
     ".service.create": "create",
     ".service.methods": "resume",
     ".service.options": "options",

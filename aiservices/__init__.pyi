@@ -156,6 +156,10 @@ from .models.requests import (
 from .models.scripted import ScriptedChatModel as ScriptedChatModel
 from .models.strategy import Strategy as Strategy
 from .retrieval.tool_search import ToolSearch as ToolSearch
+from .service.async_calls import (
+    acall as acall,
+    call as call,
+)
 from .service.create import create as create
 from .service.methods import resume as resume
 from .service.options import options as options

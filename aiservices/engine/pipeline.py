@@ -102,10 +102,12 @@ class Pipeline:
 
     Attributes:
         interceptors: The interceptors, the first one outermost.
+        listeners: The listeners, also those of inner calls.
     """
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
         self.interceptors = tuple(interceptors)
+        self.listeners = tuple(listeners)
         self._listeners = tuple(one for one in listeners if not isinstance(one, InnerCalls))
         self._inner_listeners = tuple(one for one in listeners if isinstance(one, InnerCalls))
         # True if a method without a memory id continues a conversation that another caller began

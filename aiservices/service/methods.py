@@ -27,7 +27,10 @@ from .compile import MethodPlan, ReturnShape
 P = ParamSpec("P")
 R = TypeVar("R")
 Reduce: TypeAlias = Callable[[object], tuple[Any, ...]]
-REMOTE_RESUME = "__aiservices_resume__"  # an attribute of the methods of remote clients: how to resume a call
+# Attributes of the methods of remote clients: how to resume a call, and how to make one in code of the other
+# kind, blocking or async.
+REMOTE_RESUME = "__aiservices_resume__"
+REMOTE_CALL = "__aiservices_call__"
 
 
 def resume(
@@ -206,7 +209,7 @@ def _init_without_arguments(self: object) -> None:
 
 
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
-    start, invocation = _start_function(plan, pipeline), plan.invocation
+    start, invocation = start_function(plan, pipeline), plan.invocation
 
     def call(self: object, /, *args: object, **kwargs: object) -> Any:
         try:
@@ -234,7 +237,7 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
     return method
 
 
-def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
+def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
     """Return a function that runs a service call and returns the value, directly or as a stream."""
     flow = pipeline.flow
     match plan.returns.shape, plan.returns.is_async:
@@ -421,11 +424,15 @@ def async_in_blocking_problems(
     blocking = ", ".join(name for name, plan in plans.items() if not plan.returns.is_async)
     if not blocking:
         return
-    names = [name for one in interceptors for name in getattr(one, "async_parts", ())]
-    names += [f"the listener {function_name(unwrapped(one))}" for one in listeners if is_async(one)]
-    for name in names:
+    for name in async_names(interceptors, listeners):
         message = f"{name} is async; only async methods can await it, and these are blocking: {blocking}"
         yield DefinitionProblem(location, message)
+
+
+def async_names(interceptors: Iterable[Interceptor], listeners: Iterable[Listener]) -> list[str]:
+    """Return the names of the interceptors and listeners that must be awaited."""
+    names = [name for one in interceptors for name in getattr(one, "async_parts", ())]
+    return names + [f"the listener {function_name(unwrapped(one))}" for one in listeners if is_async(one)]
 
 
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:

@@ -25,6 +25,8 @@ from aiservices import (
     ScriptedChatModel,
     Stream,
     UserMessage,
+    acall,
+    call,
     create,
     example,
     options,
@@ -308,3 +310,40 @@ assert_type(decider.several("x").probabilities, Mapping[Sentiment, float])
 assert_type(decider.named("x").probabilities, Mapping[Literal["a", "b"], float])
 assert_type(Decision([Sentiment.POSITIVE], {Sentiment.POSITIVE: 0.9}).value, list[Sentiment])
 assert_type(Decision(True, {True: 0.9, False: 0.1}), Decision[bool])
+
+
+# A method can be called in the other kind of code, blocking or async, with the same types.
+class Both(Protocol):
+    def ticket(self, text: str, *, urgent: bool = False) -> Person: ...
+    def told(self, text: str) -> Result[Person]: ...
+    def nothing(self, text: str) -> None: ...
+    def growing(self, text: str) -> Stream[Person]: ...
+    def each(self, text: str) -> Iterator[Person]: ...
+    async def aticket(self, text: str, *, urgent: bool = False) -> Person: ...
+    async def atold(self, text: str) -> Result[Person]: ...
+    async def anothing(self, text: str) -> None: ...
+    def agrowing(self, text: str) -> AsyncStream[Person]: ...
+    def aeach(self, text: str) -> AsyncIterator[Person]: ...
+
+
+both = create(Both, model)
+
+
+async def awaited_calls() -> None:
+    assert_type(await acall(both.ticket, "x", urgent=True), Person)
+    assert_type(await acall(both.told, text="x"), Result[Person])
+    await acall(both.nothing, "x")
+    assert_type(acall(both.growing, "x"), AsyncStream[Person])
+    assert_type(acall(both.each, "x"), AsyncIterator[Person])
+    assert_type(await acall(both.aticket, "x"), Person)
+    assert_type(acall(both.agrowing, "x"), AsyncStream[Person])
+    assert_type(acall(both.aeach, "x"), AsyncIterator[Person])
+
+
+assert_type(call(both.aticket, "x", urgent=True), Person)
+assert_type(call(both.atold, text="x"), Result[Person])
+call(both.anothing, "x")
+assert_type(call(both.agrowing, "x"), Stream[Person])
+assert_type(call(both.aeach, "x"), Iterator[Person])
+assert_type(call(both.ticket, "x"), Person)
+assert_type(call(both.growing, "x"), Stream[Person])

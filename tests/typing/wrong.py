@@ -14,6 +14,8 @@ from aiservices import (
     Retry,
     ScriptedChatModel,
     Stream,
+    acall,
+    call,
     create,
     example,
     options,
@@ -99,3 +101,6 @@ structured(5, int)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]), int, strategy=5)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]), int, include_raw=1)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]))  # E: call-overload reportCallIssue
+acall(reporter.number, 5)  # E: call-overload reportArgumentType
+call(reporter.number)  # E: call-arg reportCallIssue
+each_one: Iterator[int] = acall(reporter.each, "x")  # E: assignment reportAssignmentType

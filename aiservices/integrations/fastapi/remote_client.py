@@ -63,7 +63,7 @@ from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...models.strategy import Strategy
 from ...service.compile import ReturnShape
-from ...service.methods import REMOTE_RESUME
+from ...service.methods import REMOTE_CALL, REMOTE_RESUME
 from ...tools.tool import Denied, ExternalResult
 from .codec import JsonObject, attempts_from_json, read_result
 from .contract import RESUME_PATH, Contract, Method, contract_of
@@ -183,22 +183,8 @@ def _remote_method(
 ) -> Any:
     """Return a function that implements an interface method with an HTTP request."""
     is_async = method.returns.is_async
-    qualname, dump_arguments = method.qualname, method.dump_arguments
-
-    def send_blocking(path: str, body: str) -> Any:
-        return _read_response(method, transport.call(qualname, path, body))
-
-    async def send_async(path: str, body: str) -> Any:
-        return _read_response(method, await transport.acall(qualname, path, body))
-
-    def send_streaming(path: str, body: str) -> Any:
-        items = (_aiterate if is_async else _iterate)(method, path, transport, body)
-        if method.returns.shape is not ReturnShape.STREAM:
-            return items
-        stream_class: Any = AsyncStream if is_async else Stream
-        return stream_class(items, _unchanged)
-
-    send = send_streaming if method.streams else send_async if is_async else send_blocking
+    dump_arguments = method.dump_arguments
+    send = _sender(method, transport, is_async=is_async)
 
     def call(self: object, /, *args: object, **kwargs: object) -> Any:
         try:
@@ -228,10 +214,35 @@ def _remote_method(
             raise ValueError(f"{state.qualname}: the results cannot be sent: {error}") from error
         return send(path.rstrip("/") + RESUME_PATH, body.decode())
 
+    def call_as(args: tuple[object, ...], kwargs: Mapping[str, object], *, is_async: bool) -> Any:
+        transport.check_client(is_async=is_async)
+        return _sender(method, transport, is_async=is_async)(path, dump_arguments(args, kwargs, omit))
+
     function: Any = wraps(stub)(acall if is_async and not method.streams else call)
     function.__isabstractmethod__ = False  # wraps copies it from a method of an ABC
     setattr(function, REMOTE_RESUME, resume)
+    setattr(function, REMOTE_CALL, call_as)
     return function
+
+
+def _sender(method: Method, transport: Transport, *, is_async: bool) -> Callable[[str, str], Any]:
+    """Return a function that sends the body of a request to a path, and reads the response."""
+    qualname = method.qualname
+
+    def send_blocking(path: str, body: str) -> Any:
+        return _read_response(method, transport.call(qualname, path, body))
+
+    async def send_async(path: str, body: str) -> Any:
+        return _read_response(method, await transport.acall(qualname, path, body))
+
+    def send_streaming(path: str, body: str) -> Any:
+        items = (_aiterate if is_async else _iterate)(method, path, transport, body)
+        if method.returns.shape is not ReturnShape.STREAM:
+            return items
+        stream_class: Any = AsyncStream if is_async else Stream
+        return stream_class(items, _unchanged)
+
+    return send_streaming if method.streams else send_async if is_async else send_blocking
 
 
 def _unchanged(result: T) -> T:
@@ -294,7 +305,17 @@ class Transport:
         self._timeout_text = f"within {timeout:g} s" if http is None and async_http is None else "in time"
         self._http = http
         self._async_http = async_http
+        self._has_one_client = (http is None) is not (async_http is None)
         self._async_clients = PerLoop(self._new_async_client, httpx2.AsyncClient.aclose, _abandon)
+
+    def check_client(self, *, is_async: bool) -> None:
+        """Raise TypeError if only an HTTP client for the other kind of code, blocking or async, was passed.
+
+        It may have the headers that authorize requests.
+        """
+        if self._has_one_client and (self._async_http is None) is is_async:
+            needed = "async_http=httpx2.AsyncClient(...)" if is_async else "http=httpx2.Client(...)"
+            raise TypeError(f"client() got only the other HTTP client; pass {needed} too")
 
     def call(self, qualname: str, path: str, body: str) -> str:
         """Send an HTTP request; return the body of the response, or raise AiServiceError."""
