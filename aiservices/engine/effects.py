@@ -86,14 +86,14 @@ class CallModel(NamedTuple):
             raised and the request is cancelled; a blocking call has to wait for the reply first.
         counts_usage: True to read a stream that is abandoned because an item does not fit to its end, which
             has its token counts.
-        relays: Functions that change what a stream shows of the reply, one after the other.
+        stream_filters: Functions that check and change the deltas that a stream shows, applied in this order.
     """
 
     model: ChatModel
     request: ChatRequest
     checks: tuple[Run, ...] = ()
     counts_usage: bool = False
-    relays: tuple[Relay, ...] = ()
+    stream_filters: tuple[StreamFilter, ...] = ()
 
 
 class Gather(NamedTuple):
@@ -151,9 +151,9 @@ Effect: TypeAlias = CallModel | Run | Gather | GatherFlows | Emit | Sleep
 # Which type an outcome has depends on the effect, which type checkers cannot follow through a generator.
 Outcome: TypeAlias = Any
 Flow: TypeAlias = Generator[Effect, Outcome, T]
-# Gets each delta of a streamed reply, and yields flows, which are run one after the other. Each returns a
-# delta to show, or None. An error that a flow raises ends the request. Calls that are not streamed have none.
-Relay: TypeAlias = Callable[[ReplyDelta], Iterator[Flow[ReplyDelta | None]]]
+# Gets each delta of a streamed reply, and yields flows, which run one after the other. Each returns a delta
+# to show, or None. An error that a flow raises ends the request. A call that is not streamed ignores filters.
+StreamFilter: TypeAlias = Callable[[ReplyDelta], Iterator[Flow[ReplyDelta | None]]]
 
 
 class ReplyBlocked(Exception):
@@ -169,7 +169,7 @@ class ReplyBlocked(Exception):
 
 
 class ReplyStopped(Exception):
-    """Raised when a relay, such as the guards of a stream's parts, ends a streamed reply with an error.
+    """Raised when a stream filter, such as the guards of a stream's parts, ends a reply with an error.
 
     Attributes:
         error: The error.
@@ -239,7 +239,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                         outcome, step = None, flow.send
                     elif isinstance(effect, CallModel):
                         source = _checked_deltas(effect) if effect.checks else _deltas(effect)
-                        outcome = yield from _relayed(source, effect) if effect.relays else source
+                        outcome = yield from _filtered(source, effect) if effect.stream_filters else source
                         step = flow.send
                     elif isinstance(effect, GatherFlows):
                         outcome, step = (yield from _gather_flows(effect)), flow.send
@@ -269,9 +269,9 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                     elif isinstance(effect, CallModel):
                         outcome = None
                         source = _achecked_deltas(effect) if effect.checks else _adeltas(effect)
-                        if effect.relays:
-                            async with aclosing(_arelayed(source, effect)) as shown:
-                                async for part in shown:
+                        if effect.stream_filters:
+                            async with aclosing(_afiltered(source, effect)) as visible_deltas:
+                                async for part in visible_deltas:
                                     if isinstance(part, ChatReply):
                                         outcome = part
                                     else:
@@ -321,9 +321,11 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
             if type(effect) is GatherFlows:
                 flows = tuple([map_effects(one, perform) for one in effect.flows])
                 effect = effect._replace(flows=flows)
-            elif type(effect) is CallModel and effect.relays:
-                relays = [partial(_mapped_relay, relay, perform) for relay in effect.relays]
-                effect = effect._replace(relays=tuple(relays))
+            elif type(effect) is CallModel and effect.stream_filters:
+                filters = [
+                    partial(_mapped_filter, stream_filter, perform) for stream_filter in effect.stream_filters
+                ]
+                effect = effect._replace(stream_filters=tuple(filters))
             try:
                 outcome, step = (yield from perform(effect)), flow.send
             except GeneratorExit:
@@ -332,11 +334,11 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
                 outcome, step = error, flow.throw
 
 
-def _mapped_relay(
-    relay: Relay, perform: Callable[[Effect], Flow[Outcome]], delta: ReplyDelta
+def _mapped_filter(
+    stream_filter: StreamFilter, perform: Callable[[Effect], Flow[Outcome]], delta: ReplyDelta
 ) -> Iterator[Flow[ReplyDelta | None]]:
-    """Run the flows of a relay with ``perform``, as all other steps of the call around it."""
-    for flow in relay(delta):
+    """Run the flows of a stream filter with ``perform``, like all other steps of the call."""
+    for flow in stream_filter(delta):
         yield map_effects(flow, perform)
 
 
@@ -632,19 +634,19 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
     return _whole_reply(reply, effect)
 
 
-def _relayed(
+def _filtered(
     source: Generator[ReplyDelta, None, ChatReply], effect: CallModel
 ) -> Generator[ReplyDelta, None, ChatReply]:
-    """Yield what the relays of a request show of its streamed reply, and return the reply as it arrived."""
+    """Pass a streamed reply through the stream filters of a request, and return the unfiltered reply."""
     deltas = source
-    for relay in effect.relays:
-        deltas = _relay(deltas, relay, source, effect)
+    for stream_filter in effect.stream_filters:
+        deltas = _apply_filter(deltas, stream_filter, source, effect)
     return (yield from deltas)
 
 
-def _relay(
+def _apply_filter(
     deltas: Generator[ReplyDelta, None, ChatReply],
-    relay: Relay,
+    stream_filter: StreamFilter,
     source: Generator[ReplyDelta, None, ChatReply],
     effect: CallModel,
 ) -> Generator[ReplyDelta, None, ChatReply]:
@@ -657,37 +659,37 @@ def _relay(
                 reply: ChatReply = stop.value
                 return reply
             texts.append(delta.text)
-            flows = relay(delta)
+            flows = stream_filter(delta)
             while True:
-                shown = None
+                visible = None
                 try:
                     for flow in flows:
-                        if (shown := run(flow)) is not None:
+                        if (visible := run(flow)) is not None:
                             break
                 except Exception as error:
                     stopped = ReplyStopped(error, _partial_reply(texts))
                     _read_usage(stopped, effect, delta.reply, source)
                     raise stopped from error
-                if shown is None:
+                if visible is None:
                     break
-                yield shown
+                yield visible
 
 
-async def _arelayed(
+async def _afiltered(
     source: AsyncGenerator[ReplyDelta, None], effect: CallModel
 ) -> AsyncGenerator[ReplyDelta | ChatReply, None]:
-    """Yield what the relays of a request show of its streamed reply, and then the reply as it arrived."""
+    """Pass a streamed reply through the stream filters of a request, and yield the unfiltered reply last."""
     deltas: AsyncGenerator[ReplyDelta | ChatReply, None] = source
-    for relay in effect.relays:
-        deltas = _arelay(deltas, relay, source, effect)
+    for stream_filter in effect.stream_filters:
+        deltas = _aapply_filter(deltas, stream_filter, source, effect)
     async with aclosing(source), aclosing(deltas):
         async for delta in deltas:
             yield delta
 
 
-async def _arelay(
+async def _aapply_filter(
     deltas: AsyncGenerator[ReplyDelta | ChatReply, None],
-    relay: Relay,
+    stream_filter: StreamFilter,
     source: AsyncGenerator[ReplyDelta, None],
     effect: CallModel,
 ) -> AsyncGenerator[ReplyDelta | ChatReply, None]:
@@ -695,25 +697,25 @@ async def _arelay(
     reply = None
     async with aclosing(deltas):
         async for delta in deltas:
-            if isinstance(delta, ChatReply):  # from the relay before
+            if isinstance(delta, ChatReply):  # from the filter before
                 reply = delta
                 continue
             reply = delta.reply
             texts.append(delta.text)
-            flows = relay(delta)
+            flows = stream_filter(delta)
             while True:
-                shown = None
+                visible = None
                 try:
                     for flow in flows:
-                        if (shown := await arun(flow)) is not None:
+                        if (visible := await arun(flow)) is not None:
                             break
                 except Exception as error:
                     stopped = ReplyStopped(error, _partial_reply(texts))
                     await _aread_usage(stopped, effect, delta.reply, source)
                     raise stopped from error
-                if shown is None:
+                if visible is None:
                     break
-                yield shown
+                yield visible
     if reply is not None:
         yield reply
 

@@ -195,8 +195,8 @@ class _CheckedParts:
         if not self._is_text():
             return (yield from without_streaming(effect))
         self._streamed = streamed = PartCheck(self._chunks, self._check_streamed)
-        relay = partial(self._relay, streamed)
-        return (yield effect._replace(relays=(*effect.relays, relay)))
+        stream_filter = partial(self._filter, streamed)
+        return (yield effect._replace(stream_filters=(*effect.stream_filters, stream_filter)))
 
     def check(self, answer: Answer) -> Flow[Answer | _Rejection]:
         """Return an answer as the guards left it, or a rejection."""
@@ -206,7 +206,7 @@ class _CheckedParts:
         text = answer_text(answer, invocation)
         if parts is None or not parts.is_complete or "".join(parts.original) != text or answer.tool_run:
             parts = PartCheck(self._chunks, self._check_part)
-            for flow in self._relay(parts, ReplyDelta(text, reply=answer.reply)):
+            for flow in self._filter(parts, ReplyDelta(text, reply=answer.reply)):
                 yield from flow
         if parts.is_rejected and self._rejection is not None:
             return self._rejection
@@ -219,9 +219,9 @@ class _CheckedParts:
         is_text = output_format.strategy is Strategy.TEXT and parser is not None and parser.plain_text
         return is_text and self._invocation.plan.output_type is str  # a constraint needs the whole text
 
-    def _relay(self, parts: PartCheck, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
+    def _filter(self, parts: PartCheck, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
         try:
-            yield from parts.relay(delta)
+            yield from parts.filter(delta)
         except Exception as error:  # of the function that finds the parts: the flows run elsewhere
             name = function_name(self._chunks)
             raise guard_failure(name, "output", self._invocation, error, "".join(parts.original)) from error

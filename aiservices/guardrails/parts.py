@@ -130,7 +130,7 @@ class PartCheck:
         self.is_rejected = False
         self.is_complete = False
 
-    def relay(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
+    def filter(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
         """Yield a flow for each part that a delta of the reply completes; it returns what may be shown."""
         self.original.append(delta.text)
         self.is_complete = delta.reply is not None
