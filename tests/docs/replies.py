@@ -171,7 +171,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         called("track_parcel", number="3141"),
         "It is in Delft.",
     ],
-    "how-to/methods.md": ["Hello Ann.", value(True), "You are Ann."],
+    "how-to/methods.md": ["Hello Ann.", value(True), "You are Ann.", "thé", "thé", "tè"],
     "how-to/memory.md": [
         "Hello Ann.",
         "Your name is Ann.",

@@ -102,5 +102,5 @@ structured(ScriptedChatModel([]), int, strategy=5)  # E: call-overload reportArg
 structured(ScriptedChatModel([]), int, include_raw=1)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]))  # E: call-overload reportCallIssue
 acall(reporter.number, 5)  # E: call-overload reportArgumentType
-call(reporter.number)  # E: call-arg reportCallIssue
+call(reporter.number)  # E: call-overload reportCallIssue
 each_one: Iterator[int] = acall(reporter.each, "x")  # E: assignment reportAssignmentType
