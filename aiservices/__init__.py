@@ -50,7 +50,7 @@ _NAMES = {
     ".models.providers.decisions": "DecisionChatModel",
     ".models.providers.gemini": "GeminiChatModel",
     ".models.requests": (
-        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
+        "ChatOptions ChatRequest ImageFormat JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
     ),
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",

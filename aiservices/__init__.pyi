@@ -148,6 +148,7 @@ from .models.providers.gemini import (
 from .models.requests import (
     ChatOptions as ChatOptions,
     ChatRequest as ChatRequest,
+    ImageFormat as ImageFormat,
     JsonObjectFormat as JsonObjectFormat,
     JsonSchemaFormat as JsonSchemaFormat,
     Tooling as Tooling,

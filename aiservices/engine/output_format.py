@@ -32,6 +32,7 @@ from ..models.messages import (
 from ..models.questions import DecisionFormat
 from ..models.requests import (
     ChatRequest,
+    ImageFormat,
     JsonObjectFormat,
     JsonSchemaFormat,
     ResponseFormat,
@@ -195,6 +196,20 @@ def reply_format(read: Callable[[ChatReply], object]) -> OutputFormat:
     """Return an output format for methods that return the model's reply itself instead of a typed value."""
     reason = "the method returns the reply itself"
     return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
+
+
+def image_format(*, several: bool) -> OutputFormat:
+    """Return an output format for methods that return the image, or several images, in the model's reply."""
+
+    def read(reply: ChatReply) -> Reading[object]:
+        images = reply.message.images
+        if not images or (len(images) > 1 and not several):
+            found = f"{len(images)} images" if images else "no image"
+            expected = "at least one image" if several else "one image"
+            raise OutputParsingError(reply.text, [Problem("$", f"expected {expected}", found)])
+        return Reading(list(images) if several else images[0])
+
+    return OutputFormat(Strategy.TEXT, ("the model answers with images",), None, read, ImageFormat())
 
 
 def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:

@@ -281,10 +281,10 @@ _MESSAGES = (SystemMessage, UserMessage, AiMessage, ToolMessage)
 def _render_message(message: SystemMessage | UserMessage | AiMessage | ToolMessage) -> str:
     if isinstance(message, SystemMessage):
         return f"system: {message.text}"
+    parts = " ".join(map(str, message.parts))
     if isinstance(message, AiMessage):
         calls = [f"assistant calls {call.name}({call.arguments})" for call in message.tool_calls]
-        return "\n".join([*([f"assistant: {message.text}"] if message.text or not calls else []), *calls])
-    parts = " ".join(map(str, message.parts))
+        return "\n".join([*([f"assistant: {parts}"] if parts or not calls else []), *calls])
     if isinstance(message, ToolMessage):
         return f"tool {message.name}: {parts}"
     return f"user: {parts}" if message.name is None else f"user {message.name}: {parts}"

@@ -56,6 +56,7 @@ class Capabilities:
             for models that write text.
         continues_replies: If the last message is an AiMessage, the model goes on after its text. Options of
             a Decision that begin with the same token are then told apart by further requests.
+        image_output: The model can answer with images.
     """
 
     json_schema: bool = False
@@ -69,6 +70,7 @@ class Capabilities:
     logprobs: int = 0
     decisions: DecisionLimits | None = None
     continues_replies: bool = False
+    image_output: bool = False
 
 
 @runtime_checkable

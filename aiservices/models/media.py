@@ -236,6 +236,17 @@ class File(_MediaBase):
 Media: TypeAlias = Image | Audio | File
 
 
+def media_from_base64(data: str, media_type: str | None = None) -> Media:
+    """Create an Image, Audio or File from base64 data, by its media type or its first bytes.
+
+    Raises ValueError if the data is not base64, or if its media type is unknown.
+    """
+    content = b64decode(data, validate=True)
+    kind = (media_type or _detect_media_type(content) or "").partition("/")[0]
+    classes: dict[str, type[Media]] = {"image": Image, "audio": Audio}
+    return classes.get(kind, File)(content, media_type)
+
+
 def _detect_media_type(data: bytes) -> str | None:
     """Return the media type (MIME type) that the first bytes of a file indicate, or None if unknown."""
     if data[:4] == b"RIFF":

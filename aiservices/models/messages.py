@@ -110,6 +110,7 @@ class AiMessage:
         reasoning: The text of the model's reasoning, if the provider returns it.
         state: What the provider needs back in later requests, such as encrypted reasoning; None if nothing.
             Messages with different states are equal.
+        contents: The images, audio and files that the model made, in the same way as in a ``UserMessage``.
         other: Members of a stored message that this version does not know; they are stored again.
     """
 
@@ -117,7 +118,18 @@ class AiMessage:
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
     state: ProviderState | None = field(default=None, compare=False, repr=False)
+    contents: tuple[str | Media, ...] = field(default=(), kw_only=True)
     other: OtherMembers = field(default=(), compare=False, repr=False, kw_only=True)
+
+    @property
+    def parts(self) -> tuple[str | Media, ...]:
+        """The texts, images and files of the model's message in the order in which it made them."""
+        return _parts(self.text, self.contents)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images that the model made."""
+        return tuple([part for part in self.contents if isinstance(part, Image)])
 
     def with_state(self, provider: str, model: str, parts: Sequence[Any]) -> AiMessage:
         """Return a copy of the model's message that also stores the original parts from the provider."""
@@ -127,7 +139,10 @@ class AiMessage:
         """Return this message of a model joined with a second message that continues it."""
         reasoning = "\n\n".join(filter(None, (self.reasoning, continuation.reasoning))) or None
         calls = (*self.tool_calls, *continuation.tool_calls)
-        message = AiMessage(self.text + continuation.text, calls, reasoning)
+        contents: tuple[str | Media, ...] = ()
+        if self.contents or continuation.contents:
+            contents = (*self.parts, *continuation.parts)
+        message = AiMessage(self.text + continuation.text, calls, reasoning, contents=contents)
         last = continuation.state
         if last is None or (parts := self.parts_for(last.provider)) is None:
             return message
@@ -380,7 +395,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
     data = {name: getattr(message, name) for name in message.__dataclass_fields__ if name != "other"}
     data = {name: value for name, value in data.items() if value not in (None, (), False)}
-    if isinstance(message, (UserMessage, ToolMessage)) and message.contents:
+    if not isinstance(message, SystemMessage) and message.contents:
         data["contents"] = [
             part if isinstance(part, str) else _media_to_dict(part) for part in message.contents
         ]

@@ -180,7 +180,12 @@ class JsonObjectFormat:
     """The response format of a chat request for an answer that can be any JSON object ("JSON mode")."""
 
 
-ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat | DecisionFormat
+@dataclass(frozen=True, eq=False)
+class ImageFormat:
+    """The response format of a chat request for an answer with images, in ``AiMessage.contents``."""
+
+
+ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat | ImageFormat | DecisionFormat
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +268,8 @@ class ChatRequest:
     def __post_init__(self) -> None:
         # An object of another type would be left out of the request, or fail in the middle of a call.
         if not isinstance(
-            self.response_format, (JsonSchemaFormat, JsonObjectFormat, DecisionFormat, NoneType)
+            self.response_format,
+            (JsonSchemaFormat, JsonObjectFormat, ImageFormat, DecisionFormat, NoneType),
         ):
             message = f"response_format is {type(self.response_format).__name__}; pass {_FORMATS}"
         elif not isinstance(self.tooling, (Tooling, NoneType)):
@@ -344,7 +350,7 @@ def _to_tool(tool: object, number: int) -> ToolSpecification:
 
 def _to_response_format(response_format: object) -> ResponseFormat | None:
     """Convert a response format, such as a dict for OpenAI's API, or raise ValueError."""
-    if isinstance(response_format, JsonObjectFormat):
+    if isinstance(response_format, (JsonObjectFormat, ImageFormat)):
         return response_format
     from output_parsers.json_schema.parser import check_schema, named_schema
 

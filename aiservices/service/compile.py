@@ -38,7 +38,7 @@ from typing import (
 
 from output_parsers.parser.registry import ParserRegistry, parser_for
 from output_parsers.parser.type_parser import TypeParser
-from output_parsers.result.errors import UnsupportedTypeError
+from output_parsers.result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import DecisionNode
 from output_parsers.types.node import OutputParser, walk
@@ -46,7 +46,7 @@ from output_parsers.types.target import Target, TypeExpression, substitute, type
 
 from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute, only_format
-from ..engine.output_format import reply_format, text_format
+from ..engine.output_format import image_format, reply_format, text_format
 from ..engine.plan import CallPlan, CallState, Invocation, RequestHook, Transform
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
@@ -72,6 +72,7 @@ from ..interface.parameters import (
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from ..models.base import Capabilities, ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.media import Image
 from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
@@ -131,6 +132,11 @@ class ReturnType(NamedTuple):
     shape: ReturnShape
     is_async: bool
     keeps_errors: bool = False
+
+    @property
+    def is_stream(self) -> bool:
+        """True if a service method returns an iterator or a stream."""
+        return self.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
 
 class ReturnTypeError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
@@ -358,7 +364,8 @@ def plan_method(
             votes=votes,
         )
         if prompt is not None and declared.examples and not problems:
-            examples = plan_examples(declared.examples, prompt, parser, problems)
+            read_parser = None if isinstance(parser, _ImageParser) else parser
+            examples = plan_examples(declared.examples, prompt, read_parser, problems)
             prompt = prompt._replace(examples=examples)
         toolbox = plan_toolbox(
             tools,
@@ -582,6 +589,25 @@ class _NoValueParser:
         pass
 
 
+class _ImageParser(NamedTuple):
+    """Stands for the parser of methods that return images, which are in the reply beside its text.
+
+    Attributes:
+        several: True for a list of images.
+        problem: What is wrong if no model of the method makes images.
+    """
+
+    several: bool
+    problem: str
+    schema: None = None
+
+    def format_instructions(self) -> str:
+        return ""
+
+    def parse(self, text: str) -> None:
+        raise OutputParsingError(text, [Problem("$", "expected an image")])
+
+
 def _find_parser(
     returns: ReturnType,
     parsers: ParserRegistry,
@@ -602,6 +628,8 @@ def _find_parser(
     try:
         parser = parsers.parser_for(output_type, namespace=namespace)
         problem = media_problem(parser)
+        if problem is not None and output_type in (Image, list[Image]) and not returns.is_stream:
+            return _ImageParser(output_type is not Image, problem)
         if problem is not None:
             problems.append(DefinitionProblem(qualname, f"it returns {type_name(output_type)}; {problem}"))
             return None
@@ -665,6 +693,17 @@ def _make_routes(
         if text_models:
             text = text_format(parser, "it returns None: the text of the reply is discarded")
             return tuple(ModelRoute(member, only_format(text), rests) for member in text_models)
+    if isinstance(parser, _ImageParser):
+        routes_with_images = [
+            ModelRoute(member, only_format(image_format(several=parser.several)))
+            for member in members
+            if member.capabilities.image_output
+        ]
+        if members and not routes_with_images:
+            advice = "or a model that makes images"
+            message = f"it returns {type_name(returns.output_type)}; {parser.problem}, {advice}"
+            problems.append(DefinitionProblem(qualname, message))
+        return tuple(routes_with_images)
     # The strategy of a service is for its methods with a structured type; plain text needs none.
     requested = method_strategy or (None if parser.schema is None else service_strategy)
     partial_values = returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM)

@@ -147,10 +147,10 @@ def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.k
 
 
 def _content_lines(message: Message) -> list[str]:
-    if isinstance(message, UserMessage) and message.contents:
-        return [str(part) for part in message.parts]
     calls = message.tool_calls if isinstance(message, AiMessage) else ()
     call_lines = [f"{call.name}({call.arguments})" for call in calls]
+    if not isinstance(message, SystemMessage) and message.contents:
+        return [*[str(part) for part in message.parts], *call_lines]
     return [message.text, *call_lines] if message.text or not call_lines else call_lines
 
 

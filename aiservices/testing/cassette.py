@@ -465,7 +465,12 @@ def _similarity(one: Mapping[str, object], other: Mapping[str, object]) -> float
 
 def _capabilities_to_json(capabilities: Capabilities) -> dict[str, Any]:
     data = asdict(capabilities)
-    for name in ("logprobs", "decisions", "continues_replies"):  # most models have none of them
+    for name in (
+        "logprobs",
+        "decisions",
+        "continues_replies",
+        "image_output",
+    ):  # most models have none of them
         if not data[name]:
             del data[name]
     return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_type_hints
@@ -19,6 +20,7 @@ from ..interface.parameters import Parameter, Role
 from ..models.base import Capabilities
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.extras import require_extra
+from ..models.media import Image
 from ..models.messages import (
     AiMessage,
     ChatReply,
@@ -29,13 +31,20 @@ from ..models.messages import (
     Usage,
     UserMessage,
 )
-from ..models.requests import ChatRequest, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
+from ..models.requests import ChatRequest, ImageFormat, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
 from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
 from .serialization import canonical_json, request_to_json
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
-_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True, logprobs=20)
+_CAPABILITIES = Capabilities(
+    json_schema=True, strict_schema=True, json_mode=True, tools=True, logprobs=20, image_output=True
+)
+_PIXEL = Image.from_bytes(  # a PNG file
+    b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+    )
+)
 _PROBABILITY = 0.9  # of a made-up answer
 
 
@@ -116,6 +125,8 @@ class FakeChatModel(ScriptedChatModel):
         call = self._next_call(request, choices)
         if call is not None:
             return self._chat_reply(request, AiMessage("", (call,)))
+        if isinstance(request.response_format, ImageFormat):
+            return self._chat_reply(request, AiMessage("", contents=self._images(request)))
         with collect_decisions() as decisions:
             text = self._text(request, choices)
         tool = _output_tool(request)
@@ -154,6 +165,15 @@ class FakeChatModel(ScriptedChatModel):
             arguments = json_value_for(offered[name].parameters, choices)
             return ToolCall(_call_id(request), name, dump_json(arguments))
         return None
+
+    def _images(self, request: ChatRequest) -> tuple[Image, ...]:
+        """Return the images of an answer: those in ``values`` for the method, or one with a single pixel."""
+        value = self._values.get(request.qualname, self._values.get(Image, _PIXEL))
+        images = value if isinstance(value, (list, tuple)) else [value]
+        if not all(isinstance(image, Image) for image in images):
+            location = f"FakeChatModel(values={{{request.qualname!r}: …}})"
+            raise DefinitionError([DefinitionProblem(location, "the method returns images; pass an Image")])
+        return tuple(images)
 
     def _text(self, request: ChatRequest, choices: Choices) -> str:
         parser, key = request.parser, self._key(request)

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from ..models.messages import ReplyDelta, ToolCallDelta, message_to_dict
 from ..models.questions import DecisionFormat
-from ..models.requests import ChatRequest, JsonSchemaFormat
+from ..models.requests import ChatRequest, ImageFormat, JsonSchemaFormat
 
 REMOVED = "(removed)"
 _NOT_RECORDED = ("timeout", "extra_headers")  # they differ from run to run, or contain credentials
@@ -56,7 +56,8 @@ def request_to_json(request: ChatRequest) -> dict[str, Any]:
         questions = [question._asdict() for question in response_format.questions]
         data["response_format"] = {"task": response_format.task, "questions": questions}
     elif response_format is not None:
-        data["response_format"] = "json_object"
+        is_image = isinstance(response_format, ImageFormat)
+        data["response_format"] = "images" if is_image else "json_object"
     if request.logprobs:
         data["logprobs"] = request.logprobs
     if request.tooling is not None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from docs.running import Reply
 
-from aiservices import AiMessage, ChatReply, ModelServerError, TokenLogprob, ToolCall, Usage
+from aiservices import AiMessage, ChatReply, Image, ModelServerError, TokenLogprob, ToolCall, Usage
 
 PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
 ANN = '{"name": "Ann", "age": 31}'
@@ -232,7 +232,10 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
             usage=Usage(20, 52, reasoning_tokens=40),
         )
     ],
-    "how-to/files.md": [value("12.50")],
+    "how-to/files.md": [
+        value("12.50"),
+        ChatReply(AiMessage("", contents=(Image.from_bytes(b"\x89PNG\r\n\x1a\n cat"),))),
+    ],
     "how-to/batches.md": [],
     "how-to/ray.md": [],
     "how-to/scaling.md": [],

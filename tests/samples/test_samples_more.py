@@ -12,13 +12,33 @@ import pytest
 
 from aiservices import AiMessage, ChatReply, Image, ScriptedChatModel, ToolCall, ToolMessage, UserMessage
 from aiservices.guardrails import GuardrailError
-from samples import answers_with_sources, calling_tools, chat_memory, guardrails, images, tool_approval
+from samples import (
+    answers_with_sources,
+    calling_tools,
+    chat_memory,
+    guardrails,
+    images,
+    method_settings,
+    tool_approval,
+)
 
 Printed = pytest.CaptureFixture[str]
 
 
 def called(tool: str, **arguments: object) -> ChatReply:
     return ChatReply(AiMessage("", (ToolCall("call_1", tool, json.dumps(arguments)),)))
+
+
+def test_method_settings(capsys: Printed) -> None:
+    call = called("reserve_tour", day="Monday", people=2)
+    model = ScriptedChatModel(["Hello Ann.", "Ann.", "I do not know.", call, "Done."])
+    method_settings.main(model)
+    assert capsys.readouterr().out == "Ann.\nI do not know.\n['2 on Monday']\n"
+    sent = [[message.text for message in request.messages] for request in model.requests]
+    system, question = "You work in a museum.", "The visitor writes: What is my name?"
+    assert sent[1] == [system, "The visitor writes: My name is Ann.", "Hello Ann.", question]
+    assert sent[2] == [system, question]
+    assert sent[3] == [system, "The visitor writes: A tour for two on Monday, please."]
 
 
 PICTURE = (

@@ -189,8 +189,24 @@ def codec_for(
     tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
 ) -> JsonCodec[Any]:
     """Return the converter between values of a type and JSON text, or raise UnsupportedTypeError."""
+    if _is_hashable(tp) and tp in _RETURNED_MEDIA:
+        return _MediaCodec(codec_for(json_type(tp), registry).parser, tp)
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
+
+
+class _MediaCodec(JsonCodec[Any]):
+    """Converts the images that a method returns to their JSON form and back."""
+
+    def __init__(self, parser: TypeParser[Any], tp: object) -> None:
+        super().__init__(parser, tp)
+        self.name = type_name(tp)
+
+    def write(self, value: Any) -> str:
+        return super().write(to_json_records(value))
+
+    def read(self, text: str) -> Any:
+        return from_json_records(super().read(text))
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:
@@ -269,6 +285,7 @@ class AiMessageJson:
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
+    contents: tuple[str | ImageJson | AudioJson | FileJson, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -295,6 +312,9 @@ _RECORDS: dict[object, Any] = {
 }
 
 
+_RETURNED_MEDIA = (Image, list[Image])
+
+
 def json_type(tp: Any) -> Any:
     """Replace media and message classes in a type annotation with classes for their JSON form."""
     if _is_hashable(tp) and tp in _RECORDS:
@@ -318,7 +338,8 @@ def to_json_records(value: Any) -> Any:
     if isinstance(value, UserMessage):
         return UserMessageJson(value.text, "user", value.name, tuple(map(to_json_records, value.contents)))
     if isinstance(value, AiMessage):
-        return AiMessageJson("ai", value.text, value.tool_calls, value.reasoning)
+        contents = tuple(map(to_json_records, value.contents))
+        return AiMessageJson("ai", value.text, value.tool_calls, value.reasoning, contents)
     if isinstance(value, ToolMessage):
         return ToolMessageJson("tool", value.call_id, value.name, value.text)
     if isinstance(value, SystemMessage):
@@ -333,7 +354,8 @@ def from_json_records(value: Any) -> Any:
     if isinstance(value, UserMessageJson):
         return UserMessage(value.text, value.name, tuple(map(from_json_records, value.contents)))
     if isinstance(value, AiMessageJson):
-        return AiMessage(value.text, value.tool_calls, value.reasoning)
+        contents = tuple(map(from_json_records, value.contents))
+        return AiMessage(value.text, value.tool_calls, value.reasoning, contents=contents)
     if isinstance(value, ToolMessageJson):
         return ToolMessage(value.call_id, value.name, value.text)
     return type(value)(map(from_json_records, value)) if type(value) in (list, tuple) else value
@@ -471,7 +493,8 @@ def result_codec(
 ) -> JsonCodec[Any]:
     """Return a JSON converter for the Result object of a service call, including request details."""
     title = "".join(character for character in name if character.isalnum())
-    record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
+    value_type = json_type(tp) if _is_hashable(tp) and tp in _RETURNED_MEDIA else tp
+    record = typed_dict(f"{title}Result", {"value": value_type, "account": AccountJson})
     return codec_for(record, registry, namespace)
 
 
@@ -515,7 +538,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
         AiMessage(account.text), account.finish_reason, _usage_from_json(last_usage), account.model
     )
     return Result(
-        record["value"],
+        from_json_records(record["value"]),
         reply,
         Strategy(account.strategy),
         tuple(Coercion(**dict(coercion)) for coercion in account.coercions),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Sel
 from ..base import Capabilities, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta, Usage
-from ..requests import ChatOptions, ChatRequest, check_model_options
+from ..requests import ChatOptions, ChatRequest, ImageFormat, check_model_options
 from .api import ApiDialect, CallSettings, RequestWriter
 from .base import (
     AsyncResponse,
@@ -458,6 +458,10 @@ class HttpChatModel(PickledByArguments):
             key[-1],
             request.logprobs,
         )
+        if isinstance(settings.response_format, ImageFormat) and not self.capabilities.image_output:
+            raise UnsupportedRequestError(
+                "the model does not answer with images; if it does, pass Capabilities(image_output=True)"
+            )
         self._dialect.check_options(settings.options)
         prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
         with self._lock:  # two threads may prepare the same call, but must not remove the same entry

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
+from ..media import Media, media_from_base64
 from ..messages import ChatReply, ReplyDelta, TokenLogprob, ToolCallDelta
 from .base import MAX_REPLY_BYTES, ReplyTooLargeError
 from .errors import BrokenStreamError, ReportedError, UnreadableReplyError
@@ -251,6 +252,14 @@ def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
         ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=call_deltas),
         ReplyDelta(reply=reply),
     ]
+
+
+def read_media(data: str, media_type: str | None) -> Media:
+    """Convert base64 data in a reply to an image or another file, or raise UnreadableReplyError."""
+    try:
+        return media_from_base64(data, media_type)
+    except ValueError as error:
+        raise UnreadableReplyError(f"it has an image or a file that cannot be read: {error}") from None
 
 
 def read_logprobs(tokens: Sequence[JsonObject] | None) -> tuple[TokenLogprob, ...]:

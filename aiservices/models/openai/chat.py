@@ -42,7 +42,7 @@ from ..messages import (
     Usage,
     UserMessage,
 )
-from ..requests import JsonSchemaFormat, ResponseFormat, Tooling
+from ..requests import ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
 from .refused_options import accepted_options, learn_refusal
 
@@ -50,7 +50,7 @@ from .refused_options import accepted_options, learn_refusal
 _RETURNED = ("reasoning_details", "extra_content")
 _STATE_MEMBERS = (*_RETURNED, "reasoning_content", "reasoning", "thinking_blocks")
 _PLAIN_MEMBERS = frozenset(
-    ("role", "content", "refusal", "annotations", "tool_calls", "function_call", "audio")
+    ("role", "content", "refusal", "annotations", "tool_calls", "function_call", "audio", "images")
 )
 # Words in errors about these members.
 _STATE_ERRORS = ("reasoning_details", "reasoning_content", "extra_content", "thinking_blocks", "thought_sig")
@@ -101,6 +101,7 @@ class ChatDialect(ApiDialect):
             "reasoning_effort": options.reasoning_effort,
             "service_tier": options.service_tier,
             "response_format": _response_format(settings.response_format),
+            "modalities": ("image", "text") if isinstance(settings.response_format, ImageFormat) else None,
             **self._endpoint.extra_body,
             **_tools(settings.tooling, options.server_tools or (), sends_parallel=sends_parallel),
         }
@@ -149,7 +150,7 @@ class ChatDialect(ApiDialect):
 
 
 def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
-    if response_format is None:
+    if response_format is None or isinstance(response_format, ImageFormat):
         return None
     if not isinstance(response_format, JsonSchemaFormat):
         return {"type": "json_object"}
@@ -196,7 +197,7 @@ def _messages(
     messages: Sequence[Message], provider: str, endpoint: Endpoint, cache: str | None = None
 ) -> list[JsonObject]:
     written: list[JsonObject] = []
-    media: list[JsonObject] = []  # of the results of tools, which may only be text
+    media: list[JsonObject] = []  # of messages that may only be text: results of tools, and answers
     for message in messages:
         if media and not isinstance(message, ToolMessage):
             written.append({"role": "user", "content": media})
@@ -206,6 +207,9 @@ def _messages(
             media.append({"type": "text", "text": f"From the result of the tool {message.name}:"})
             media += [_part(part) for part in message.contents if not isinstance(part, str)]
         if isinstance(message, AiMessage):
+            if message.contents:  # the messages of the model may only be text
+                media.append({"type": "text", "text": "From your answer:"})
+                media += [_part(part) for part in message.contents if not isinstance(part, str)]
             parts = message.parts_for(provider)
             if parts is not None:
                 members |= _returned_members(parts[0], members, endpoint.returned)
@@ -318,7 +322,11 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
         message = choice["message"]
         text, reasoning = _text_and_reasoning(message)
         calls = message.get("tool_calls")
-        ai_message = AiMessage(text, _tool_calls(calls) if calls else (), reasoning or None)
+        images = message.get("images")
+        contents = _images(images) if images else ()
+        ai_message = AiMessage(
+            text, _tool_calls(calls) if calls else (), reasoning or None, contents=contents
+        )
         if message.keys() - _PLAIN_MEMBERS or calls or not isinstance(message.get("content"), str):
             ai_message = _with_state(ai_message, message, calls or (), provider, data.get("model") or "")
         return ChatReply(
@@ -335,6 +343,14 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its choices have an unexpected shape") from None
+
+
+def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
+    """Return the images in a message of OpenRouter and of other gateways: data URLs, or addresses."""
+    try:
+        return tuple([Image.from_url(image["image_url"]["url"]) for image in images])
+    except ValueError as error:
+        raise UnreadableReplyError(f"it has an image that cannot be read: {error}") from None
 
 
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
@@ -401,6 +417,7 @@ class ChatStreamReader(EventStreamReader):
         self._state: JsonObject = {}
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
+        self._images: list[JsonObject] = []
         self._calls: list[JsonObject] = []
         self._positions: dict[int, int] = {}  # positions in _calls, by the index that the provider sent
         self._finish_reason: str | None = None
@@ -417,7 +434,8 @@ class ChatStreamReader(EventStreamReader):
         if not self._has_choices:
             raise UnreadableReplyError("it has no choices")
         calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in self._calls)
-        message = AiMessage(self.text, calls, "".join(self._thoughts) or None)
+        thoughts, contents = "".join(self._thoughts) or None, _images(self._images)
+        message = AiMessage(self.text, calls, thoughts, contents=contents)
         message = _with_state(message, self._state, self._calls, self._provider, self._model)
         finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
         refusal = "".join(self._refusals) or None
@@ -450,6 +468,7 @@ class ChatStreamReader(EventStreamReader):
             self._logprobs += read_logprobs(choice["logprobs"].get("content"))
         delta = choice.get("delta") or {}
         self._keep_state(delta)
+        self._images += delta.get("images") or ()
         if delta.get("refusal"):
             self._refusals.append(delta["refusal"])
         calls = delta.get("tool_calls")

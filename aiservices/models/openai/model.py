@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -85,7 +86,7 @@ class OpenAiModel(HttpChatModel):
             clients=clients,
             address=endpoint.address,
             key_advice=endpoint.key_advice,
-            capabilities=capabilities or endpoint.capabilities,
+            capabilities=capabilities or self._capabilities_of(endpoint, model),
             options=options,
             logger=_LOGGER,
             log_level=log_level,
@@ -98,6 +99,11 @@ class OpenAiModel(HttpChatModel):
     @abstractmethod
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
         """Return the object that writes requests and parses replies in the API format of a server."""
+
+    @classmethod
+    @abstractmethod
+    def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
+        """Return the features that a model of a server supports, as far as its name tells."""
 
     @property
     def endpoint(self) -> str:
@@ -160,6 +166,11 @@ class OpenAiChatModel(OpenAiModel):
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
         return ChatDialect(endpoint)
 
+    @classmethod
+    def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
+        makes_images = endpoint.provider == "openrouter" and "-image" in model
+        return replace(endpoint.capabilities, image_output=True) if makes_images else endpoint.capabilities
+
 
 class OpenAiResponsesModel(OpenAiModel):
     """A chat model of OpenAI or Azure that uses the Responses API (POST /responses).
@@ -185,3 +196,9 @@ class OpenAiResponsesModel(OpenAiModel):
     @classmethod
     def _dialect_of(cls, endpoint: Endpoint) -> ApiDialect:
         return ResponsesDialect(endpoint)
+
+    @classmethod
+    def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
+        # OpenAI's models call the tool image_generation
+        makes_images = endpoint.address.startswith("https://api.openai.com")
+        return replace(endpoint.capabilities, image_output=True) if makes_images else endpoint.capabilities

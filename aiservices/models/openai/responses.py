@@ -23,6 +23,7 @@ from ..http.replies import (
     WholeReplyReader,
     parse_object,
     read_logprobs,
+    read_media,
     whole_reply_deltas,
 )
 from ..media import Audio, Image, Media
@@ -40,7 +41,7 @@ from ..messages import (
     ToolMessage,
     Usage,
 )
-from ..requests import ChatOptions, JsonSchemaFormat, ResponseFormat, Tooling
+from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
 from .refused_options import accepted_options, learn_refusal
 
@@ -59,6 +60,8 @@ _INCOMPLETE_REASONS = {
     "max_output_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
 }
+_IMAGE_TOOL = "image_generation"
+_IMAGE_CALL = "image_generation_call"
 
 
 class ResponsesDialect(ApiDialect):
@@ -82,19 +85,19 @@ class ResponsesDialect(ApiDialect):
         refused = self._refused.get(settings.model, {})
         options, _ = accepted_options(settings.options, refused)
         effort, response_format = options.reasoning_effort, settings.response_format
+        images = response_format if isinstance(response_format, ImageFormat) else None
+        server_tools = options.server_tools or ()
+        if images and not any(tool.get("type") == _IMAGE_TOOL for tool in server_tools):
+            server_tools = (*server_tools, {"type": _IMAGE_TOOL})
         members: JsonObject = {
             "model": settings.model,  # in Azure, the name of the deployment
             "temperature": options.temperature,
             "top_p": options.top_p,
             "max_output_tokens": options.max_tokens,
             "reasoning": None if effort is None else {"effort": effort},
-            "text": None if response_format is None else {"format": _text_format(response_format)},
+            "text": None if response_format in (None, images) else {"format": _text_format(response_format)},
             "service_tier": options.service_tier,
-            **_tools(
-                settings.tooling,
-                options.server_tools or (),
-                sends_parallel="parallel_tool_calls" not in refused,
-            ),
+            **_tools(settings.tooling, server_tools, sends_parallel="parallel_tool_calls" not in refused),
             "store": False,  # the default is that the provider keeps the conversation
             "include": [_REASONING_STATE] if self._includes_reasoning(settings.model) else None,
         }
@@ -192,7 +195,8 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
     elif isinstance(message, AiMessage):
         parts = message.parts_for(provider)
         if parts is not None:
-            yield from parts
+            images = iter(message.images)
+            yield from (_with_image(item, images) for item in parts)
         elif message.text or not message.tool_calls:
             yield {"role": "assistant", "content": message.text}
         for call in () if parts is not None else message.tool_calls:
@@ -203,6 +207,8 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
                 "name": call.name,
                 "arguments": call.arguments,
             }
+        if message.contents and parts is None and not message.tool_calls:  # answers may only be text
+            yield {"role": "user", "content": [_part("From your answer:"), *map(_part, message.images)]}
     elif isinstance(message, SystemMessage):
         # not as `instructions`: JSON mode requires the word JSON in the input, and does not look there
         yield {"role": "system", "content": message.text}
@@ -214,6 +220,14 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
     else:
         content = list(map(_part, message.parts)) if message.contents else message.text
         yield {"role": "user", "content": content}
+
+
+def _with_image(item: JsonObject, images: Iterator[Image]) -> JsonObject:
+    """Return an item that was kept, with the data of its image, which the message has in its contents."""
+    if item.get("type") != _IMAGE_CALL or not item.get("result"):
+        return item
+    image = next(images, None)
+    return item if image is None else {**item, "result": image.base64}
 
 
 def _part(part: str | Media) -> JsonObject:
@@ -257,9 +271,15 @@ def _reply(
                 if item["type"] == "function_call"
             ),
             "\n\n".join(filter(None, _thoughts(output))) or None,
+            contents=tuple(_contents(output)),
         )
         # without encrypted content, the provider looks for a stored item and does not find it
-        kept = [item for item in output if item["type"] != "reasoning" or _has_content(item)]
+        kept = [
+            # the message has the data of images in its contents
+            {**item, "result": "contents"} if item["type"] == _IMAGE_CALL and item.get("result") else item
+            for item in output
+            if item["type"] != "reasoning" or _has_content(item)
+        ]
         if any(_needs_state(item) for item in kept):
             message = message.with_state(provider, data.get("model") or "", kept)
         return ChatReply(
@@ -278,6 +298,13 @@ def _reply(
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its output has an unexpected shape") from None
+
+
+def _contents(output: Sequence[JsonObject]) -> Iterator[Media]:
+    for item in output:
+        if item["type"] == _IMAGE_CALL and item.get("result"):
+            output_format = item.get("output_format")
+            yield read_media(item["result"], output_format and f"image/{output_format}")
 
 
 def _has_content(item: JsonObject) -> bool:

@@ -35,7 +35,14 @@ from ..http.base import (
 )
 from ..http.errors import ErrorDetails, UnreadableReplyError, read_error_details
 from ..http.model import HttpChatModel, HttpClients
-from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
+from ..http.replies import (
+    EventStreamReader,
+    JsonObject,
+    StreamReader,
+    WholeReplyReader,
+    parse_object,
+    read_media,
+)
 from ..media import Media
 from ..messages import (
     AiMessage,
@@ -51,7 +58,7 @@ from ..messages import (
     Usage,
     UserMessage,
 )
-from ..requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
+from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ReasoningEffort, Tooling
 from .anthropic import arguments_object
 
 _LOGGER = logging.getLogger("aiservices.gemini")
@@ -63,6 +70,7 @@ _VERTEX_ADVICE = (
 )
 _VERTEX_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _CONTINUATION = "continuationToken"
+_DATA = "inlineData"  # images and other media in the content of a message
 _MADE_UP_ID = "no_id_"  # of calls for which Gemini sent no id; such ids are not sent back
 # What Google documents for calls of tools that have no signature, because another model made them.
 _NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
@@ -240,6 +248,7 @@ def gemini_capabilities(model: str) -> Capabilities:
         tools=True,
         schema_with_tools=gemini_rules(model).schema_with_tools,
         profile="gemini",
+        image_output="-image" in model,
     )
 
 
@@ -299,6 +308,7 @@ class GeminiDialect(ApiDialect):
         options, rules = settings.options, gemini_rules(settings.model)
         answer_format = settings.response_format
         schema = answer_format.schema if isinstance(answer_format, JsonSchemaFormat) else None
+        images = answer_format if isinstance(answer_format, ImageFormat) else None
         thinking, _ = self._thinking(settings)
         config = {
             "temperature": options.temperature,
@@ -306,7 +316,8 @@ class GeminiDialect(ApiDialect):
             "maxOutputTokens": options.max_tokens,
             "stopSequences": options.stop,
             "seed": options.seed,
-            "responseMimeType": None if answer_format is None else "application/json",
+            "responseMimeType": None if answer_format in (None, images) else "application/json",
+            "responseModalities": ("TEXT", "IMAGE") if images else None,
             "responseJsonSchema": schema,
             "thinkingConfig": thinking,
         }
@@ -479,8 +490,9 @@ def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiR
 def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[JsonObject]:
     kept = message.parts_for(provider)
     if kept is not None:
-        return [part for part in kept if _CONTINUATION not in part]
-    parts: list[JsonObject] = [{"text": message.text}] if message.text.strip() else []
+        media = [part for part in message.contents if not isinstance(part, str)]
+        return [_with_data(part, media) for part in kept if _CONTINUATION not in part]
+    parts: list[JsonObject] = [_part(part) for part in message.parts]
     for number, call in enumerate(message.tool_calls):
         name = _function_name(call.name)
         part: JsonObject = {
@@ -490,6 +502,14 @@ def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[
             part["thoughtSignature"] = _NO_SIGNATURE
         parts.append(part)
     return parts
+
+
+def _with_data(part: JsonObject, media: Sequence[Media]) -> JsonObject:
+    """Return a part that was kept, with the data of its image, which the message has in its contents."""
+    index = part[_DATA].get("index") if _DATA in part else None
+    if index is None:
+        return part
+    return {**part, **_part(media[index])} if index < len(media) else {"text": ""}
 
 
 def _call_id(call_id: str) -> JsonObject:
@@ -526,18 +546,29 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
     """Convert the content of a Gemini reply to a message, with the original parts if needed later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
+    pieces: list[str | Media] = []
+    kept: list[JsonObject] = []
     for part in parts:
-        needs_state = needs_state or not part.keys() <= {"text", "functionCall"}
+        needs_state = needs_state or not part.keys() <= {"text", "functionCall", _DATA}
+        if part.get("thought") and _DATA in part:
+            continue  # a draft of an image, which is not part of the answer
+        kept.append(part)
         if part.get("thought"):
             thoughts.append(part.get("text") or "")
         elif "text" in part:
             texts.append(part["text"])
+            pieces.append(part["text"])
+        elif _DATA in part:
+            index = sum(not isinstance(piece, str) for piece in pieces)
+            pieces.append(read_media(part[_DATA]["data"], part[_DATA].get("mimeType")))
+            kept[-1] = {**part, _DATA: {"index": index}}  # the message has the data in its contents
         elif "functionCall" in part:
             call = part["functionCall"]
             call_id = call.get("id") or f"{_MADE_UP_ID}{os.urandom(6).hex()}"
             calls.append(ToolCall(call_id, call["name"], to_json(call.get("args") or {}).decode()))
-    message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None)
-    return message.with_state(provider, model, parts) if needs_state else message
+    contents = tuple(pieces) if len(texts) < len(pieces) else ()
+    message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None, contents=contents)
+    return message.with_state(provider, model, kept) if needs_state else message
 
 
 def _finish_reason(stop_reason: str, message: AiMessage) -> FinishReason:

@@ -658,7 +658,7 @@ def test_a_return_type_with_media_is_reported() -> None:
     assert problems(Draw) == (
         "3 problems:\n"
         "  - Draw.draw: it returns Image; a model writes text, so it cannot write an object of Image; "
-        f"{advice}\n"
+        f"{advice}, or a model that makes images\n"
         "  - Draw.posters: it returns Poster; a model writes text, so it cannot write an object of Image (in "
         f"Gallery.pictures); {advice}\n"
         "  - Draw.speak: it returns dict[str, Audio]; a model writes text, so it cannot write an object of "
