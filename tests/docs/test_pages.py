@@ -206,7 +206,7 @@ def test_the_guards_mask_the_message_and_explain_the_rejection(
 
 
 def test_the_image_is_at_its_position_in_the_prompt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (request,) = run_with_replies("how-to/files.md", monkeypatch, tmp_path).requests
+    request, _ = run_with_replies("how-to/files.md", monkeypatch, tmp_path).requests
     assert request.messages[0].parts == (
         "What is the total of this receipt: ",
         Image(b"\x89PNG\r\n\x1a\n", "image/png", name="receipt.png"),
