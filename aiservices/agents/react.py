@@ -37,6 +37,7 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
+from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts, tool_interceptor_messages
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
 from ..models.base import ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError, counted
@@ -85,6 +86,7 @@ class ReActAgent:
         interceptors: As in ``create``. Input guards come before the memory.
         tool_limits: As in ``create``, except that ``max_rounds`` limits the rounds.
         tool_errors: Functions that choose the text for the model when a tool fails, as in ``create``.
+        tool_interceptors: Run around each tool call, as in ``create``.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class ReActAgent:
         interceptors: Sequence[Interceptor] = (),
         tool_limits: ToolLimits | None = None,
         tool_errors: ToolErrors = _DEFAULT_TOOL_ERRORS,
+        tool_interceptors: Sequence[ToolInterceptor | ToolCheck] = (),
     ) -> None:
         self.name = name
         self.max_rounds = max_rounds
@@ -109,6 +112,7 @@ class ReActAgent:
         self._system_message = SystemMessage(system_message)
         self._options = options
         self._tool_errors = tool_errors
+        self._tool_interceptors = tuple(tool_interceptors)
         self._budget = budget or Budget()
         self._hooks = Hooks()
         self._has_memory = memory is not None
@@ -299,6 +303,8 @@ class ReActAgent:
         Raises DefinitionError with all problems of the settings.
         """
         problems += self._options.problems(self._qualname)
+        messages = tool_interceptor_messages(self._tool_interceptors)
+        problems += [DefinitionProblem(self._qualname, message) for message in messages]
         if self.max_rounds < 1:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
             problems.append(DefinitionProblem(self._qualname, message))
@@ -331,6 +337,7 @@ class ReActAgent:
         """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
         tools = () if self._toolbox is None else self._toolbox.declared
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        names += awaited_parts(tools, self._tool_interceptors)
         names += [f"the hook {name}" for name in self._hooks.async_names]
         if names:
             raise TypeError(
@@ -369,6 +376,7 @@ class ReActAgent:
             options=self._options,
             toolbox=self._toolbox,
             tool_errors=self._tool_errors,
+            tool_interceptors=self._tool_interceptors,
         )
 
     def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[Any]:

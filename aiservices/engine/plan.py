@@ -65,6 +65,7 @@ class CallPlan(NamedTuple):
         options: The options of the service and the method.
         toolbox: The tools that the model may call; None if there are none.
         tool_errors: Functions that choose the text for the model when a tool call fails.
+        tool_interceptors: The ToolInterceptor and ToolCheck objects around each tool call.
         transform: A function that changes each request just before it is sent.
         role_names: The names of the parameters that are the memory id and the name of the user, by their
             markers ``MemoryId`` and ``UserName``.
@@ -83,6 +84,7 @@ class CallPlan(NamedTuple):
     options: ChatOptions = ChatOptions()
     toolbox: Toolbox | None = None
     tool_errors: ToolErrors = ToolErrors()
+    tool_interceptors: tuple[Any, ...] = ()
     transform: RequestHook | Transform | None = None
     role_names: Mapping[type, str] = {}
     requires_probabilities: bool = False

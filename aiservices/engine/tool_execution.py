@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextvars import copy_context
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import NoneType
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..tools.tool import (
     ToolRun,
     has_own_text,
 )
+from ..tools.toolbox import ToolLimits
 from .effects import Run
 from .inner_calls import FINAL_ERRORS
 from .plan import Invocation
@@ -43,15 +44,65 @@ from .streams import AsyncStream, Stream
 _LOGGER = logging.getLogger("aiservices")
 
 
-def tool_effect(
+@dataclass(frozen=True, slots=True)
+class ToolInvocation:
+    """One tool call of a model with its parsed arguments, as interceptors of tools get it.
+
+    Attributes:
+        call: The call as the model wrote it.
+        tool: The tool.
+        arguments: The arguments by parameter name. Optional ones that the model left out are missing.
+        invocation: The call of the service method.
+        parser: Reads and writes the arguments in the form in which the model writes them.
+        hidden_arguments: The values for parameters that the model does not see, by parameter name.
+    """
+
+    call: ToolCall
+    tool: Tool
+    arguments: Mapping[str, Any]
+    invocation: Invocation
+    parser: TypeParser[dict[str, Any]]
+    hidden_arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self.tool.name
+
+    def written_arguments(self) -> str:
+        """Return the arguments as JSON, as the model would write them.
+
+        Raises ToolError if they do not fit the tool.
+        """
+        try:
+            return self.parser.write(dict(self.arguments))
+        except ValueError as error:
+            message = f"the arguments of {self.name} were changed, and they do not fit: {error}"
+            raise ToolError(f"{self.invocation.plan.qualname}: {message}", call=self.call) from error
+
+    def with_arguments(self, **changes: Any) -> ToolInvocation:
+        """Return a copy in which some arguments are changed or added."""
+        return replace(self, arguments={**self.arguments, **changes})
+
+    def answer(self, result: Any) -> ToolRun:
+        """Return a run with a result, as if the tool had returned it. It may be a ``ToolAnswer``."""
+        return _succeeded(self, result, 0.0)
+
+    def refuse(self, message: str) -> ToolRun:
+        """Return a run that failed; the model receives the message instead of a result."""
+        return ToolRun(self.call, self.arguments, None, message, ToolError(message, call=self.call), 0.0)
+
+
+def prepare_call(
     call: ToolCall,
     tools: Mapping[str, Tool],
     parsers: Mapping[str, TypeParser[dict[str, Any]]],
     invocation: Invocation,
-    timeout: float | None,
     answer_tool: str | None = None,
-) -> Run:
-    """Parse the arguments of a model's tool call, and return the step that runs the tool.
+) -> ToolInvocation | ToolRun:
+    """Parse the arguments of a model's tool call.
+
+    Returns a run that failed if there is no such tool, or if the arguments cannot be read.
 
     Args:
         call: The call as the model wrote it.
@@ -59,24 +110,24 @@ def tool_effect(
         parsers: The parsers of their arguments, by name.
         invocation: The service call. It has the values for parameters that the model does not see, and the
             functions that choose the text for the model when the tool call fails.
-        timeout: Seconds after which the call fails.
         answer_tool: The name of the tool by which the model gives its answer, if there is one.
 
     Raises:
-        ToolError: An injected value is missing, or a function of ``errors`` raised.
+        ToolError: A value for a parameter is missing, or a function of ``ToolErrors`` raised.
     """
     tool, errors = tools.get(call.name), invocation.plan.tool_errors
     if tool is None:
         names = ", ".join([*tools, *([answer_tool] if answer_tool else [])]) or "none"
         text = f"There is no tool {call.name}. The tools are: {names}."
-        return _failed(call, text, ToolError(text, call=call), errors.unknown, invocation)
+        run = ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
+        return _with_error_text(run, errors.unknown, invocation)
     try:
         arguments = read_arguments(call, parsers)
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
-        return _failed(call, text, error, errors.arguments, invocation)
+        return _with_error_text(ToolRun(call, None, None, text, error, 0.0), errors.arguments, invocation)
     context = _hidden_arguments(call, tool, invocation) if tool.injected else {}
-    return _run(call, tool, arguments, context, invocation, timeout)
+    return ToolInvocation(call, tool, arguments, invocation, parsers[call.name], context)
 
 
 def _hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:
@@ -125,13 +176,6 @@ def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
     return run._replace(text=f"{run.text[:max_characters]}\n\n{note}", cut=length - max_characters)
 
 
-def _failed(
-    call: ToolCall, text: str, error: Exception, formatter: ErrorFormatter, invocation: Invocation
-) -> Run:
-    run = _with_error_text(ToolRun(call, None, None, text, error, 0.0), formatter, invocation)
-    return Run(lambda: run, tool_call=call)
-
-
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter, invocation: Invocation) -> ToolRun:
     """Set the error text that the model receives for a failed tool call, as configured by the developer.
 
@@ -150,25 +194,15 @@ def _with_error_text(run: ToolRun, formatter: ErrorFormatter, invocation: Invoca
         raise ToolError(message, call=run.call) from error
 
 
-def _run(
-    call: ToolCall,
-    tool: Tool,
-    arguments: Mapping[str, object],
-    context: Mapping[str, object],
-    invocation: Invocation,
-    timeout: float | None,
-) -> Run:
-    function = tool.function
+def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
+    """Return the step that runs a tool with its arguments; the outcome is a ToolRun."""
+    call, tool, arguments, invocation = prepared.call, prepared.tool, prepared.arguments, prepared.invocation
+    function, context = tool.function, prepared.hidden_arguments
+    timeout = _timeout(tool, limits, invocation)
 
     # Called inside the try blocks below, because a result that cannot be written is a failure of the tool.
     def succeeded(result: object, started_at: float) -> ToolRun:
-        seconds = time.monotonic() - started_at
-        if isinstance(result, ToolAnswer):
-            contents = tuple(result.contents)
-            return ToolRun(call, arguments, result.data, result.text, None, seconds, contents=contents)
-        media: list[Media] = []
-        text = _result_text(_without_media(result, media), tool)
-        return ToolRun(call, arguments, result, text, None, seconds, contents=tuple(media))
+        return _succeeded(prepared, result, time.monotonic() - started_at)
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
@@ -209,6 +243,21 @@ def _run(
             return failed(_from_cancellation(error), started_at)
 
     return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous, tool_call=call)
+
+
+def _timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
+    timeout, left = tool.timeout or limits.timeout, invocation.state.seconds_left
+    # The budget ends async tools by itself. It cannot interrupt blocking ones, but it shortens their timeout.
+    return timeout if timeout is None or left is None or tool.asynchronous else max(0.001, min(timeout, left))
+
+
+def _succeeded(call: ToolInvocation, result: Any, seconds: float) -> ToolRun:
+    if isinstance(result, ToolAnswer):
+        contents = tuple(result.contents)
+        return ToolRun(call.call, call.arguments, result.data, result.text, None, seconds, contents=contents)
+    media: list[Media] = []
+    text = _result_text(_without_media(result, media), call.tool)
+    return ToolRun(call.call, call.arguments, result, text, None, seconds, contents=tuple(media))
 
 
 def _collect(result: object, tool: Tool) -> object:

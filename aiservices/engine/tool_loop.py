@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 
 from ..models.errors import (
@@ -28,17 +27,18 @@ from ..models.errors import (
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
-from ..tools.tool import Denied, ExternalResult, ReturnBehavior, Tool, ToolRun
+from ..tools.tool import Denied, ExternalResult, ReturnBehavior, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
 from .approval import ApprovalRequiredError, check_external_call, suspend
 from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
-from .inner_calls import price_problems, raise_if_final, within_call
+from .inner_calls import price_problems, raise_if_final
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .provided_tools import current_toolbox
-from .tool_execution import limit_text, read_arguments, tool_effect, with_result
+from .tool_execution import ToolInvocation, limit_text, prepare_call, with_result
+from .tool_interceptors import check_before_waiting, run_tool
 
 _MAX_CONTINUATIONS = 10  # of a reply that a provider paused
 
@@ -74,7 +74,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
         response = yield from request_model(invocation, invocation.request, None)
         check_finish(response.reply, invocation.plan.qualname)
         return ToolLoopResult(*response)
-    toolbox = invocation.toolbox
+    base = toolbox = invocation.toolbox
     state, messages, messages_sent = (
         invocation.state,
         invocation.state.tool_messages,
@@ -82,8 +82,8 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
     )
     pending = messages[-1] if invocation.is_resumed else None
     while True:
-        if invocation.toolbox.providers:
-            toolbox = yield from current_toolbox(invocation.toolbox, invocation)
+        if base.providers:
+            toolbox = yield from current_toolbox(base, invocation)
         if isinstance(pending, AiMessage):
             message, pending = pending, None
         else:
@@ -383,11 +383,11 @@ def _run_round(
     state.tool_rounds += 1
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
-    _check_waiting(calls, toolbox, invocation, messages_sent)
-    effects = [_tool_effect(call, toolbox, invocation) for call in calls]
+    prepared = [_prepare(call, toolbox, invocation) for call in calls]
+    yield from _check_waiting(prepared, invocation, messages_sent)
     if state.inner is None:
         state.inner = []
-    flows = tuple([_run_tool(effect, limits, invocation) for effect in effects])
+    flows = tuple([_run_tool(one, limits, invocation) for one in prepared])
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
     for run in runs:
         state.tool_runs.append(run)
@@ -395,14 +395,20 @@ def _run_round(
     return runs
 
 
-def _run_tool(effect: Run, limits: ToolLimits, invocation: Invocation) -> Flow[ToolRun]:
+def _run_tool(
+    prepared: ToolInvocation | ToolRun, limits: ToolLimits, invocation: Invocation
+) -> Flow[ToolRun]:
     """Run one tool call, and report its start and its end.
 
     Raises the error of a service that the tool called if the outer call cannot go on after it.
     """
-    assert effect.tool_call is not None
-    yield Emit(ToolStarted(effect.tool_call))
-    run: ToolRun = yield within_call(effect, invocation)
+    call = prepared.call
+    yield Emit(ToolStarted(call))
+    run: ToolRun
+    if isinstance(prepared, ToolRun):  # the call cannot run
+        run = yield Run(lambda: prepared, tool_call=call)
+    else:
+        run = yield from run_tool(prepared, limits)
     run = limit_text(run, limits.max_characters)
     yield Emit(ToolFinished(run))
     if run.error is not None:
@@ -425,24 +431,24 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
 
 
 def _check_waiting(
-    calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation, messages_sent: int
-) -> None:
+    prepared: list[ToolInvocation | ToolRun], invocation: Invocation, messages_sent: int
+) -> Flow[None]:
     """Suspend the call if a tool needs an approval, or a result from outside.
 
-    Raises SuspendedCallError if a decision does not fit the tools that the service has now.
+    Its arguments are checked first: a person sees those with which the tool will run, and is not asked about
+    a call that cannot run. The messages and ``prepared`` then have the checked arguments.
     """
-    pending, external = [], []
-    for call in calls:
-        tool, decision = toolbox.tools.get(call.name), invocation.approvals.get(call.id)
-        if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):
-            check_external_call(call, toolbox, decision, invocation.plan.qualname)
-        elif tool is None or decision is not None:
+    pending, external = list[ToolCall](), list[ToolCall]()
+    for index, one in enumerate(prepared):
+        if isinstance(one, ToolRun) or one.call.id in invocation.approvals:
             continue
-        elif tool.needs_approval:
-            pending.append(call)
-        # The model corrects arguments that cannot be read; nobody else could do anything with them.
-        elif tool.external and _are_readable(call, toolbox, invocation):
-            external.append(call)
+        if not (one.tool.needs_approval or one.tool.external):
+            continue
+        checked = yield from check_before_waiting(one)
+        if isinstance(checked, ToolInvocation):
+            checked = _with_checked_arguments(one, checked, invocation.state)
+            (pending if one.tool.needs_approval else external).append(checked.call)
+        prepared[index] = checked
     # No tool of the round has run, so that none runs twice when the call is resumed.
     if pending or external:
         state = suspend(invocation, pending, external, messages_sent)
@@ -450,42 +456,41 @@ def _check_waiting(
         raise ApprovalRequiredError(qualname, tuple(pending), state, tuple(external))
 
 
-def _are_readable(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> bool:
-    try:
-        read_arguments(call, _argument_parsers(toolbox, invocation))
-    except OutputParsingError:
-        return False
-    return True
+def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state: CallState) -> ToolInvocation:
+    """If a check changed the arguments of a call, write them into the message of the model."""
+    if checked.arguments is one.arguments:
+        return one
+    arguments = checked.written_arguments()
+    call = replace(one.call, arguments=arguments)
+    message = state.tool_messages[-1]
+    assert isinstance(message, AiMessage), "the calls are those of the last message"
+    calls = tuple([call if other.id == call.id else other for other in message.tool_calls])
+    state.tool_messages[-1] = replace(message, tool_calls=calls)
+    return replace(checked, call=call)
 
 
-def _argument_parsers(toolbox: Toolbox, invocation: Invocation) -> Mapping[str, TypeParser[dict[str, Any]]]:
-    route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model
-    offered = toolbox.offered_to(route.capabilities)
-    return {} if offered is None else offered.parsers
+def _prepare(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> ToolInvocation | ToolRun:
+    """Parse the arguments of a tool call; return the run of one that cannot run.
 
-
-def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Run:
-    decision, tools = invocation.approvals.get(call.id, True), toolbox.tools
+    Raises SuspendedCallError if a decision does not fit the tools that the service has now.
+    """
+    decision, tools = invocation.approvals.get(call.id), toolbox.tools
+    tool = tools.get(call.name)
+    if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):
+        check_external_call(call, toolbox, decision, invocation.plan.qualname)
     if isinstance(decision, ExternalResult):
         tools = {**tools, call.name: with_result(tools[call.name], decision)}
-    elif decision is not True:
+    elif decision is not None and decision is not True:
         reason = decision.reason if isinstance(decision, Denied) else ""
         text = f"The call was not approved: {reason or 'no reason was given'}."
-        refused = ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
-        return Run(lambda: refused, tool_call=call)
-    parsers = _argument_parsers(toolbox, invocation)
-    tool = tools.get(call.name)
-    timeout = None if tool is None else _tool_timeout(tool, toolbox.limits, invocation)
+        return ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
+    route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model
+    offered = toolbox.offered_to(route.capabilities)
+    parsers = {} if offered is None else offered.parsers
     output_format = invocation.state.output_format
     answer_tooling = None if output_format is None else output_format.tooling
     answer_tool = None if answer_tooling is None else answer_tooling.choice
-    return tool_effect(call, tools, parsers, invocation, timeout, answer_tool)
-
-
-def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
-    timeout, left = tool.timeout or limits.timeout, invocation.state.seconds_left
-    # The budget ends async tools by itself. It cannot interrupt blocking ones, but it shortens their timeout.
-    return timeout if timeout is None or left is None or tool.asynchronous else max(0.001, min(timeout, left))
+    return prepare_call(call, tools, parsers, invocation, answer_tool)
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:

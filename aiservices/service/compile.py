@@ -51,6 +51,7 @@ from ..engine.plan import CallPlan, CallState, Invocation, RequestHook, Transfor
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
+from ..engine.tool_interceptors import awaited_parts
 from ..interface.decorators import (
     Declaration,
     MemoryId,
@@ -244,12 +245,15 @@ class Settings(NamedTuple):
     tools: tuple[ToolSource, ...]
     tool_limits: ToolLimits
     tool_errors: ToolErrors
+    tool_interceptors: tuple[Any, ...] = ()
     votes: int = 0
     limits: Limits | None = None
 
     def with_tool_settings(self, declared: Mapping[str, Any]) -> Settings:
         """Return the settings with those for tools that ``@options`` set for an interface or a method."""
         changes = {name: declared[name] for name in ("tool_limits", "tool_errors") if name in declared}
+        if "tool_interceptors" in declared:  # they are inside of the others
+            changes["tool_interceptors"] = (*self.tool_interceptors, *declared["tool_interceptors"])
         return self._replace(**changes) if changes else self
 
 
@@ -381,6 +385,11 @@ def plan_method(
         )
         if toolbox is not None:
             problems += answer_tool_problems(toolbox, routes, returns, qualname)
+            if not returns.is_async:
+                problems += [
+                    DefinitionProblem(qualname, f"{name} is async; only async methods can await it")
+                    for name in awaited_parts(toolbox.tools.values(), settings.tool_interceptors)
+                ]
         if toolbox is not None or not tools:  # otherwise the tools have problems of their own
             options = own_options.with_defaults(settings.options)
             problems += tool_choice_problems(options, toolbox, qualname)
@@ -398,6 +407,7 @@ def plan_method(
         options=own_options.with_defaults(settings.options),
         toolbox=toolbox,
         tool_errors=settings.tool_errors,
+        tool_interceptors=settings.tool_interceptors,
         transform=transform,
         role_names=role_names,
         requires_probabilities=has_decisions,

@@ -122,6 +122,7 @@ def _create(
             tools=tools,
             tool_limits=settings.get("tool_limits", ToolLimits()),
             tool_errors=tool_errors,
+            tool_interceptors=tuple(settings.get("tool_interceptors", ())),
             votes=settings.get("votes") or 0,
             limits=settings.get("limits"),
         ),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # a program that only declares interfaces does not import the
     from ..engine.budget import Budget
     from ..engine.pipeline import Interceptor
     from ..engine.retry import Retry
+    from ..engine.tool_interceptors import ToolCheck, ToolInterceptor
     from ..models.base import ChatModel
     from ..models.requests import ReasoningEffort
     from ..models.strategy import Strategy
@@ -35,6 +36,7 @@ def options(
     retry: Retry | EllipsisType | None = ...,
     tool_limits: ToolLimits | None = None,
     tool_errors: ToolErrors | None = None,
+    tool_interceptors: Sequence[ToolInterceptor | ToolCheck] | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
     max_tokens: int | None = None,
@@ -72,6 +74,7 @@ def options(
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         tool_limits: The limits of tool use in one call, instead of those of the service.
         tool_errors: Functions that choose the text for the model when a tool call fails.
+        tool_interceptors: Run around each tool call of the model, inside of those of the service.
         temperature: The randomness of the answer, from 0 to 2.
         top_p: The probability mass from which tokens are sampled, from 0 to 1.
         max_tokens: The largest number of tokens that the model may generate.
@@ -112,6 +115,7 @@ def options(
         "budget": budget,
         "tool_limits": tool_limits,
         "tool_errors": tool_errors,
+        "tool_interceptors": tool_interceptors,
     }
     call_settings: dict[str, object] = {name: one for name, one in settings.items() if one is not None}
     if retry is not ...:

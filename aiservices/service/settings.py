@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..engine.plan import Invocation, RequestHook
     from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry
+    from ..engine.tool_interceptors import ToolCheck, ToolInterceptor
     from ..models.errors import DefinitionProblem
     from ..models.limits import Limits
     from ..models.requests import ChatOptions, ChatRequest
@@ -47,6 +48,8 @@ class ServiceSettings(TypedDict, total=False):
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
         tool_limits: The limits of tool use in one call.
         tool_errors: Functions that choose the text for the model when a tool call fails.
+        tool_interceptors: Run around each tool call of the model, the first one outermost: functions of a
+            ToolInvocation and ``proceed``, or ToolGuardrails.
         interceptors: Run around each call, the first one outermost.
         listeners: Functions that receive each event of a call.
         transform: A function that changes each request just before it is sent. It gets the request and, if
@@ -74,6 +77,7 @@ class ServiceSettings(TypedDict, total=False):
     tools: Sequence[ToolSource]
     tool_limits: ToolLimits
     tool_errors: ToolErrors
+    tool_interceptors: Sequence[ToolInterceptor | ToolCheck]
     interceptors: Sequence[Interceptor]
     listeners: Sequence[Listener]
     transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None
@@ -110,6 +114,10 @@ _EQUIVALENTS: dict[str, str] = {
         ("guardrails", "guards", "validators", "output_guardrails"), "interceptors=[OutputGuardrails(…)]"
     ),
     "input_guardrails": "interceptors=[InputGuardrails(…)]",
+    **dict.fromkeys(
+        ("tool_guardrails", "tool_input_guardrails", "tool_output_guardrails"),
+        "tool_interceptors=[ToolGuardrails(…)]",
+    ),
     **dict.fromkeys(("moderation", "moderation_model", "moderator"), "interceptors=[Moderation(…)]"),
     **dict.fromkeys(
         ("retriever", "retrievers", "content_retriever", "retrieval_augmentor", "retrieval"),
@@ -139,7 +147,7 @@ _EQUIVALENTS: dict[str, str] = {
     "method": "strategy=…",
     "name": "the name of the interface class",
 }
-_SEQUENCES = ("tools", "interceptors", "listeners", "parsers")
+_SEQUENCES = ("tools", "tool_interceptors", "interceptors", "listeners", "parsers")
 
 
 def check_keywords(function: str, settings: Mapping[str, object], accepted: Collection[str]) -> None:
@@ -246,6 +254,10 @@ _PARAMETERS = {"interceptors": ("invocation", "proceed"), "listeners": ("event",
 def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
     from ..interface.parameters import call_problem
 
+    if setting == "tool_interceptors":
+        from ..engine.tool_interceptors import tool_interceptor_messages
+
+        yield from tool_interceptor_messages(items)
     for item in items:
         if setting == "interceptors" and isinstance(item, type):
             yield f"an item of interceptors is the class {item.__name__}; pass {item.__name__}(…)"

@@ -27,6 +27,7 @@ from ..engine.results import Answer
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
+from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import media_problem
 from ..models.base import ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
@@ -172,6 +173,7 @@ class StructuredModel(Generic[T, V]):
         """
         tools = () if self._plan.toolbox is None else self._plan.toolbox.declared
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        names += awaited_parts(tools, self._plan.tool_interceptors)
         if names:
             raise TypeError(f"structured: {', '.join(names)} can only be awaited; use ainvoke or astream")
         return self._plan._replace(is_async=False)
@@ -214,6 +216,7 @@ class StructuredSettings(TypedDict, total=False):
         interceptors: Run around each call, the first one outermost.
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
         tool_limits: The limits of tool use in one call.
+        tool_interceptors: Run around each tool call of the model, the first one outermost.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
         examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
     """
@@ -225,6 +228,7 @@ class StructuredSettings(TypedDict, total=False):
     interceptors: Sequence[Interceptor]
     tools: Sequence[ToolSource]
     tool_limits: ToolLimits
+    tool_interceptors: Sequence[ToolInterceptor | ToolCheck]
     leniency: Leniency | None
     examples: Sequence[tuple[str, object]]
 
@@ -319,7 +323,15 @@ def structured(
     if problems or targets is None:
         raise DefinitionError(problems)
     add_service_to_interceptors(qualname, qualname, interceptors, has_default_conversation=True)
-    plan = CallPlan(qualname, output_type, is_async=True, routes=routes, options=options, toolbox=toolbox)
+    plan = CallPlan(
+        qualname,
+        output_type,
+        is_async=True,
+        routes=routes,
+        options=options,
+        toolbox=toolbox,
+        tool_interceptors=tuple(settings.get("tool_interceptors", ())),
+    )
     return StructuredModel(targets, plan, Pipeline(interceptors), budget, examples, include_raw=include_raw)
 
 

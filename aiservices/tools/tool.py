@@ -119,6 +119,7 @@ class ToolDeclaration(NamedTuple):
     needs_approval: bool = False
     metadata: Mapping[str, Any] | None = None
     external: bool = False
+    interceptors: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +140,8 @@ class Tool:
         yields_text: True if the function returns an iterator of the pieces of one text.
         metadata: Further fields of the tool in the request, as the provider documents them.
         external: True if a person or another program gives the result, with ``resume``.
+        interceptors: The ToolInterceptor and ToolCheck objects around each call, inside of those of the
+            service.
     """
 
     name: str
@@ -155,6 +158,7 @@ class Tool:
     yields_text: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     external: bool = False
+    interceptors: tuple[Any, ...] = ()
 
     @staticmethod
     def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
@@ -298,6 +302,7 @@ def tool(
     needs_approval: bool = ...,
     metadata: Mapping[str, Any] | None = ...,
     external: bool = ...,
+    interceptors: Sequence[Any] = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -310,6 +315,7 @@ def tool(
     needs_approval: bool = False,
     metadata: Mapping[str, Any] | None = None,
     external: bool = False,
+    interceptors: Sequence[Any] = (),
 ) -> Any:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
@@ -329,9 +335,13 @@ def tool(
             ``{"cache_control": {"type": "ephemeral"}}``. The embedded model ignores them.
         external: True if a person or another program gives the result: each call waits, the function never
             runs, and ``resume(…, results={id: value})`` checks the value against the return annotation.
+        interceptors: Run around each call of the tool, the first one outermost: functions of a
+            ``ToolInvocation`` and ``proceed``, or ToolGuardrails.
     """
     behavior = ReturnBehavior(return_behavior)
-    declaration = ToolDeclaration(name, description, behavior, timeout, needs_approval, metadata, external)
+    declaration = ToolDeclaration(
+        name, description, behavior, timeout, needs_approval, metadata, external, tuple(interceptors)
+    )
 
     def decorate(decorated: Any) -> Any:
         # Of static and class methods the function inside is marked.
@@ -431,6 +441,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         return_type=return_type,
         yields_text=_yields_text(function),
         metadata=declaration.metadata or {},
+        interceptors=declaration.interceptors,
     )
 
 

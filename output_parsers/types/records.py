@@ -801,7 +801,9 @@ class ObjectNode(Node[object]):
 
     def field_values(self, value: object) -> dict[str, object]:
         """Return the fields of a dataclass or similar object as a dict, including extra values."""
-        if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
+        # The objects of JSON Schemas are plain dicts; their class only has the name.
+        is_dict = is_typeddict(self.spec.cls) or issubclass(self.spec.cls, dict)
+        if not isinstance(value, dict if is_dict else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         if isinstance(value, dict):
             return dict(value)

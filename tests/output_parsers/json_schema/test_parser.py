@@ -769,3 +769,17 @@ def test_a_streamed_reply_ends_with_the_value_of_the_whole_reply(drawn: tuple[di
         reader.feed(text[start : start + 3])
         json.dumps(reader.snapshot().to_python())
     assert outcome(reader.finish) == outcome(lambda: parser.read(text))
+
+
+@pytest.mark.parametrize("text", ['{"of":["a"]}', '{"of":[],"m":{"x":1.5,"y":[1]},"z":null}'])
+def test_the_value_of_a_schema_is_written_as_the_same_json(text: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "of": {"type": "array", "items": {"type": "string"}},
+            "m": {"type": "object", "properties": {"x": {"type": "number"}}},
+        },
+        "required": ["of"],
+    }
+    parser = schema_parser(schema, name="pick")
+    assert json.loads(parser.write(parser.parse(text))) == json.loads(text)

@@ -1,0 +1,185 @@
+"""Interceptors and checks of tools: what runs around each tool call of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from ..interface.parameters import call_problem, function_name, is_async
+from ..models.errors import DefinitionError, DefinitionProblem, ToolError
+from ..tools.tool import Tool, ToolException, ToolRun
+from ..tools.toolbox import ToolLimits
+from .effects import Flow, Run
+from .inner_calls import within_call
+from .tool_execution import ToolInvocation, execution
+
+ToolProceed: TypeAlias = Callable[[ToolInvocation], Flow[ToolRun]]
+_MAX_CHECKS = 10  # of arguments that the checks themselves change
+
+
+class ToolInterceptor(Protocol):
+    """A generator function that wraps each tool call of the model, as an Interceptor wraps each service call.
+
+    It may change the arguments before it proceeds (``call.with_arguments``), return a run without proceeding
+    (``call.answer``, ``call.refuse``), proceed again, and change the run. Because it is a generator, it works
+    in blocking, async and streaming calls; it does input and output by yielding effects.
+
+    It sees the calls that can run: not those of unknown tools, with arguments that cannot be read, or that a
+    person did not approve. It sees an approved call once it is approved. A failed tool does not raise, but
+    gives a run with an ``error``. If the interceptor raises a ToolException, the model receives its text;
+    another exception ends the call of the method.
+
+    ``async_parts``, the names of parts that must be awaited, is an optional attribute; ``create`` refuses
+    them in blocking services.
+    """
+
+    def __call__(self, call: ToolInvocation, proceed: ToolProceed, /) -> Flow[ToolRun]: ...
+
+
+@runtime_checkable
+class ToolCheck(Protocol):
+    """Checks the arguments and the results of tools after all interceptors, such as ToolGuardrails.
+
+    So nothing changes the arguments between the check and the tool, or a result between the check and the
+    model. If a check changes the arguments, all of them check again.
+    """
+
+    def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
+        """Return the call, perhaps with other arguments, or the run that replaces it.
+
+        For a tool that needs approval, or is external, this also runs before a person is asked.
+        """
+        ...
+
+    def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
+        """Return the run, perhaps with another result, or one that failed."""
+        ...
+
+
+def tool_interceptor_messages(interceptors: Iterable[Any]) -> Iterator[str]:
+    """Yield an error message for each interceptor of tools that cannot be called with its arguments."""
+    for one in interceptors:
+        problem = None
+        if isinstance(one, type):
+            problem = f"is the class {one.__name__}; pass {one.__name__}(…)"
+        elif is_async(one):
+            problem = f"is {function_name(one)}, which is async; write a generator function of effects"
+        elif not isinstance(one, ToolCheck):
+            problem = call_problem(one, "call", "proceed")
+        if problem is not None:
+            yield f"an item of tool_interceptors {problem}"
+
+
+def awaited_parts(tools: Iterable[Tool], interceptors: Iterable[Any]) -> list[str]:
+    """Return the names of what must be awaited: async parts of interceptors of a service or of its tools."""
+    all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
+    return list(dict.fromkeys(name for one in all_interceptors for name in getattr(one, "async_parts", ())))
+
+
+def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
+    """Run a tool call with the interceptors of the service and of the tool around it.
+
+    Those of the service are outside. Raises ToolError if the arguments that they pass on do not fit the tool,
+    or are not those that a person approved.
+    """
+    interceptors = _interceptors_of(call)
+    if not interceptors:
+        run: ToolRun = yield within_call(execution(call, limits), call.invocation)
+        return run
+    checks = [one for one in interceptors if isinstance(one, ToolCheck)]
+    is_executed = False
+
+    def run_checked(changed: ToolInvocation) -> Flow[ToolRun]:
+        nonlocal is_executed
+        if not isinstance(changed, ToolInvocation):
+            kind = type(changed).__name__
+            raise _definition_error(call, f"an interceptor of tools proceeded with a {kind}; pass the call")
+        if changed.arguments is not call.arguments:
+            changed.written_arguments()  # they must fit the tool
+        # Only the arguments can be changed.
+        checked = yield from checked_call(replace(call, arguments=changed.arguments), checks)
+        if isinstance(checked, ToolRun):
+            return checked
+        is_approved = call.call.id in call.invocation.approvals
+        if is_approved and _written_or_none(checked) != _written_or_none(call):
+            message = "its arguments were changed after the call had waited for a person"
+            raise ToolError(f"{call.invocation.plan.qualname}: {call.name}: {message}", call=call.call)
+        is_executed = True
+        executed: ToolRun = yield within_call(execution(checked, limits), call.invocation)
+        return executed
+
+    proceed: ToolProceed = run_checked
+    for interceptor in reversed(interceptors):
+        if not isinstance(interceptor, ToolCheck):
+            proceed = partial(_intercept, interceptor, proceed)
+    try:
+        run = yield from proceed(call)
+    except ToolException as error:
+        run = call.refuse(str(error))._replace(error=error)
+    if not isinstance(run, ToolRun):
+        kind = type(run).__name__
+        raise _definition_error(call, f"an interceptor of tools returned a {kind}; it must return a ToolRun")
+    for check in checks:
+        run = yield from check.check_result(call, run)
+    if not is_executed:  # traces and hooks see each call as a step that runs a tool
+        run = yield Run(lambda: run, tool_call=call.call)
+    return run
+
+
+def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
+    """Check the arguments of a call that waits for an approval, or for a result from outside.
+
+    Returns the call with the arguments to show, or the run that replaces it if a check refuses it.
+    """
+    checks = [one for one in _interceptors_of(call) if isinstance(one, ToolCheck)]
+    return (yield from checked_call(call, checks)) if checks else call
+
+
+def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[ToolInvocation | ToolRun]:
+    """Check the arguments until no check changes them any more.
+
+    Raises ToolError if the arguments do not fit the tool, or if the checks do not stop changing them.
+    """
+    for _ in range(_MAX_CHECKS):
+        arguments, before = call.arguments, _written_or_none(call)
+        for check in checks:
+            checked = yield from check.check_arguments(call)
+            if isinstance(checked, ToolRun):
+                return checked
+            call = replace(call, arguments=checked.arguments)
+        # A check may also have changed an object inside the arguments.
+        after = _written_or_none(call) if call.arguments is arguments else call.written_arguments()
+        if after == before:
+            return call
+    message = f"{call.name}: the checks of its arguments change them again and again"
+    raise ToolError(f"{call.invocation.plan.qualname}: {message}", call=call.call)
+
+
+def _written_or_none(call: ToolInvocation) -> str | None:
+    """Return the arguments as JSON; None if their types cannot be written."""
+    try:
+        return call.written_arguments()
+    except ToolError:
+        return None
+
+
+def _interceptors_of(call: ToolInvocation) -> tuple[Any, ...]:
+    return (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
+
+
+def _intercept(interceptor: Any, proceed: ToolProceed, call: ToolInvocation) -> Flow[ToolRun]:
+    flow = interceptor(call, proceed)
+    if not hasattr(flow, "send"):
+        raise _definition_error(
+            call,
+            f"the interceptor of tools {function_name(interceptor)} is not a generator function; call the "
+            "next one with 'run = yield from proceed(call)' and return the run",
+        )
+    run: ToolRun = yield from flow
+    return run
+
+
+def _definition_error(call: ToolInvocation, message: str) -> DefinitionError:
+    return DefinitionError([DefinitionProblem(call.invocation.plan.qualname, message)])
