@@ -37,7 +37,7 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
-from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts, tool_interceptor_messages
+from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
 from ..models.base import ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError, counted
@@ -45,6 +45,7 @@ from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..service.methods import add_service_to_interceptors, interceptor_order_problems
+from ..service.settings import type_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox, tool_choice_problems
 from .message import (
@@ -303,8 +304,8 @@ class ReActAgent:
         Raises DefinitionError with all problems of the settings.
         """
         problems += self._options.problems(self._qualname)
-        messages = tool_interceptor_messages(self._tool_interceptors)
-        problems += [DefinitionProblem(self._qualname, message) for message in messages]
+        settings = {"tool_interceptors": self._tool_interceptors}
+        problems += type_problems(self._qualname, settings)
         if self.max_rounds < 1:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
             problems.append(DefinitionProblem(self._qualname, message))

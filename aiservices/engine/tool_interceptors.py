@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from ..interface.parameters import call_problem, function_name, is_async
+from ..interface.parameters import function_name
 from ..models.errors import DefinitionError, DefinitionProblem, ToolError
 from ..tools.tool import Tool, ToolException, ToolRun
 from ..tools.toolbox import ToolLimits
@@ -56,20 +56,6 @@ class ToolCheck(Protocol):
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
         """Return the run, perhaps with another result, or one that failed."""
         ...
-
-
-def tool_interceptor_messages(interceptors: Iterable[Any]) -> Iterator[str]:
-    """Yield an error message for each interceptor of tools that cannot be called with its arguments."""
-    for one in interceptors:
-        problem = None
-        if isinstance(one, type):
-            problem = f"is the class {one.__name__}; pass {one.__name__}(…)"
-        elif is_async(one):
-            problem = f"is {function_name(one)}, which is async; write a generator function of effects"
-        elif not isinstance(one, ToolCheck):
-            problem = call_problem(one, "call", "proceed")
-        if problem is not None:
-            yield f"an item of tool_interceptors {problem}"
 
 
 def awaited_parts(tools: Iterable[Tool], interceptors: Iterable[Any]) -> list[str]:

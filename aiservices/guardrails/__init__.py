@@ -27,6 +27,7 @@ from .guard import (
 from .input import InputGuardrails
 from .output import OutputGuardrails
 from .parts import Chunks, paragraphs, sentences
+from .tools import ToolGuardFunction, ToolGuardrails
 
 __all__ = [
     "Chunks",
@@ -40,6 +41,8 @@ __all__ = [
     "Refused",
     "Reprompt",
     "Rewritten",
+    "ToolGuardFunction",
+    "ToolGuardrails",
     "Verdict",
     "ensure",
     "forbidden",

@@ -17,7 +17,7 @@ from ..engine.plan import Invocation
 from ..interface.parameters import call_problem, is_async
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
 
-Stage: TypeAlias = Literal["input", "output"]
+Stage: TypeAlias = Literal["input", "output", "arguments", "result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ def refused(message: str) -> Verdict:
 
 @dataclass(slots=True)
 class GuardrailRan:
-    """Event for listeners: a guard function checked a user message or an answer and returned a verdict.
+    """Event for listeners: a guard function checked a user message, an answer or a tool call.
 
     Attributes:
         name: The name of the guard.
-        stage: "input" or "output".
+        stage: "input" or "output"; of tools "arguments" or "result".
         verdict: What the guard returned.
         invocation: The call; None in a stream.
         seconds: How long it took.
@@ -127,7 +127,7 @@ class GuardrailError(AiServiceError):
 
     Attributes:
         guard: The name of the guard.
-        stage: "input" or "output".
+        stage: "input" or "output"; of tools "arguments" or "result".
         reason: The message of the guard's verdict, or the text of its exception.
         text: The text that the guard checked; "" if it checked the value. It is not in the message, which may
             be logged.
@@ -154,18 +154,17 @@ class Guard:
     """A guard function with its name; it checks either the text or the typed value of an answer.
 
     Attributes:
-        function: Gets the text or the value, and the invocation; returns a verdict.
+        function: Gets the text or the value, and the invocation (of a tool the ToolInvocation); returns a
+            verdict.
         name: The name in errors and events. By default the name of the function.
         on: "text" to check what the model wrote, "value" to check the typed value.
     """
 
-    function: GuardFunction
+    function: Callable[[Any, Any], Verdict | Awaitable[Verdict] | Flow[Verdict]]
     name: str = ""
     on: Subject = "text"
 
-    def __call__(
-        self, subject: Any, invocation: Invocation, /
-    ) -> Verdict | Awaitable[Verdict] | Flow[Verdict]:
+    def __call__(self, subject: Any, invocation: Any, /) -> Verdict | Awaitable[Verdict] | Flow[Verdict]:
         return self.function(subject, invocation)
 
 
@@ -207,12 +206,29 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
     Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict. A
     BudgetExceededError is raised unchanged.
     """
+    verdict = yield from guard_verdict(guard, subject, stage, invocation, invocation)
+    if isinstance(verdict, Refused):
+        name = guard_name(guard)
+        message = f"{invocation.plan.qualname}: the {stage} guard {name} refused: {verdict.message}"
+        text = subject if isinstance(subject, str) else ""
+        raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message, text=text)
+    return verdict
+
+
+def guard_verdict(
+    guard: Any, subject: Any, stage: Stage, invocation: Invocation, context: object
+) -> Flow[Verdict]:
+    """Call a guard function, report its verdict to event listeners, and return the verdict.
+
+    ``context`` is the second argument of the guard. Raises GuardrailError if the guard raises, or returns
+    something other than a verdict. A BudgetExceededError is raised unchanged.
+    """
     name, started_at = guard_name(guard), time.monotonic()
     try:
         if _is_flow(_function_of(guard)):
-            verdict = yield from guard(subject, invocation)  # type: ignore[misc]  # a generator
+            verdict = yield from guard(subject, context)
         else:
-            verdict = yield _call_effect(guard, name, subject, invocation)
+            verdict = yield _call_effect(guard, name, subject, context)
         if not isinstance(verdict, Verdict):
             expected = "it must return passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
             raise TypeError(f"{expected}, but it returned {verdict!r}")
@@ -222,10 +238,6 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
         raise guard_failure(name, stage, invocation, error, subject) from error
     seconds = time.monotonic() - started_at
     yield Emit(GuardrailRan(name, stage, verdict, seconds=seconds), streamed=False)
-    if isinstance(verdict, Refused):
-        message = f"{invocation.plan.qualname}: the {stage} guard {name} refused: {verdict.message}"
-        text = subject if isinstance(subject, str) else ""
-        raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message, text=text)
     return verdict
 
 
@@ -239,9 +251,9 @@ def guard_failure(
     return GuardrailError(message, guard=name, stage=stage, reason=reason, text=text)
 
 
-def _call_effect(guard: GuardFunction, name: str, subject: Any, invocation: Invocation) -> Run:
+def _call_effect(guard: Any, name: str, subject: Any, context: object) -> Run:
     def call_guard() -> object:
-        return guard(subject, invocation)
+        return guard(subject, context)
 
     call_guard.__qualname__ = name  # errors of the drivers name the function by it
     return Run(call_guard, in_thread=not is_async(_function_of(guard)))
@@ -289,7 +301,7 @@ def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictF
         raise DefinitionError([DefinitionProblem("max_length", problem)])
 
     def guard(subject: Any, invocation: Invocation) -> Verdict:
-        longest = max(map(len, _texts_in(subject)), default=0)
+        longest = max(map(len, texts_in(subject)), default=0)
         if longest <= max_characters:
             return passed()
         return otherwise(f"the text has {longest} characters; at most {max_characters} are allowed")
@@ -309,7 +321,7 @@ def forbidden(
     patterns = _compile_patterns("forbidden", words)
 
     def guard(subject: Any, invocation: Invocation) -> Verdict:
-        texts = list(_texts_in(subject))
+        texts = list(texts_in(subject))
         for pattern, description in patterns.items():
             for match in filter(None, map(pattern.search, texts)):
                 return otherwise(
@@ -410,7 +422,7 @@ def _is_word(character: str) -> bool:
     return re.match(r"\w", character) is not None
 
 
-def _texts_in(subject: Any) -> Iterator[str]:
+def texts_in(subject: Any) -> Iterator[str]:
     """Yield every string in a checked value: the value itself, or strings inside lists and dicts."""
     if isinstance(subject, str):
         yield str(subject)

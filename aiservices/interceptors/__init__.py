@@ -18,6 +18,8 @@ from ..engine.effects import (
 from ..engine.pipeline import Interceptor, Proceed
 from ..engine.plan import CallState, Invocation, RequestHook
 from ..engine.results import Answer
+from ..engine.tool_execution import ToolInvocation
+from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, ToolProceed
 
 __all__ = [
     "Answer",
@@ -36,5 +38,9 @@ __all__ = [
     "RequestHook",
     "Run",
     "Sleep",
+    "ToolCheck",
+    "ToolInterceptor",
+    "ToolInvocation",
+    "ToolProceed",
     "map_effects",
 ]

@@ -388,7 +388,7 @@ def plan_method(
             if not returns.is_async:
                 problems += [
                     DefinitionProblem(qualname, f"{name} is async; only async methods can await it")
-                    for name in awaited_parts(toolbox.tools.values(), settings.tool_interceptors)
+                    for name in awaited_parts((), settings.tool_interceptors)
                 ]
         if toolbox is not None or not tools:  # otherwise the tools have problems of their own
             options = own_options.with_defaults(settings.options)

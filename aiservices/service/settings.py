@@ -254,11 +254,13 @@ _PARAMETERS = {"interceptors": ("invocation", "proceed"), "listeners": ("event",
 def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
     from ..interface.parameters import call_problem
 
-    if setting == "tool_interceptors":
-        from ..engine.tool_interceptors import tool_interceptor_messages
-
-        yield from tool_interceptor_messages(items)
     for item in items:
+        if setting == "tool_interceptors":
+            from ..tools.tool import interceptor_problem
+
+            problem = interceptor_problem(item)
+            if problem is not None:
+                yield f"an item of tool_interceptors {problem}"
         if setting == "interceptors" and isinstance(item, type):
             yield f"an item of interceptors is the class {item.__name__}; pass {item.__name__}(…)"
         elif setting in _PARAMETERS:

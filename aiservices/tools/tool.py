@@ -25,6 +25,7 @@ from output_parsers.types.target import Target, type_name
 
 from ..interface.parameters import (
     ToolDefinitionError,
+    call_problem,
     function_name,
     is_async,
     media_problem,
@@ -393,6 +394,21 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
     raise ToolDefinitionError(f"{name} has no tools: decorate its methods with @tool")
 
 
+def interceptor_problem(interceptor: Any) -> str | None:
+    """Return an error message if an object is not an interceptor or a check of tools, else None.
+
+    The message continues a sentence that begins with the object.
+    """
+    if isinstance(interceptor, type):
+        return f"is the class {interceptor.__name__}; pass {interceptor.__name__}(…)"
+    if hasattr(interceptor, "check_arguments") and hasattr(interceptor, "check_result"):
+        return None
+    if callable(interceptor) and is_async(interceptor):
+        name = function_name(interceptor)
+        return f"is {name}, which is async; write a generator function that yields effects"
+    return call_problem(interceptor, "call", "proceed")
+
+
 def tool_methods(source: object) -> list[Callable[..., Any]]:
     """Return the methods of an object that are decorated with ``@tool``."""
     cls = type(source)
@@ -418,6 +434,10 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         raise ToolDefinitionError(
             f"the tool {name} is external and has {setting}; its calls wait in any case, so remove {setting}"
         )
+    for interceptor in declaration.interceptors:
+        problem = interceptor_problem(interceptor)
+        if problem is not None:
+            raise ToolDefinitionError(f"an interceptor of the tool {name} {problem}")
     docs = inspect.getdoc(inner) or ""
     # A provider gives the same functions, or methods of another object, in each call: parse them only once.
     plain = getattr(function, "__func__", function)

@@ -219,6 +219,10 @@ def tool_problems(
     """
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
+    if not is_async:
+        for name in (part for one in tool.interceptors for part in getattr(one, "async_parts", ())):
+            message = f"{name} of the tool {tool.name} is async; only async methods can await it"
+            yield DefinitionProblem(qualname, message)
     missing = [n for n, role in tool.injected.items() if role is ToolContext and n not in parameter_names]
     if missing:
         message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"

@@ -147,6 +147,19 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         'Say "bonjour".',
         called("price", article="lmp"),
         called("price", article="lam"),
+        ChatReply(
+            AiMessage(
+                "",
+                (
+                    ToolCall("call_1", "in_stock", '{"article": "lamp"}'),
+                    ToolCall("call_2", "in_stock", '{"article": "screw"}'),
+                ),
+            )
+        ),
+        "Enough.",
+        called("hold", article="lamp", pieces=9),
+        called("hold", article="lamp", pieces=5),
+        "Five are yours.",
         called("opening_hours"),
         called("in_stock", article="lamp"),
         "Done.",
