@@ -15,6 +15,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -30,6 +31,7 @@ from ...engine.approval import ApprovalRequiredError, SuspendedCall
 from ...engine.events import AttemptStarted
 from ...engine.streams import Completed, FieldCompleted
 from ...models.errors import SuspendedCallError
+from ...models.media import Image
 from ...models.messages import ReplyDelta
 from ...service.compile import ReturnShape
 from ...tools.tool import Denied
@@ -45,6 +47,7 @@ from ..fastapi.calls import (
 from ..fastapi.codec import write_value
 from ..fastapi.contract import Method
 from ..fastapi.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
+from .contents import content_block
 
 # What the functions of server_arguments get: the request of a client.
 McpRequest: TypeAlias = ServerRequestContext[Any, Any]
@@ -367,12 +370,19 @@ def _value_schema(method: Method) -> _ValueSchema:
 def complete_result(
     method: Method, value: object, json_text: str, other_fields: Mapping[str, object] | None = None
 ) -> CallToolResult:
-    """Return the result of a call: structured, and as text, which is JSON unless the value is a text."""
+    """Return the result of a call: structured, and as text, which is JSON unless the value is a text.
+
+    Images are blocks of their own.
+    """
     data = json.loads(json_text)
     is_object = _value_schema(method).schema.get("type") == "object"
     structured = data if is_object else {_VALUE: data, **(other_fields or {})}
-    text = value if type(value) is str else json_text
-    return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+    content: list[ContentBlock] = [TextContent(text=value if type(value) is str else json_text)]
+    values = value if isinstance(value, list) else [value]
+    images = [one for one in values if isinstance(one, Image)]
+    if images and len(images) == len(values):
+        content = [content_block(image) for image in images]
+    return CallToolResult(content=content, structured_content=structured)
 
 
 def _failed(problem: Problem) -> CallToolResult:
