@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[1]
 # From low to high. A folder that is not listed belongs to the one above it.
 PARSERS = "result json prose types parser json_schema strict profiles lint streaming text tool_calls"
 SERVICES = """models models/http models/openai models/providers models/local interface tools engine
-interceptors memory/stores memory service structured guardrails moderation retrieval synthesis agents testing
-prices call_log integrations page rows cli"""
+interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
+testing prices call_log integrations page rows cli"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
 PATHS = [p for name in ("output_parsers", "aiservices") for p in (ROOT / name).rglob("*.py")]

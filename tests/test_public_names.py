@@ -23,6 +23,7 @@ import aiservices.interceptors
 import aiservices.memory
 import aiservices.moderation
 import aiservices.retrieval
+import aiservices.skills
 import aiservices.structured
 import aiservices.synthesis
 import output_parsers
@@ -42,6 +43,7 @@ PACKAGES: tuple[types.ModuleType, ...] = (
     aiservices.moderation,
     aiservices.retrieval,
     aiservices.structured,
+    aiservices.skills,
     aiservices.synthesis,
 )
 PUBLIC = [(module, name) for module in PACKAGES for name in module.__all__]

@@ -185,6 +185,11 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "It is in Delft.",
     ],
     "how-to/methods.md": ["Hello Ann.", value(True), "You are Ann.", "thé", "thé", "tè"],
+    "how-to/skills.md": [
+        called("activate_skill", skill="refunds"),
+        called("pay_back", euros=40),
+        "Dear customer, 40.00 euros are on their way.",
+    ],
     "how-to/memory.md": [
         "Hello Ann.",
         "Your name is Ann.",

@@ -142,7 +142,8 @@ def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:
 
     For an exception only the last line is printed.
     """
-    if block.title.endswith(".py"):
+    if block.title.endswith((".py", ".md")):
+        (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
         (folder / block.title).write_text(block.text, "utf-8")
         return ""
     if block.language == "python":

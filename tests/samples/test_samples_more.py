@@ -19,7 +19,9 @@ from samples import (
     guardrails,
     images,
     method_settings,
+    skills,
     tool_approval,
+    tool_search,
 )
 
 Printed = pytest.CaptureFixture[str]
@@ -152,6 +154,42 @@ def test_tool_approval(capsys: Printed) -> None:
         "yes → Dear customer, we are sorry. 40.00 euros are on their way for order 17.\n"
         "no  → Dear customer, we are sorry. "
         "The call was not approved: above 20 euros a manager decides.\n"
+    )
+
+
+def test_skills(capsys: Printed) -> None:
+    skills.main()
+    assert capsys.readouterr().out == (
+        'activate_skill({"skill": "refunds"}) → Skill: refunds\n'
+        'run_skill_script({"skill": "refunds", "script": "scripts/amount.py", '
+        '"arguments": ["40", "20", "broken"]}) → 40.00\n'
+        'pay_back({"euros": 40.0}) → 40.00 euros are on their way\n'
+        "We are sorry that your lamp is broken. 40.00 euros are on their way.\n"
+    )
+
+
+def test_the_skills_are_offered_by_their_descriptions(capsys: Printed) -> None:
+    model = ScriptedChatModel(["Please write in English."])
+    skills.main(model)
+    assert capsys.readouterr().out == "Please write in English.\n"
+    assert model.requests[0].tooling is not None
+    (specification,) = model.requests[0].tooling.tools
+    assert specification.parameters["properties"]["skill"]["description"] == (
+        "the skill, one of:\n"
+        "- opening-hours: Knows when the shop is open. Use it for questions about visits.\n"
+        "- refunds: Says how much money a customer gets back, and pays it. Use it when a customer returns "
+        "something."
+    )
+
+
+def test_tool_search(capsys: Printed) -> None:
+    tool_search.main()
+    assert capsys.readouterr().out == (
+        "90 tools\n"
+        "offered: search_tools\n"
+        "offered: search_tools, metre_to_fathom, fathom_to_metre\n"
+        "offered: search_tools, metre_to_fathom, fathom_to_metre\n"
+        "20 fathoms are 36.576 metres.\n"
     )
 
 

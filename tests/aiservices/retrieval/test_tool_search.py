@@ -449,7 +449,7 @@ def test_two_tools_with_one_name_from_providers_end_the_call() -> None:
         with pytest.raises(DefinitionError) as caught:
             text_service(model, ToolSearch(sources)).ask("x")
         message = "TextService.ask: two tools are called add; rename one of them with tool(name=…)"
-        assert str(caught.value) == message
+        assert str(caught.value).startswith(message)
     with pytest.raises(DefinitionError, match="always names sub; the tools are: add"):
         text_service(model, ToolSearch([Later([add])], always=["sub"])).ask("x")
     assert model.requests == []
