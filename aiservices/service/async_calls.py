@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from ..engine.pipeline import Pipeline
 from ..engine.streams import AsyncStream, Stream
+from ..engine.tool_interceptors import awaited_parts
 from ..engine.tracebacks import hide_library_frames
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..tools.toolbox import toolbox_problems
@@ -131,6 +132,7 @@ def _check_blocking(plan: MethodPlan, pipeline: Pipeline) -> None:
     call_plan, qualname = plan.call, plan.call.qualname
     message = "is async, so blocking code cannot call the method; await it"
     names = async_names(pipeline.interceptors, pipeline.listeners)
+    names += awaited_parts((), call_plan.tool_interceptors)
     problems = [DefinitionProblem(qualname, f"{name} {message}") for name in names]
     if call_plan.toolbox is not None:
         parameters, roles = plan.prompt.signature.parameters, call_plan.role_names

@@ -155,6 +155,13 @@ async def approve(text: str, invocation: Invocation) -> Any:
 async def listen(event: object) -> None: ...
 
 
+def around(invocation: Any, proceed: Any) -> Any:
+    return (yield from proceed(invocation))
+
+
+around.async_parts = ("the approval of tools",)  # type: ignore[attr-defined]
+
+
 def test_what_must_be_awaited_is_named() -> None:
     desk = create(
         AsyncDesk,
@@ -162,6 +169,7 @@ def test_what_must_be_awaited_is_named() -> None:
         tools=[book],
         interceptors=[OutputGuardrails(approve)],
         listeners=[listen],
+        tool_interceptors=[around],
     )
     with pytest.raises(DefinitionError) as caught:
         call(desk.ticket, "x")
@@ -169,6 +177,7 @@ def test_what_must_be_awaited_is_named() -> None:
     assert [str(problem) for problem in caught.value.problems] == [
         f"AsyncDesk.ticket: the guard approve {message}",
         f"AsyncDesk.ticket: the listener listen {message}",
+        f"AsyncDesk.ticket: the approval of tools {message}",
         "AsyncDesk.ticket: the tool book is async; only async methods can call it",
     ]
 
