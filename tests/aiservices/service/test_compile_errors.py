@@ -464,8 +464,9 @@ def test_a_missing_model_is_reported_with_how_to_set_one(monkeypatch: pytest.Mon
     with pytest.raises(DefinitionError) as caught:
         create(Judge)
     assert str(caught.value) == (
-        'Judge: no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, "fake", '
-        "or set AISERVICES_MODEL; the embedded model is not installed: install the extra local of aiservices"
+        'Judge: no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, '
+        '"fake", or set AISERVICES_MODEL; the embedded model is not installed: install the extra local of '
+        "aiservices"
     )
 
 
