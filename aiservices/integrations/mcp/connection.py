@@ -16,7 +16,8 @@ from contextvars import Context, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from ...models.errors import AiServiceError
+from ...engine.inner_calls import FINAL_ERRORS
+from ...models.errors import AiServiceError, BudgetExceededError
 from ...tools.tool import ToolException
 from .server_requests import AskUser, Sampler, elicit
 
@@ -103,6 +104,7 @@ class Connection:
         # A server does not say to which call a request to the model belongs, so there is one call at a time.
         self._sampling_call = nullcontext() if requests.sampler is None else asyncio.Lock()
         self._caller: Context | None = None
+        self._final_error: Exception | None = None
         self._deadlines = _Deadlines(timeout)
 
     # --- opening and closing ---
@@ -254,8 +256,12 @@ class Connection:
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
         """Call a tool of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
         async with self._sampling_call:
-            self._caller = copy_context()
-            return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
+            self._caller, self._final_error = copy_context(), None
+            try:
+                return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
+            finally:
+                if self._final_error is not None:
+                    raise self._final_error
 
     async def read(self, uri: str) -> ReadResourceResult:
         """Read a resource of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
@@ -319,8 +325,13 @@ class Connection:
     ) -> CreateMessageResult | ErrorData:
         assert self._requests.sampler is not None
         # In the context of the call of the tool, so that its budgets count the request.
-        reply = self._requests.sampler.reply(params)
-        return await self._answer(asyncio.create_task(reply, context=self._caller), "request to the model")
+        reply = asyncio.create_task(self._requests.sampler.reply(params), context=self._caller)
+        try:
+            return await self._answer(reply, "request to the model")
+        finally:
+            error = reply.exception() if reply.done() and not reply.cancelled() else None
+            if isinstance(error, (*FINAL_ERRORS, BudgetExceededError)):
+                self._final_error = error  # it ends the call, like an error of an inner call
 
     async def _answer(self, work: Awaitable[T], kind: str) -> T | ErrorData:
         """Answer a request of the server. If that fails, the log has the error, and the server not."""

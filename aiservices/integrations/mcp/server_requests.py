@@ -85,7 +85,9 @@ async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> Elic
     return ElicitResult(action="accept", content=dict(answer))
 
 
-class _Sampler(Protocol):
+class McpSampling(Protocol):
+    """The service that answers the requests of servers to a model; its name is in results and logs."""
+
     async def reply(
         self, history: Annotated[Sequence[Message], History], message: UserMessage, options: ChatOptions
     ) -> Result[str]: ...
@@ -100,7 +102,7 @@ class Sampler:
     def __init__(self, model: ChatModel | str) -> None:
         from ...service.create import create  # late: few programs let servers use a model
 
-        self._service = create(_Sampler, model)
+        self._service = create(McpSampling, model)
 
     async def reply(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Send the messages of a server to the model, or raise ValueError for unsupported messages."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from anyio.to_thread import run_sync
@@ -15,6 +15,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -30,6 +31,7 @@ from ...engine.approval import ApprovalRequiredError, SuspendedCall
 from ...engine.events import AttemptStarted
 from ...engine.streams import Completed, FieldCompleted
 from ...models.errors import SuspendedCallError
+from ...models.media import Image
 from ...models.messages import ReplyDelta
 from ...service.compile import ReturnShape
 from ...tools.tool import Denied
@@ -45,6 +47,7 @@ from ..fastapi.calls import (
 from ..fastapi.codec import write_value
 from ..fastapi.contract import Method
 from ..fastapi.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
+from .contents import content_block
 
 # What the functions of server_arguments get: the request of a client.
 McpRequest: TypeAlias = ServerRequestContext[Any, Any]
@@ -118,16 +121,17 @@ class ServiceTool:
                     return await self._result(request, call, is_large=is_large)
                 except ApprovalRequiredError as error:
                     question = self._approval_question(request, error)
+                    ids = [one.id for one in error.calls]
                     if not request.session.can_send_request:
                         # Since version 2026-07-28 of the protocol, the client answers with a new request.
                         return InputRequiredResult(
                             input_requests={_APPROVAL: ElicitRequest(params=question)},
-                            request_state=error.state.to_json(),
+                            request_state=json.dumps([ids, error.state.to_json()]),
                         )
                     decision = await request.session.elicit_form(
                         question.message, question.requested_schema, request.request_id
                     )
-                    call = self._decided_call(error.state, decision, server_values)
+                    call = self._decided_call(error.state, ids, decision, server_values)
         except MCPError:
             raise
         except ProblemError as error:
@@ -209,22 +213,27 @@ class ServiceTool:
         decision = (params.input_responses or {}).get(_APPROVAL)
         if not isinstance(decision, ElicitResult):
             raise MCPError(INVALID_PARAMS, f"inputResponses has no answer to {_APPROVAL!r}")
+        ids, text = json.loads(params.request_state)  # this server wrote it, because it was encrypted
         try:
-            state = SuspendedCall.from_json(params.request_state)
+            state = SuspendedCall.from_json(text)
         except SuspendedCallError as error:
             raise ProblemError(suspended_call_problem(str(error), self.method.qualname)) from error
-        return self._decided_call(state, decision, server_values)
+        return self._decided_call(state, ids, decision, server_values)
 
     def _decided_call(
-        self, state: SuspendedCall, decision: ElicitResult, server_values: Mapping[str, object]
+        self,
+        state: SuspendedCall,
+        ids: Sequence[str],
+        decision: ElicitResult,
+        server_values: Mapping[str, object],
     ) -> MethodCall:
-        """Return the call that continues after a person has decided about its pending tool calls."""
+        """Return the call that continues after a person has decided about the pending tool calls ``ids``."""
         qualname = self.method.qualname
         if decision.action == "cancel":
             raise ProblemError(suspended_call_problem("the approval was cancelled", qualname))
-        approvals: dict[str, bool | Denied] = dict.fromkeys(state.pending, False)
+        approvals: dict[str, bool | Denied] = dict.fromkeys(ids, False)
         if decision.action == "accept":
-            for call_id in state.pending:
+            for call_id in ids:
                 approved = (decision.content or {}).get(call_id)
                 if not isinstance(approved, bool):
                     detail = f"the answer has no decision for {call_id}"
@@ -367,12 +376,19 @@ def _value_schema(method: Method) -> _ValueSchema:
 def complete_result(
     method: Method, value: object, json_text: str, other_fields: Mapping[str, object] | None = None
 ) -> CallToolResult:
-    """Return the result of a call: structured, and as text, which is JSON unless the value is a text."""
+    """Return the result of a call: structured, and as text, which is JSON unless the value is a text.
+
+    Images are blocks of their own.
+    """
     data = json.loads(json_text)
     is_object = _value_schema(method).schema.get("type") == "object"
     structured = data if is_object else {_VALUE: data, **(other_fields or {})}
-    text = value if type(value) is str else json_text
-    return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+    content: list[ContentBlock] = [TextContent(text=value if type(value) is str else json_text)]
+    values = value if isinstance(value, list) else [value]
+    images = [one for one in values if isinstance(one, Image)]
+    if images and len(images) == len(values):
+        content = [content_block(image) for image in images]
+    return CallToolResult(content=content, structured_content=structured)
 
 
 def _failed(problem: Problem) -> CallToolResult:

@@ -51,6 +51,7 @@ from aiservices import (
 )
 from aiservices.integrations.mcp import ApprovalSettings, mcp_server, session_id
 from aiservices.memory import ChatMemory
+from aiservices.testing import FakeChatModel
 from output_parsers import ItemError
 
 T = TypeVar("T")
@@ -930,3 +931,27 @@ def test_a_name_that_mcp_does_not_allow_is_reported() -> None:
 def test_a_key_for_approvals_needs_a_store() -> None:
     problems = problems_of(Shop().service, approvals=ApprovalSettings(key="secret"))
     assert problems[0].startswith("Desk: approvals has a key, but no store")
+
+
+class Painter(Protocol):
+    def tidy(self, wish: str) -> None: ...
+
+    def told(self, wish: str) -> Result[None]: ...
+
+    def paint(self, what: str) -> Image: ...
+
+    def paint_all(self, what: str) -> list[Image]: ...
+
+
+def test_methods_that_return_nothing_and_images() -> None:
+    def tidy_room() -> str:
+        return "tidied"
+
+    picture = Image.from_bytes(b"\x89PNG\r\n\x1a\n cat")
+    painter = create(Painter, FakeChatModel(values={Image: picture}, calls=[]), tools=[tidy_room])
+    server = mcp_server(painter)
+    assert called(server, "tidy", {"wish": "x"}).structured_content == {"value": None}
+    assert called(server, "told", {"wish": "x"}).is_error is False
+    for name, count in (("paint", 1), ("paint_all", 1)):
+        result = called(server, name, {"what": "a cat"})
+        assert [(block.type, block.data) for block in result.content] == [("image", picture.base64)] * count

@@ -36,6 +36,7 @@ from mcp_types import (
 
 from aiservices import (
     AiMessage,
+    AuthenticationError,
     BudgetExceededError,
     ChatReply,
     ChatRequest,
@@ -44,6 +45,7 @@ from aiservices import (
     History,
     Image,
     Message,
+    ModelServerError,
     Result,
     ScriptedChatModel,
     SharedBudget,
@@ -319,6 +321,35 @@ def test_requests_of_the_server_count_for_the_budgets_around_the_call(kind: str,
 
     blocking() if kind == "blocking" else asyncio.run(run())
     assert len(poet.requests) == 1
+
+
+@both_eras
+def test_requests_of_the_server_are_inner_calls(mode: str) -> None:
+    model = ScriptedChatModel([calls("poem"), "done"])
+    with tools_of(mode, sampling=ScriptedChatModel([priced("Roses")])) as tools:
+        result = create(Clerk, model, tools=[tools]).answer("?")
+    (inner,) = result.inner_calls
+    assert (inner.qualname, inner.own_usage.total_tokens) == ("McpSampling.reply", 100)
+    assert result.usage.total_tokens == result.own_usage.total_tokens + 100
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "error", [AuthenticationError("wrong key"), ModelServerError("down", retryable=False)]
+)
+def test_a_wrong_key_ends_the_call_and_other_errors_of_the_model_do_not(error: Exception, mode: str) -> None:
+    def fail(request: ChatRequest) -> str:
+        raise error
+
+    with tools_of(mode, sampling=ScriptedChatModel(fail)) as tools:
+        service = create(Clerk, ScriptedChatModel([calls("poem"), "done"]), tools=[tools])
+        if isinstance(error, AuthenticationError):
+            with pytest.raises(AuthenticationError, match="wrong key"):
+                service.answer("?")
+        else:
+            result = service.answer("?")
+            assert result.value == "done"
+            assert "was not answered" in result.tool_runs[0].text
 
 
 @both_eras
