@@ -383,7 +383,10 @@ def _run_round(
     state.tool_rounds += 1
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
-    prepared = [_prepare(call, toolbox, invocation) for call in calls]
+    prepared = [
+        _beyond_limit(index, calls, toolbox, state) or _prepare(call, toolbox, invocation)
+        for index, call in enumerate(calls)
+    ]
     yield from _check_waiting(prepared, invocation, messages_sent)
     if state.inner is None:
         state.inner = []
@@ -422,12 +425,30 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
         limit = counted(limits.max_rounds, "round")
     elif state.tool_calls > limits.max_calls:
         limit = counted(limits.max_calls, "call")
+    elif limits.max_calls_per_reply is not None and len(calls) > limits.max_calls_per_reply:
+        limit = counted(limits.max_calls_per_reply, "call") + " in one reply"
     else:
         return
     message = (
         f"{invocation.plan.qualname}: the model called tools beyond the limit of {limit}; raise ToolLimits"
     )
     raise ToolLimitError(message, call=calls[0])
+
+
+def _beyond_limit(
+    index: int, calls: Sequence[ToolCall], toolbox: Toolbox, state: CallState
+) -> ToolRun | None:
+    """Return the run of a tool call that is one too many for its tool; None if the tool may run."""
+    call = calls[index]
+    tool = toolbox.tools.get(call.name)
+    if tool is None or tool.max_calls is None:
+        return None
+    earlier = sum(isinstance(one, ToolMessage) and one.name == call.name for one in state.tool_messages)
+    earlier += sum(one.name == call.name for one in calls[:index])
+    if earlier < tool.max_calls:
+        return None
+    text = f"The limit of {counted(tool.max_calls, 'call')} of {tool.name} is reached. Continue without it."
+    return ToolRun(call, None, None, text, ToolLimitError(text, call=call), 0.0)
 
 
 def _check_waiting(

@@ -33,6 +33,7 @@ from ..interface.parameters import (
     tool_signature,
     unwrapped,
 )
+from ..models.errors import is_at_least
 from ..models.media import Media
 from ..models.messages import ToolCall, ToolMessage
 from ..models.requests import ToolSpecification
@@ -121,6 +122,7 @@ class ToolDeclaration(NamedTuple):
     metadata: Mapping[str, Any] | None = None
     external: bool = False
     interceptors: tuple[Any, ...] = ()
+    max_calls: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +145,7 @@ class Tool:
         external: True if a person or another program gives the result, with ``resume``.
         interceptors: The ToolInterceptor and ToolCheck objects around each call, inside of those of the
             service.
+        max_calls: How many times the model may call it in one call of a method; None sets no limit.
     """
 
     name: str
@@ -160,6 +163,7 @@ class Tool:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     external: bool = False
     interceptors: tuple[Any, ...] = ()
+    max_calls: int | None = None
 
     @staticmethod
     def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
@@ -304,6 +308,7 @@ def tool(
     metadata: Mapping[str, Any] | None = ...,
     external: bool = ...,
     interceptors: Sequence[Any] = ...,
+    max_calls: int | None = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -317,6 +322,7 @@ def tool(
     metadata: Mapping[str, Any] | None = None,
     external: bool = False,
     interceptors: Sequence[Any] = (),
+    max_calls: int | None = None,
 ) -> Any:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
@@ -338,10 +344,20 @@ def tool(
             runs, and ``resume(…, results={id: value})`` checks the value against the return annotation.
         interceptors: Run around each call of the tool, the first one outermost: functions of a
             ``ToolInvocation`` and ``proceed``, or ToolGuardrails.
+        max_calls: How many times the model may call it in one call of a method. Further calls do not run, and
+            the model is told.
     """
     behavior = ReturnBehavior(return_behavior)
     declaration = ToolDeclaration(
-        name, description, behavior, timeout, needs_approval, metadata, external, tuple(interceptors)
+        name,
+        description,
+        behavior,
+        timeout,
+        needs_approval,
+        metadata,
+        external,
+        tuple(interceptors),
+        max_calls,
     )
 
     def decorate(decorated: Any) -> Any:
@@ -429,6 +445,10 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         raise ToolDefinitionError(
             f"the timeout of the tool {name} is {declaration.timeout:g}; it must be greater than 0"
         )
+    if declaration.max_calls is not None and not is_at_least(declaration.max_calls, 1):
+        raise ToolDefinitionError(
+            f"max_calls of the tool {name} is {declaration.max_calls!r}; it must be at least 1"
+        )
     if declaration.external and (declaration.needs_approval or declaration.timeout is not None):
         setting = "needs_approval" if declaration.needs_approval else "a timeout"
         raise ToolDefinitionError(
@@ -462,6 +482,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         yields_text=_yields_text(function),
         metadata=declaration.metadata or {},
         interceptors=declaration.interceptors,
+        max_calls=declaration.max_calls,
     )
 
 
@@ -486,6 +507,8 @@ def _external_tool(
         return_type=return_type,
         metadata=declaration.metadata or {},
         external=True,
+        interceptors=declaration.interceptors,
+        max_calls=declaration.max_calls,
     )
 
 

@@ -29,6 +29,7 @@ class ToolLimits:
     Attributes:
         max_rounds: How many times the model may call tools and continue.
         max_calls: How many calls it may make in all rounds.
+        max_calls_per_reply: How many calls one reply may have. None sets no limit.
         max_concurrency: How many calls of one round run at the same time.
         timeout: Seconds for each call of a tool that has no timeout of its own. None sets no limit.
         max_characters: How many characters of a result the model receives, with a note that the rest is
@@ -40,10 +41,11 @@ class ToolLimits:
     max_concurrency: int = 8
     timeout: float | None = None
     max_characters: int | None = 100_000
+    max_calls_per_reply: int | None = None
 
     def __post_init__(self) -> None:
         messages = []
-        for name in ("max_rounds", "max_calls", "max_concurrency", "max_characters"):
+        for name in ("max_rounds", "max_calls", "max_calls_per_reply", "max_concurrency", "max_characters"):
             value = getattr(self, name)
             if value is not None and not is_at_least(value, 1):
                 messages.append(f"{name} is {value!r}; it must be at least 1")

@@ -359,3 +359,24 @@ def test_a_function_of_tool_errors_that_returns_no_text_ends_the_call() -> None:
         "ToolErrors failed for the call of sub: it returned NoneType, but it must "
         "return the text for the model"
     )
+
+
+def test_an_async_tool_is_cancelled_at_its_timeout_while_others_go_on() -> None:
+    ended: list[str] = []
+
+    @tool(timeout=0.05)
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def patient() -> str:
+        await asyncio.sleep(0.1)
+        return "done"
+
+    model = strict_provider(tool_calls_reply(("slow", "{}"), ("patient", "{}")), "Done.")
+    asyncio.run(create(AsyncTextService, model, tools=[slow, patient]).ask("x"))
+    texts = [message.text for message in messages_to(model)[-2:]]
+    assert (texts, ended) == (["The tool slow did not finish in time.", "done"], ["cancelled"])
