@@ -39,7 +39,7 @@ def _first_tool(tools: McpTools) -> Tool:
 @pytest.mark.parametrize(
     ("count", "cursor", "message"),
     [
-        (1, "more", "the MCP server attacker sends its list of tools in more than 100 pages, the limit"),
+        (1, "more", "the MCP server attacker sends a list in more than 100 pages, the limit"),
         (1_001, None, "the MCP server attacker lists more than 1,000 tools, which is the limit"),
         (500, "more", "the MCP server attacker lists more than 1,000 tools, which is the limit"),
     ],
@@ -81,5 +81,5 @@ def test_a_tool_whose_pattern_is_refused_is_named_and_can_be_excluded() -> None:
         "the MCP server attacker: the tool bad cannot be used: the JSON Schema 'bad_arguments' is invalid at "
         r"#/properties/a/pattern: the pattern '^(a*)*\\1b$' cannot be used: "
         "backreferences are not supported; "
-        "exclude it with only=…"
+        "leave it out with exclude=[…]"
     )

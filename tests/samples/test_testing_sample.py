@@ -49,8 +49,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 
 def test_the_programs_are_a_module_and_its_tests() -> None:
-    assert [language for language, _ in BLOCKS] == ["python"] * 7 + ["text"]
-    assert ["def test_" in text for text in PROGRAMS] == [False] + [True] * 6
+    assert [language for language, _ in BLOCKS] == ["python"] * 7 + ["text", "python"]
+    assert ["def test_" in text for text in PROGRAMS] == [False] + [True] * 7
 
 
 def test_the_tests_of_the_document_pass_once_answers_are_recorded_and_prompts_accepted(
@@ -58,11 +58,11 @@ def test_the_tests_of_the_document_pass_once_answers_are_recorded_and_prompts_ac
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.base_url)
     arguments = (*LOADED, "-p", "no:cacheprovider", "-q")
-    project.runpytest(*arguments).assert_outcomes(passed=6, failed=2)
+    project.runpytest(*arguments).assert_outcomes(passed=7, failed=2)
     loopback.reply(answer(URGENT))
-    project.runpytest(*arguments, "--cassettes=once", "--update-golden").assert_outcomes(passed=8)
+    project.runpytest(*arguments, "--cassettes=once", "--update-golden").assert_outcomes(passed=9)
     monkeypatch.delenv("OPENAI_API_KEY")
-    project.runpytest(*arguments).assert_outcomes(passed=8)
+    project.runpytest(*arguments).assert_outcomes(passed=9)
     made = [path.relative_to(project.path).as_posix() for path in project.path.rglob("test_*/*.*")]
     assert sorted(path for path in made if "pycache" not in path) == [
         "cassettes/test_4/test_a_burst_pipe_is_urgent.json",
@@ -72,4 +72,5 @@ def test_the_tests_of_the_document_pass_once_answers_are_recorded_and_prompts_ac
 
 def test_the_evaluation_in_the_document_prints_the_text_below_it(project: pytest.Pytester) -> None:
     result = project.runpytest(*LOADED, "-p", "no:cacheprovider", "-s", "test_6.py")
-    assert BLOCKS[-1][1] in result.stdout.str()
+    (printed,) = [text for language, text in BLOCKS if language == "text"]
+    assert printed in result.stdout.str()
