@@ -119,7 +119,7 @@ def test_a_tool_has_a_limit_of_its_own(kind: str) -> None:
     numbers = [("note", f'{{"number": {number}}}', f"c{number}") for number in range(4)]
     model = strict_provider(tool_calls_reply(numbers[0]), tool_calls_reply(*numbers[1:], ADD_CALL), "Done.")
     assert CALL_KINDS[kind](text_service(model, note, add)).endswith("Done.")
-    refused = "The tool note can be called 2 times only. Continue without it."
+    refused = "The limit of 2 calls of note is reached. Continue without it."
     texts = [message.text for message in messages_to(model) if isinstance(message, ToolMessage)]
     assert (texts, ran) == (["noted", "noted", refused, refused, "3"], [0, 1])
 
@@ -134,7 +134,7 @@ def test_the_run_beyond_the_limit_of_a_tool_is_in_the_result() -> None:
     first, second = text_service(model, note).told("x").tool_runs
     assert (first.error, second.arguments) == (None, None)
     assert isinstance(second.error, ToolLimitError)
-    assert second.text == "The tool note can be called once only. Continue without it."
+    assert second.text == "The limit of 1 call of note is reached. Continue without it."
 
 
 def test_each_call_of_a_method_may_use_a_tool_as_often() -> None:
