@@ -21,7 +21,8 @@ def test_without_weights_the_choices_are_in_one_line(tmp_path: Path, monkeypatch
     with pytest.raises(SystemExit) as caught:
         run(person.main)
     assert caught.value.code == (  # Python prints it to standard error and exits with 1
-        'This sample has no model: no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, "fake", or set '
+        'This sample has no model: no model is set: pass one, as in create(Interface, "openai:NAME") '
+        'or, for made-up answers, "fake", or set '
         "AISERVICES_MODEL; the embedded model has no weights yet: get some with aiservices models "
         "pull NAME, where NAME is one of qwen2.5-coder-1.5b (1.1 GB), qwen2.5-coder-0.5b (0.5 GB), smollm2 "
         "(0.1 GB). AISERVICES_MODEL=openai:NAME selects another model, "

@@ -403,7 +403,7 @@ def test_the_tools_of_an_mcp_server_with_hundreds_of_tools_are_searched(tmp_path
     [
         (
             lambda: ToolSearch([add, add]),
-            "two tools are called add; rename one of them with tool(name=…) or McpTools(prefix=…)",
+            "two tools are called add; rename one of them with tool(name=…)",
         ),
         (
             lambda: ToolSearch([_named("search_tools", "")]),
@@ -451,7 +451,7 @@ def test_two_tools_with_one_name_from_providers_end_the_call() -> None:
     for sources in ([Later([add]), Later([add])], [add, Later([add])], [Later([add, add])]):
         with pytest.raises(DefinitionError) as caught:
             text_service(model, ToolSearch(sources)).ask("x")
-        message = "TextService.ask: two tools are called add; rename one of them with tool(name=…) or McpTools(prefix=…)"
+        message = "TextService.ask: two tools are called add; rename one of them with tool(name=…)"
         assert str(caught.value).startswith(message)
     with pytest.raises(DefinitionError, match="always names sub; the tools are: add"):
         text_service(model, ToolSearch([Later([add])], always=["sub"])).ask("x")
