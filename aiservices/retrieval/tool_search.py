@@ -201,7 +201,7 @@ class _SearchOfCall:
     async def asearch(self, query: str) -> list[dict[str, str]] | str:
         """Search with an async retriever or function."""
         by: Any = self.owner.by
-        if callable(by):
+        if not hasattr(by, "retrieve"):
             return self._result(await by(query, self.candidates))
         await asyncio.to_thread(self.owner.fill, by, self.candidates)
         return self._result(_ids(await by.retrieve(Query(query)), by))

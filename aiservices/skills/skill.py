@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -107,12 +108,11 @@ class Skill:
         is_outside = pure.is_absolute() or not parts or ":" in parts[0] or "\0" in relative
         if is_outside or any(part.startswith(".") for part in parts):
             raise ToolException(f"{relative!r} is not a path in the folder of the skill {self.name}.")
-        try:
+        path, status = self.folder, None
+        with suppress(OSError, RuntimeError):  # RuntimeError: links in a circle
             path = self.folder.joinpath(*parts).resolve(strict=True)
-            is_inside, status = path.is_relative_to(self.folder), path.stat()
-        except (OSError, RuntimeError):  # RuntimeError: links in a circle
-            is_inside, status = False, None
-        if not is_inside or status is None or not stat.S_ISREG(status.st_mode):
+            status = path.stat() if path.is_relative_to(self.folder) else None
+        if status is None or not stat.S_ISREG(status.st_mode):
             listed = ", ".join(self.files()[:50]) or "none"
             raise ToolException(
                 f"The skill {self.name} has no file {relative!r}. Its files are: {shorten(listed, 2000)}."

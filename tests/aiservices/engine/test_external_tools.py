@@ -37,12 +37,14 @@ from aiservices import (
     ToolAnswer,
     ToolContext,
     ToolLimits,
+    ToolRun,
     create,
     resume,
     tool,
     user_message,
 )
 from aiservices.agents import ReActAgent
+from aiservices.interceptors import Flow, ToolInvocation, ToolProceed
 from aiservices.memory import ChatMemory
 from aiservices.rows import map_rows
 from aiservices.structured import structured
@@ -266,6 +268,22 @@ def test_the_result_of_an_external_tool_is_limited_like_others() -> None:
     (run,) = resume(service.told, state, results={"c1": "0123456789"}).tool_runs
     assert (run.result, run.cut) == ("0123456789", 5)
     assert messages_to(model)[-1].text.startswith("01234\n\n[The result is cut here")
+
+
+def test_interceptors_of_tools_see_the_result_of_an_external_tool() -> None:
+    seen: list[str] = []
+
+    def shout(call: ToolInvocation, proceed: ToolProceed) -> Flow[ToolRun]:
+        seen.append(call.tool.name)
+        run = yield from proceed(call)
+        return run._replace(text=run.text.upper())
+
+    model = strict_provider(tool_calls_reply(ASK), "Done.")
+    service = text_service(model, ask_person, tool_interceptors=[shout])
+    state = stored(waiting(lambda: service.told("x")))
+    assert seen == []
+    (run,) = resume(service.told, state, results={"c1": "Leo"}).tool_runs
+    assert (run.result, messages_to(model)[-1].text, seen) == ("Leo", "LEO", ["ask_person"])
 
 
 def test_a_result_may_have_a_text_for_the_model_and_data_for_the_program() -> None:
