@@ -188,14 +188,15 @@ class _SearchOfCall:
         Args:
             query: what the tool should do, in a few words
         """
-        owner, by, tools = self.owner, self.owner.by, self.candidates
+        by: Any = self.owner.by
+        tools = self.candidates
         if by is None:
             return self._result(_by_words(query, tools))
         if isinstance(by, (str, ChatModel)):
-            return self._result(_by_model(query, tools, by, owner.limit))
-        if callable(by):
+            return self._result(_by_model(query, tools, by, self.owner.limit))
+        if not hasattr(by, "retrieve"):
             return self._result(by(query, tools))
-        owner.fill(by, tools)
+        self.owner.fill(by, tools)
         return self._result(_ids(by.retrieve(Query(query)), by))
 
     async def asearch(self, query: str) -> list[dict[str, str]] | str:
