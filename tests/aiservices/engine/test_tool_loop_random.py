@@ -1,0 +1,192 @@
+"""Random scripts of the tool loop over a memory: what is stored stays valid for each provider.
+
+A script has several turns of one conversation. In each turn the model calls tools in rounds: tools that
+succeed, fail or do not exist, tools that need an approval, and external ones. A turn may be read as a stream
+and abandoned, killed inside a tool, or suspended, stored as JSON and resumed by another service.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Annotated, Any, Protocol
+
+import pytest
+from provider_rules import CHECKS
+
+from aiservices import (
+    AiMessage,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    MemoryId,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    ToolCall,
+    Usage,
+    UserMessage,
+    create,
+    resume,
+    user_message,
+)
+from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
+from aiservices.models.errors import ToolLimitError
+from aiservices.tools.tool import ToolException, tool
+
+TURNS = 4
+NAMES = ("good", "bad", "unknown", "approved", "external")
+
+
+class Chat(Protocol):
+    @user_message("{{text}}")
+    def ask(self, text: str, conversation: Annotated[str, MemoryId]) -> Result[str]: ...
+
+    @user_message("{{text}}")
+    def tell(self, text: str, conversation: Annotated[str, MemoryId]) -> Stream[str]: ...
+
+
+class Killed(BaseException):
+    """Stands for the end of the process while a tool runs."""
+
+
+class Script:
+    """A random conversation, with the model and the tools that take part in it."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.store = InMemoryChatMemoryStore()
+        self.runs: Counter[int] = Counter()  # how often the tool of each call ran
+        self.used = Usage()  # since the call began or was resumed
+        self.calls = 0
+        self.kill_at = 0
+        self.outcomes: Counter[str] = Counter()
+
+    def service(self) -> Chat:
+        """Return a new service, as another process would create it, over the same memory."""
+        model = ScriptedChatModel(self.reply, capabilities=Capabilities(tools=True))
+        tools: Any = [self.good, self.bad, self.approved, self.external]
+        return create(Chat, model, tools=tools, interceptors=[ChatMemory(store=self.store)])
+
+    def reply(self, request: ChatRequest) -> ChatReply:
+        usage = Usage(self.chance.randint(1, 50), self.chance.randint(1, 50))
+        self.used += usage
+        if self.chance.random() < 0.45:
+            return ChatReply(AiMessage(f"Answer {self.calls}"), usage=usage)
+        calls = []
+        for _ in range(self.chance.randint(1, 3)):
+            self.calls += 1
+            arguments = '{"number": "x"}' if self.chance.random() < 0.1 else f'{{"number": {self.calls}}}'
+            calls.append(ToolCall(f"call_{self.calls}", self.chance.choice(NAMES), arguments))
+        message = AiMessage(self.chance.choice(["", "I look it up."]), tuple(calls))
+        return ChatReply(message, FinishReason.TOOL_CALLS, usage=usage)
+
+    def good(self, number: int) -> str:
+        self._run(number)
+        return f"result {number}"
+
+    def bad(self, number: int) -> str:
+        self._run(number)
+        raise ToolException(f"no result {number}")
+
+    @tool(needs_approval=True)
+    def approved(self, number: int) -> str:
+        self._run(number)
+        return f"approved result {number}"
+
+    @tool(external=True)
+    def external(self, number: int) -> str:
+        raise AssertionError("the function of an external tool never runs")
+
+    def _run(self, number: int) -> None:
+        self.runs[number] += 1
+        if self.kill_at and number >= self.kill_at:
+            self.kill_at = 0
+            raise Killed
+
+    def turn(self, number: int) -> None:
+        self.used = Usage()
+        kind = self.chance.choice(["call", "call", "stream", "abandoned", "killed"])
+        self.kill_at = self.calls + 1 if kind == "killed" else 0
+        before = self.stored()
+        service = self.service()
+        try:
+            if kind == "abandoned":
+                self._abandon(service.tell(f"Question {number}?", "c"))
+            elif kind == "stream":
+                self._finish(service.tell(f"Question {number}?", "c").result())
+            else:
+                self._finish(service.ask(f"Question {number}?", "c"))
+        except ApprovalRequiredError as error:
+            self._resume(error, streamed=kind in ("stream", "abandoned"))
+        except Killed:
+            self.outcomes["killed"] += 1
+            assert self.stored() == before
+        except ToolLimitError:
+            self.outcomes["limited"] += 1
+        self.kill_at = 0
+
+    def _abandon(self, stream: Stream[str]) -> None:
+        with stream:
+            for count, _ in enumerate(stream):
+                if count == self.chance.randint(0, 3):
+                    break
+        self.outcomes["abandoned"] += 1
+
+    def _resume(self, error: ApprovalRequiredError, *, streamed: bool) -> None:
+        """Resume a suspended turn in another service until it ends, or forget it."""
+        while True:
+            self.outcomes["suspended"] += 1
+            if self.chance.random() < 0.1:
+                return
+            state = SuspendedCall.from_json(error.state.to_json())
+            approvals = {call.id: self.chance.random() < 0.7 for call in error.calls}
+            results = {call.id: f"outside {call.id}" for call in error.external_calls}
+            self.used = Usage()
+            try:
+                service = self.service()
+                if streamed:
+                    self._finish(resume(service.tell, state, approvals, results=results).result())
+                else:
+                    self._finish(resume(service.ask, state, approvals, results=results))
+                return
+            except ApprovalRequiredError as again:
+                error = again
+            except Killed:
+                self.outcomes["killed"] += 1
+                return
+            except ToolLimitError:
+                self.outcomes["limited"] += 1
+                return
+
+    def _finish(self, result: Result[str]) -> None:
+        self.outcomes["answered"] += 1
+        assert result.usage == self.used
+        assert self.stored()[-1] == AiMessage(result.value)
+
+    def stored(self) -> list[Any]:
+        return list(self.store.load("Chat/c").messages)
+
+
+def check(seed: int) -> Counter[str]:
+    script = Script(seed)
+    for number in range(TURNS):
+        script.turn(number)
+        messages = script.stored()
+        for rules in CHECKS.values():
+            rules([*messages, UserMessage("And then?")])
+    assert set(script.runs.values()) <= {1}
+    return script.outcomes
+
+
+SCRIPTS = [400, pytest.param(5_000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+
+
+@pytest.mark.parametrize("scripts", SCRIPTS)
+def test_random_scripts_leave_valid_conversations_and_run_no_tool_twice(scripts: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(scripts):
+        outcomes += check(seed)
+    assert all(outcomes[name] > scripts / 10 for name in ("answered", "suspended", "killed", "abandoned"))
