@@ -16,7 +16,7 @@ _NAMES = {
     ".engine.calibration": "Calibration CalibrationEntry Calibrator",
     ".engine.events": (
         "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "
-        "ToolFinished ToolStarted"
+        "ToolFinished ToolStarted ToolUndone"
     ),
     ".engine.pipeline": "InnerCalls Listener",
     ".engine.response_cache": "ResponseCache",

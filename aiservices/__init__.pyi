@@ -43,6 +43,7 @@ from .engine.events import (
     ReplyReceived as ReplyReceived,
     ToolFinished as ToolFinished,
     ToolStarted as ToolStarted,
+    ToolUndone as ToolUndone,
 )
 from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
 from .engine.response_cache import ResponseCache as ResponseCache

@@ -266,8 +266,9 @@ def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
 
 
 def _is_run_of(run: ToolRun, call: ToolCall) -> bool:
-    # ids are not compared: the engine replaces an id that an earlier call has too
-    return (run.call.name, run.call.arguments) == (call.name, call.arguments)
+    # The engine replaces an id that an earlier call has, and guards may change the arguments of a call.
+    is_same = run.call.id == call.id or run.call.arguments == call.arguments
+    return is_same and run.call.name == call.name
 
 
 def _describe(error: Exception | None) -> str | None:

@@ -17,6 +17,7 @@ from ..engine.events import (
     ReplyFailed,
     ReplyReceived,
     ToolFinished,
+    ToolUndone,
 )
 from ..engine.plan import Invocation
 from ..guardrails import GuardrailRan, Reprompt
@@ -69,6 +70,9 @@ def log_calls(event: object, /) -> None:
         case ToolFinished(run):
             outcome = "done" if run.error is None else f"failed with {type(run.error).__name__}"
             _LOGGER.debug("tool %s: %s, %.3f s", run.name, outcome, run.seconds)
+        case ToolUndone(run):
+            outcome = "undone" if run.undone else f"not undone, {type(run.undo_error).__name__}"
+            _LOGGER.debug("tool %s: %s", run.name, outcome)
 
 
 def log_content(event: object, /) -> None:

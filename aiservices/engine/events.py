@@ -128,6 +128,20 @@ class ToolFinished:
 
 
 @dataclass(slots=True)
+class ToolUndone:
+    """An event for listeners: a tool call was undone by the ``compensate`` function of its tool.
+
+    Attributes:
+        run: The call; ``undo_error`` says why it could not be undone.
+        invocation: The call; None in a stream.
+    """
+
+    run: ToolRun
+    _: KW_ONLY
+    invocation: Invocation | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
 class AnswerRejected:
     """An event for listeners: the model will be asked again because its answer does not fit the type.
 

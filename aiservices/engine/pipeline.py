@@ -25,6 +25,8 @@ from ..models.errors import (
 )
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
+from .approval import ApprovalRequiredError
+from .compensation import can_undo, undo_tools
 from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .events import CallCompleted, CallFailed, CallStarted
 from .plan import EnclosingCall, Invocation, RunningCall
@@ -203,11 +205,20 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
         return answer
     except BaseException as error:  # also cancellation, and the end of a stream that is closed early
         invocation.state.is_abandoned = True
+        undone = (yield from _undo_tools(error, invocation)) if invocation.toolbox is not None else ()
         if isinstance(error, AiServiceError):
             error.attempts = tuple(invocation.state.attempts)
             error.inner_calls = invocation.state.inner_calls()
+            error.undone_runs = undone
             error.qualname = error.qualname or invocation.plan.qualname
         raise
+
+
+def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
+    """Undo the tools of a call that failed. A call that waits goes on, and a closed stream cannot wait."""
+    if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(invocation.state):
+        return ()
+    return (yield from undo_tools(invocation))
 
 
 def _read_answer(invocation: Invocation) -> Flow[Answer]:

@@ -153,6 +153,8 @@ class CallState:
             their provider, because the provider refused it.
         sources: The texts that retrieval added to the prompt so far.
         id: An id of the call, for logs.
+        undoable: The tool calls that can be undone, in the order in which they succeeded; None before the
+            first tool.
         provided_tools: What the tool providers have given so far; None before they are asked.
         is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
     """
@@ -179,6 +181,7 @@ class CallState:
     messages_without_state: int = 0
     sources: tuple[Any, ...] = ()
     provided_tools: ProvidedTools | None = None
+    undoable: list[Any] | None = None
     is_abandoned: bool = False
     _id: str = ""
 

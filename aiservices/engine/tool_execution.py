@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -21,7 +22,7 @@ from output_parsers.result.errors import OutputParsingError, UnsupportedTypeErro
 from output_parsers.types.target import type_name
 
 from ..interface.decorators import CallContext, ToolContext
-from ..interface.parameters import takes_invocation
+from ..interface.parameters import is_async, takes_invocation
 from ..models.errors import AiServiceError, BudgetExceededError, ModelError, ToolError
 from ..models.media import Media
 from ..models.messages import ToolCall
@@ -42,6 +43,36 @@ from .results import Result
 from .streams import AsyncStream, Stream
 
 _LOGGER = logging.getLogger("aiservices")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UndoableCall:
+    """A tool call that succeeded, and that the ``compensate`` function of the tool can undo.
+
+    Attributes:
+        call: The call.
+        result: What the tool returned.
+    """
+
+    call: ToolInvocation
+    result: Any
+
+    def function(self) -> Callable[[], Any]:
+        """Return a function that undoes the call."""
+        tool = self.call.tool
+        assert tool.compensate is not None
+        defaults = {
+            parameter.name: parameter.default
+            for parameter in inspect.signature(tool.function).parameters.values()
+            if parameter.default is not parameter.empty
+        }
+        result = self.result.data if isinstance(self.result, ToolAnswer) else self.result
+        values = {**defaults, **self.call.arguments, **self.call.hidden_arguments, "result": result}
+        parameters = inspect.signature(tool.compensate).parameters.values()
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            names = {parameter.name for parameter in parameters}
+            values = {name: value for name, value in values.items() if name in names}
+        return partial(tool.compensate, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +157,11 @@ def prepare_call(
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _with_error_text(ToolRun(call, None, None, text, error, 0.0), errors.arguments, invocation)
-    context = _hidden_arguments(call, tool, invocation) if tool.injected else {}
+    context = hidden_arguments(call, tool, invocation) if tool.injected else {}
     return ToolInvocation(call, tool, arguments, invocation, parsers[call.name], context)
 
 
-def _hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:
+def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:
     """Return the values of the parameters that the model does not see.
 
     Raises ToolError if the call of the method does not have one of them.
@@ -200,6 +231,19 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
     function, context = tool.function, prepared.hidden_arguments
     timeout = _timeout(tool, limits, invocation)
 
+    # Recorded where the tool runs, because its thread may end after the call.
+    def call_tool() -> object:
+        result = _collect(function(**arguments, **context), tool)
+        if tool.compensate is not None:
+            _record(UndoableCall(prepared, result))
+        return result
+
+    async def acall_tool() -> object:
+        result = await _acollect(function(**arguments, **context), tool)
+        if tool.compensate is not None:
+            _record(UndoableCall(prepared, result))
+        return result
+
     # Called inside the try blocks below, because a result that cannot be written is a failure of the tool.
     def succeeded(result: object, started_at: float) -> ToolRun:
         return _succeeded(prepared, result, time.monotonic() - started_at)
@@ -218,9 +262,7 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
     def work() -> ToolRun:
         started_at = time.monotonic()
         try:
-            if timeout is None:
-                return succeeded(_collect(function(**arguments, **context), tool), started_at)
-            result = _call_with_timeout(timeout, lambda: _collect(function(**arguments, **context), tool))
+            result = call_tool() if timeout is None else _call_with_timeout(timeout, call_tool, prepared)
             return succeeded(result, started_at)
         except Exception as error:
             return failed(error, started_at)
@@ -232,8 +274,7 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
 
         started_at = time.monotonic()
         try:
-            result = _acollect(function(**arguments, **context), tool)
-            return succeeded(await asyncio.wait_for(result, timeout), started_at)
+            return succeeded(await asyncio.wait_for(acall_tool(), timeout), started_at)
         except Exception as error:
             return failed(error, started_at)
         except asyncio.CancelledError as error:
@@ -243,6 +284,33 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
             return failed(_from_cancellation(error), started_at)
 
     return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous, tool_call=call)
+
+
+def _record(done: UndoableCall) -> None:
+    """Remember a tool call that can be undone; undo it at once if nobody waits for the call any more."""
+    state = done.call.invocation.state
+    if state.undoable is None:
+        state.undoable = []
+    state.undoable.append(done)
+    if state.is_abandoned:
+        _undo_late(done)
+
+
+def _undo_late(done: UndoableCall) -> None:
+    """Undo a tool call that succeeded in a thread after its time was over, or after the call had ended."""
+    undoable = done.call.invocation.state.undoable
+    if undoable is None or done not in undoable or is_async(done.call.tool.compensate):
+        return
+    try:
+        undoable.remove(done)
+    except ValueError:  # the call that ended has undone it at the same time
+        return
+    try:
+        done.function()()
+    except Exception as error:
+        _LOGGER.error(
+            "the tool %s, which ended too late, could not be undone", done.call.name, exc_info=error
+        )
 
 
 def _timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
@@ -294,23 +362,34 @@ def _from_cancellation(error: BaseException) -> Exception:
     return failure
 
 
-def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
+def _call_with_timeout(timeout: float, function: Callable[[], object], call: ToolInvocation) -> Any:
     """Call a function in a thread, or raise TimeoutError if it takes more than ``timeout`` seconds.
 
-    Python cannot stop a thread, so the function then continues to run.
+    Python cannot stop a thread, so the function then continues to run. If the tool call succeeds later, and
+    can be undone, it is.
     """
     outcome: list[Any] = []
+    lock, is_late = threading.Lock(), False
 
     def run() -> None:
+        result, error = None, None
         try:
-            outcome.append((function(), None))
-        except BaseException as error:
-            outcome.append((None, error))
+            result = function()
+        except BaseException as raised:
+            error = raised
+        with lock:
+            outcome.append((result, error))
+        if is_late and error is None:
+            for done in tuple(call.invocation.state.undoable or ()):
+                if done.call is call:
+                    _undo_late(done)
 
     thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
     thread.start()
     thread.join(timeout)
-    if not outcome:
+    with lock:
+        is_late = not outcome
+    if is_late:
         raise TimeoutError(f"it did not finish within {timeout:g} s")
     result, error = outcome[0]
     if error is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from ..interface.parameters import function_name
+from ..interface.parameters import function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, ToolError
 from ..tools.tool import Tool, ToolException, ToolRun
 from ..tools.toolbox import ToolLimits
@@ -58,10 +58,16 @@ class ToolCheck(Protocol):
         ...
 
 
-def awaited_parts(tools: Iterable[Tool], interceptors: Iterable[Any]) -> list[str]:
-    """Return the names of what must be awaited: async parts of interceptors of a service or of its tools."""
+def awaited_parts(tools: Collection[Tool], interceptors: Iterable[Any]) -> list[str]:
+    """Return the names of what must be awaited: async parts of interceptors, and of tools."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
-    return list(dict.fromkeys(name for one in all_interceptors for name in getattr(one, "async_parts", ())))
+    names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
+    names += [
+        f"compensate of the tool {tool.name}"
+        for tool in tools
+        if tool.compensate and is_async(tool.compensate)
+    ]
+    return list(dict.fromkeys(names))
 
 
 def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
@@ -103,7 +109,10 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
     try:
         run = yield from proceed(call)
     except ToolException as error:
-        run = call.refuse(str(error))._replace(error=error)
+        run = call.refuse(str(error))
+        refusal = run.error
+        assert refusal is not None
+        refusal.__cause__ = error
     if not isinstance(run, ToolRun):
         kind = type(run).__name__
         raise _definition_error(call, f"an interceptor of tools returned a {kind}; it must return a ToolRun")

@@ -30,6 +30,7 @@ from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ExternalResult, ReturnBehavior, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
 from .approval import ApprovalRequiredError, check_external_call, suspend
+from .compensation import has_failed, store_undoable, undo_earlier_tools
 from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .inner_calls import price_problems, raise_if_final
@@ -390,11 +391,14 @@ def _run_round(
     yield from _check_waiting(prepared, invocation, messages_sent)
     if state.inner is None:
         state.inner = []
+    if state.undoable is None:
+        state.undoable = []
     flows = tuple([_run_tool(one, limits, invocation) for one in prepared])
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
-    for run in runs:
-        state.tool_runs.append(run)
-        state.tool_messages.append(run.message)
+    state.tool_runs += runs
+    if invocation.plan.tool_errors.compensate and any(map(has_failed, runs)):
+        runs = yield from undo_earlier_tools(runs, invocation)
+    state.tool_messages += [run.message for run in runs]
     return runs
 
 
@@ -472,6 +476,7 @@ def _check_waiting(
         prepared[index] = checked
     # No tool of the round has run, so that none runs twice when the call is resumed.
     if pending or external:
+        store_undoable(invocation.state)
         state = suspend(invocation, pending, external, messages_sent)
         qualname = invocation.plan.qualname
         raise ApprovalRequiredError(qualname, tuple(pending), state, tuple(external))

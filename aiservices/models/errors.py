@@ -57,12 +57,15 @@ class AiServiceError(Exception):
     Attributes:
         attempts: The requests to models that were made before the error, oldest first.
         inner_calls: The calls of other service methods that tools of the failed call made.
+        undone_runs: The tool calls that were undone because of the error, the last one first: ToolRuns. If
+            one could not be undone, its ``undo_error`` says why.
         qualname: The method that failed, as ``"Service.method"``; "" if the error is not that of a call.
     """
 
     # A class attribute: an error that is raised before the first request has no attempts.
     attempts: tuple[Attempt, ...] = ()
     inner_calls: tuple[InnerCall, ...] = ()
+    undone_runs: tuple[Any, ...] = ()
     qualname: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:

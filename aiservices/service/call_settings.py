@@ -73,7 +73,7 @@ class CallGroup(NamedTuple):
         yield from no_effect_problems(plans, interceptors)
         yield from async_in_blocking_problems(self.location, self.plans, interceptors, listeners)
         if "tool_errors" in self.declared:
-            functions = self.declared["tool_errors"]._asdict()
+            functions = self.declared["tool_errors"].formatters
             yield from never_awaited_problems(f"{self.location}, ToolErrors", functions)
 
 

@@ -152,7 +152,7 @@ def _create(
     problems = [
         *group_problems(groups, listeners),
         *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),
-        *methods.never_awaited_problems("ToolErrors", tool_errors._asdict()),
+        *methods.never_awaited_problems("ToolErrors", tool_errors.formatters),
     ]
     if problems:
         raise DefinitionError(problems)

@@ -234,7 +234,10 @@ def _problems(setting: str, value: Any) -> Iterator[str]:
     elif setting == "votes" and not (isinstance(value, int) and 2 <= value <= 100):
         yield f"votes is {value!r}; it must be a number from 2 to 100"
     elif setting == "tool_errors":
-        for field, function in cast("ToolErrors", value)._asdict().items():
+        errors = cast("ToolErrors", value)
+        if not isinstance(errors.compensate, bool):
+            yield f"compensate of ToolErrors is {errors.compensate!r}; it must be True or False"
+        for field, function in errors.formatters.items():
             problem = call_problem(function, "run", may_take_invocation=True)
             if problem is not None:
                 yield f"{field} of ToolErrors {problem}"

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
 from pydantic_core import to_json
 from typing_extensions import TypedDict
@@ -123,6 +123,7 @@ class ToolDeclaration(NamedTuple):
     external: bool = False
     interceptors: tuple[Any, ...] = ()
     max_calls: int | None = None
+    compensate: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +147,7 @@ class Tool:
         interceptors: The ToolInterceptor and ToolCheck objects around each call, inside of those of the
             service.
         max_calls: How many times the model may call it in one call of a method; None sets no limit.
+        compensate: Undoes a call that succeeded; None if nothing can be undone.
     """
 
     name: str
@@ -164,6 +166,7 @@ class Tool:
     external: bool = False
     interceptors: tuple[Any, ...] = ()
     max_calls: int | None = None
+    compensate: Callable[..., Any] | None = None
 
     @staticmethod
     def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
@@ -227,6 +230,8 @@ class ToolRun(NamedTuple):
         seconds: Wall time of the function.
         cut: How many characters of the result were left out of ``text`` because of the limit.
         contents: The images, audio and files that the model receives after the text.
+        undone: True if the call was undone by the ``compensate`` function of the tool.
+        undo_error: Why the call could not be undone.
     """
 
     call: ToolCall
@@ -237,6 +242,8 @@ class ToolRun(NamedTuple):
     seconds: float
     cut: int = 0
     contents: tuple[Media, ...] = ()
+    undone: bool = False
+    undo_error: Exception | None = None
 
     @property
     def name(self) -> str:
@@ -266,11 +273,19 @@ class ToolErrors(NamedTuple):
         arguments: For arguments that cannot be read.
         execution: For a tool that raised an exception. By default the model receives the text of a
             ToolException; for other exceptions it only learns that the tool failed.
+        compensate: True to undo the earlier tools of the call when a tool raises an exception, the last one
+            first. These are the tools with a ``compensate`` function. The model is told.
     """
 
     unknown: ErrorFormatter = lambda run: run.text
     arguments: ErrorFormatter = lambda run: run.text
     execution: ErrorFormatter = lambda run: run.text
+    compensate: bool = False
+
+    @property
+    def formatters(self) -> Mapping[str, ErrorFormatter]:
+        """The functions by name."""
+        return {"unknown": self.unknown, "arguments": self.arguments, "execution": self.execution}
 
 
 @runtime_checkable
@@ -309,6 +324,7 @@ def tool(
     external: bool = ...,
     interceptors: Sequence[Any] = ...,
     max_calls: int | None = ...,
+    compensate: Callable[..., Any] | None = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -323,6 +339,7 @@ def tool(
     external: bool = False,
     interceptors: Sequence[Any] = (),
     max_calls: int | None = None,
+    compensate: Callable[..., Any] | None = None,
 ) -> Any:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
@@ -346,6 +363,10 @@ def tool(
             ``ToolInvocation`` and ``proceed``, or ToolGuardrails.
         max_calls: How many times the model may call it in one call of a method. Further calls do not run, and
             the model is told.
+        compensate: A function that undoes a call of the tool. It is called when the call of the method fails
+            after the tool succeeded, and, with ``ToolErrors(compensate=True)``, when a later tool fails. It
+            gets those of the tool's arguments that it has parameters for, and the result in a parameter
+            ``result``. In a class, name a method that is defined above.
     """
     behavior = ReturnBehavior(return_behavior)
     declaration = ToolDeclaration(
@@ -358,6 +379,7 @@ def tool(
         external,
         tuple(interceptors),
         max_calls,
+        compensate,
     )
 
     def decorate(decorated: Any) -> Any:
@@ -465,8 +487,9 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         arguments, injected, return_type = _cached_signature(plain, plain is not function, name, docs)
     else:
         arguments, injected, return_type = _parse_signature(function, inner, name, docs, namespace)
+    compensate = _compensation(declaration, function, name, arguments, injected)
     if declaration.external:
-        return _external_tool(declaration, name, docs, arguments, return_type)
+        return _external_tool(declaration, name, docs, arguments, return_type, compensate)
     return Tool(
         name=name,
         description=declaration.description or summary_of(docs) or name,
@@ -483,6 +506,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         metadata=declaration.metadata or {},
         interceptors=declaration.interceptors,
         max_calls=declaration.max_calls,
+        compensate=compensate,
     )
 
 
@@ -492,6 +516,7 @@ def _external_tool(
     docs: str,
     arguments: TypeParser[dict[str, Any]],
     return_type: Any,
+    compensate: Callable[..., Any] | None,
 ) -> Tool:
     if return_type is not inspect.Signature.empty:
         try:
@@ -509,7 +534,50 @@ def _external_tool(
         external=True,
         interceptors=declaration.interceptors,
         max_calls=declaration.max_calls,
+        compensate=compensate,
     )
+
+
+def _compensation(
+    declaration: ToolDeclaration,
+    function: Any,
+    name: str,
+    arguments: TypeParser[dict[str, Any]],
+    injected: Mapping[str, type],
+) -> Callable[..., Any] | None:
+    """Return the function that undoes calls of a tool, bound to the same object as the tool.
+
+    Raises ToolDefinitionError if it has a parameter that the tool has not.
+    """
+    compensate = declaration.compensate
+    if compensate is None:
+        return None
+    label = f"compensate of the tool {name}"
+    if not callable(compensate):
+        raise ToolDefinitionError(f"{label} has the type {type(compensate).__name__}; pass a function")
+    owner = getattr(function.func if isinstance(function, partial) else function, "__self__", None)
+    own_name = getattr(compensate, "__name__", "")
+    if owner is not None and getattr(type(owner), own_name, None) is compensate:
+        compensate = getattr(owner, own_name)
+    names = {*getattr(arguments.node, "nodes", {}), *injected}
+    if "result" in names:
+        raise ToolDefinitionError(f"the tool {name} has a parameter called result; {label} needs the name")
+    for parameter in _parameters(compensate, label):
+        if parameter.kind is parameter.VAR_KEYWORD or parameter.name in (*names, "result"):
+            continue
+        if parameter.default is parameter.empty or parameter.kind is parameter.VAR_POSITIONAL:
+            raise ToolDefinitionError(
+                f"{label} takes {parameter.name}, which is not a parameter of the tool; it can take "
+                f"{', '.join([*names, 'result'])}"
+            )
+    return cast("Callable[..., Any]", compensate)
+
+
+def _parameters(function: Any, label: str) -> Iterable[inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ToolDefinitionError(f"the signature of {label} is unknown: {error}") from error
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 from output_parsers.parser.type_parser import TypeParser
 
 from ..interface.decorators import MemoryId, ToolContext, UserName
-from ..interface.parameters import ToolDefinitionError
+from ..interface.parameters import ToolDefinitionError, is_async as is_async_function
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
 from ..models.requests import ChatOptions, Tooling, ToolSpecification
@@ -222,6 +222,9 @@ def tool_problems(
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     if not is_async:
+        if tool.compensate is not None and is_async_function(tool.compensate):
+            message = f"compensate of the tool {tool.name} is async; only async methods can await it"
+            yield DefinitionProblem(qualname, message)
         for name in (part for one in tool.interceptors for part in getattr(one, "async_parts", ())):
             message = f"{name} of the tool {tool.name} is async; only async methods can await it"
             yield DefinitionProblem(qualname, message)

@@ -216,7 +216,9 @@ def test_a_tool_exception_of_an_interceptor_is_for_the_model() -> None:
     model = one_call()
     result = text_service(model, add, tool_interceptors=[closed]).told("x")
     assert results_of(model) == ["We are closed."]
-    assert isinstance(result.tool_runs[0].error, ToolException)
+    error = result.tool_runs[0].error
+    assert isinstance(error, ToolError)
+    assert isinstance(error.__cause__, ToolException)
 
 
 @every_call_kind
