@@ -50,6 +50,7 @@ PUBLIC_PACKAGES = {
     "aiservices.prices",
     "aiservices.retrieval",
     "aiservices.rows",
+    "aiservices.skills",
     "aiservices.structured",
     "aiservices.synthesis",
     "aiservices.testing",
