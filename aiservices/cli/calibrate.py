@@ -27,7 +27,7 @@ _DELIMITERS = (",", ";", "\t")
 _MAX_PROBLEMS = 10  # wrong rows in an error message
 _MAX_VALUE_LENGTH = 60  # characters of a value in an error message
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
-_NO_ANSWER = "it returns no Decision, bool, Enum or Literal, so there is nothing to calibrate"
+_NO_ANSWER = "it does not return a Decision, bool, Enum or Literal, so there is nothing to calibrate"
 
 # The possible answers: the JSON value of each, and the value.
 Options: TypeAlias = tuple[tuple[Any, object], ...]

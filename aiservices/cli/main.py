@@ -101,12 +101,12 @@ application = typer.Typer(
 )
 models_application = typer.Typer(help="List models and download weights.")
 application.add_typer(models_application, name="models")
-batch_application = typer.Typer(help="Look after the batches of the command map.", no_args_is_help=True)
+batch_application = typer.Typer(help="Manage the batches of the command map.", no_args_is_help=True)
 application.add_typer(batch_application, name="batch")
 
 
 class Engine(Enum):
-    """How the command map sends its requests."""
+    """The ways in which the command map can send requests."""
 
     DIRECT = "direct"
     BATCH = "batch"
@@ -256,24 +256,24 @@ def map_(
     ],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file for the table with the answers.")],
     model: Model = None,
-    key: Annotated[str | None, typer.Option(help="The column that names a row.")] = None,
+    key: Annotated[str | None, typer.Option(help="The column that identifies a row.")] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(metavar="PARAMETER=COLUMN", help="The column of a parameter. Repeatable."),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Process only the first rows.", min=1)] = None,
     max_money: Annotated[
-        float | None, typer.Option(help="Stop when so much was spent, in US dollars.")
+        float | None, typer.Option(help="The highest cost of the run, in US dollars.")
     ] = None,
-    max_requests: Annotated[int | None, typer.Option(help="Stop after so many requests.")] = None,
+    max_requests: Annotated[int | None, typer.Option(help="The highest number of requests.")] = None,
     rpm: Annotated[float | None, typer.Option(help="Requests per minute.")] = None,
     tpm: Annotated[float | None, typer.Option(help="Tokens per minute.")] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="Rows at the same time; 64 by default.")] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Forget what an earlier run has finished.")
+        bool, typer.Option("--restart", help="Discard the results of an earlier run.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again for rows that had an error.")
+        bool, typer.Option("--retry-failed", help="Process rows again that had an error.")
     ] = False,
     review: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write rows with unsure answers to a CSV file.")
@@ -282,7 +282,8 @@ def map_(
         float | None, typer.Option(help="The probability below which an answer is unsure.")
     ] = None,
     reviewed: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Take the answers of people from such a file.")
+        str | None,
+        typer.Option(metavar="FILE", help="Use the answers that people added to a review file."),
     ] = None,
     cache: Annotated[
         str | None, typer.Option(metavar="FILE", help="Use replies of other runs, and keep new ones here.")
@@ -292,7 +293,7 @@ def map_(
     ] = Engine.DIRECT,
     sample: Annotated[
         int | None,
-        typer.Option(help="Only ask for so many rows, and estimate tokens, cost and time.", min=1),
+        typer.Option(help="Process only this many rows, and estimate tokens, cost and time of all.", min=1),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, and show the first request.")
@@ -353,10 +354,10 @@ def calibrate(
         ),
     ] = "calibration.json",
     error: Annotated[
-        float, typer.Option(help="The share of wrong answers that the threshold must keep below.")
+        float, typer.Option(help="The highest share of wrong answers above the threshold.")
     ] = 0.05,
     confidence: Annotated[
-        float, typer.Option(help="The probability with which it does so, for examples like these.")
+        float, typer.Option(help="The probability that this limit holds, for examples like these.")
     ] = 0.95,
     model: Model = None,
     json: Json = False,
@@ -449,7 +450,7 @@ def list_batches(output: Output, debug: Debug = False) -> None:
 
 @batch_application.command()
 def status(output: Output, debug: Debug = False) -> None:
-    """Ask the provider how far the batches are."""
+    """Show the progress of the batches."""
     with report_errors(debug=debug):
         from .batch import show_status
 

@@ -37,16 +37,16 @@ class MapSettings(NamedTuple):
     """The options of the command ``map``.
 
     Attributes:
-        key: The column that names a row.
+        key: The column that identifies a row.
         columns: ``PARAMETER=COLUMN`` for parameters whose column has another name.
         limit: Process only so many rows.
-        max_money: Stop when so much was spent, in US dollars.
-        max_requests: Stop after so many requests.
+        max_money: The highest cost of the run, in US dollars.
+        max_requests: The highest number of requests.
         rpm: Requests per minute.
         tpm: Tokens per minute.
         max_concurrency: How many rows are processed at the same time.
-        restart: Forget what an earlier run has finished.
-        retry_failed: Ask again for rows that had an error.
+        restart: Discard the results of an earlier run.
+        retry_failed: Process rows again that had an error.
         review: A file for the rows whose answer is unsure.
         unsure_below: The probability below which an answer is unsure.
         reviewed: Such a file with the answers of people.

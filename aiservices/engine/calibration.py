@@ -78,7 +78,7 @@ def _clipped(shares: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationEntry:
-    """The calibration of one answer of a method.
+    """How the probabilities of one answer of a method are corrected, and how exact they are.
 
     Attributes:
         method: The method, ``Service.method``.

@@ -374,7 +374,7 @@ class ModelFailover:
         return wait
 
     def _awake(self, models: list[ModelState]) -> list[ModelState]:
-        """Return the first of the models that can be asked and does not rest; if all rest, all models."""
+        """Return the first available model that does not rest; if all rest, return all models."""
         skipped: list[str] = []
         for model in models:
             rest = model.route.rest

@@ -76,7 +76,7 @@ def _kind(source: str) -> str:
 
 
 class ProbableReading(NamedTuple):
-    """What was read from a reply, with the probabilities of the answers in it.
+    """A value read from a model's reply, with the probabilities of the answers in it.
 
     Attributes:
         reading: The value and the coercions.

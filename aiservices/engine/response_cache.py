@@ -247,7 +247,7 @@ def _digest(model: ChatModel, request: ChatRequest, *, votes: bool) -> str | Non
 
 
 class _Store(Protocol):
-    """Where the entries are.
+    """The interface of a store for cached replies.
 
     Attributes:
         blocks: True if an access may take long, so that an event loop must not wait for it.

@@ -451,7 +451,7 @@ class OpenAiModerator:
                 raise ValueError(f"it has {len(results)} results for {len(contents)} texts or images")
             return results
         except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidReplyError(f"{source}: the response is not a moderation: {error}") from error
+            raise InvalidReplyError(f"{source}: the response is not a moderation result: {error}") from error
 
     def close(self) -> None:
         """Close the HTTP connections of the openai client, unless the user created the client."""

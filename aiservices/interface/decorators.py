@@ -146,7 +146,7 @@ def system_message(
     source: SystemSource
     if callable(template):
         if from_file is not None:
-            raise TypeError("system_message takes a template, a callable or from_file: one of them")
+            raise TypeError("system_message takes one of a template, a callable and from_file")
         source = template
     else:
         source = _source("system_message", template, from_file)
@@ -222,7 +222,7 @@ def declaration_of(decorated: object) -> Declaration:
 
 def _source(decorator: str, template: str | None, from_file: str | Path | None) -> TemplateSource:
     if (template is None) == (from_file is None):
-        raise TypeError(f"{decorator} takes a template or from_file: one of them")
+        raise TypeError(f"{decorator} takes either a template or from_file")
     declared_in = sys._getframe(2).f_globals.get("__file__")
     if from_file is not None:
         return TemplateSource(file=str(from_file), declared_in=declared_in)

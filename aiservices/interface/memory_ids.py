@@ -34,7 +34,7 @@ def memory_id_type_problem(kind: Any) -> str | None:
     if not fields:
         return f"{cls.__name__} has no fields, so it does not name a conversation"
     if getattr(cls, "model_config", {}).get("extra") == "allow":
-        return f"{cls.__name__} allows extra fields, which are no part of an id; forbid them"
+        return f"{cls.__name__} allows extra fields, which are not part of an id; forbid them"
     for name, hint in fields.items():
         target = Target.of(hint)
         if not (isinstance(target.type, type) and _is_plain(target.type)):

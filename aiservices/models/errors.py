@@ -483,7 +483,7 @@ class InvalidReplyError(ModelError):
 
 
 def is_at_least(value: Any, minimum: float) -> bool:
-    """Return True for a number that is not smaller, False for NaN and for values that are not numbers."""
+    """Return True if ``value >= minimum``; False for NaN, bools and values that are not numbers."""
     try:
         return not isinstance(value, bool) and bool(value >= minimum)
     except TypeError:
@@ -504,7 +504,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> None:
-    """Raise DefinitionError for the settings of a class that are wrong.
+    """Raise DefinitionError if settings of a class are invalid.
 
     Each setting is its name, its value, whether it is right, and what would be, as in "it must be above 0".
     """

@@ -289,7 +289,7 @@ class Limiter:
             self._grow(now)
 
     def _grow(self, now: float) -> None:
-        """Allow more requests: quickly before the first refusal, rarely after it."""
+        """Raise the limits: fast until the server first refuses a request, slowly after that."""
         if self._in_flight >= int(self._cap) - 1:  # only a level that is used tells something
             if not self._cap_was_refused:
                 self._cap = min(self._cap + 1, MAX_CONCURRENCY)

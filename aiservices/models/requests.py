@@ -564,4 +564,4 @@ def _decode(data: str) -> bytes:
     try:
         return b64decode(data, validate=True)
     except binascii.Error as error:
-        raise ValueError(f"its data is not in base 64: {error}") from error
+        raise ValueError(f"its data is not base64: {error}") from error

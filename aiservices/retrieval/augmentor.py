@@ -244,7 +244,7 @@ def check_retrievers(owner: str, retrievers: Iterable[object]) -> None:
         else:
             message = f"{function_name(one)} is not a retriever; it has no method retrieve"
             if hasattr(one, "invoke"):
-                message += "; wrap one of LangChain: retrieve returns contents_of(it.invoke(query.text))"
+                message += "; wrap a LangChain retriever: retrieve returns contents_of(it.invoke(query.text))"
         problems.append(DefinitionProblem(owner, message))
     if problems:
         raise DefinitionError(problems)

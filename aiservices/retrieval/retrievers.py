@@ -600,7 +600,7 @@ class _Documents:
 
 
 def _import_bm25s() -> Any:
-    """Import bm25s, and undo that it makes its debug messages visible."""
+    """Import bm25s, and restore its log level, which the import sets to show debug messages."""
     logger = logging.getLogger("bm25s")
     level = logger.level
     is_first_import = "bm25s" not in sys.modules

@@ -59,7 +59,7 @@ def _as_text(value: object) -> str:
 
 
 def _without_spelling(value: object) -> Any:
-    """Return a value without what Arrow may not have kept: the offset of a time, the zeros of 1.10 and 1.0.
+    """Remove details that Arrow may have lost, such as time zone offsets and the trailing zeros of 1.10.
 
     The text of a value must not depend on whether it was stored in a column of another type before.
     """
@@ -248,7 +248,7 @@ class Cells(NamedTuple):
 
 
 class ArrowRows:
-    """Collects rows as columns, and makes Arrow tables of them."""
+    """Collects rows, and converts them to Arrow tables."""
 
     def __init__(self, fields: Fields, can_write: Callable[[Any], bool] = lambda tp: True) -> None:
         pa = pyarrow()

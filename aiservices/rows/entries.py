@@ -74,7 +74,7 @@ class EntryReader:
     def new(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], seconds: float
     ) -> Row[Any]:
-        """Return the row for an entry that was written in this run."""
+        """Return the row for a journal entry of this run, as opposed to an earlier one."""
         return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(

@@ -63,8 +63,8 @@ class Estimate:
 
     def __str__(self) -> str:
         lines = [
-            f"{counted(self.rows, 'row')}, {self.to_ask:,} to ask; asked for this estimate: {self.sample:,}"
-            + (f", {self.errors:,} with an error" if self.errors else ""),
+            f"{counted(self.rows, 'row')}, {self.to_ask:,} to process; used for this estimate: "
+            f"{self.sample:,}" + (f", {self.errors:,} with an error" if self.errors else ""),
             f"requests: {_text(self.requests)}",
             f"input tokens: {_text(self.input_tokens)}",
             f"output tokens: {_text(self.output_tokens)}",

@@ -144,7 +144,7 @@ def _to_json_text(data: Json, facts: Facts) -> str:
 
 
 def utf8_text(text: str) -> str:
-    """Write the characters that UTF-8 cannot express, single surrogates, as in JSON: ``\\ud800``."""
+    """Replace single surrogates, which UTF-8 cannot encode, with JSON escapes such as ``\\ud800``."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 

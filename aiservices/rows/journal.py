@@ -109,7 +109,7 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise RowsError(
-                f"another run writes to the journal {self._path}; wait for its end, or choose another output"
+                f"another run uses the journal {self._path}; wait until it ends, or choose another output"
             ) from error
 
     @property
@@ -154,7 +154,7 @@ class Journal:
                 for name in changed
             )
             raise RowsError(
-                f"{self._path} has the answers of other work: {details}. Pass restart=True to ask for all "
+                f"{self._path} was written with other settings: {details}. Pass restart=True to ask for all "
                 "rows again, or choose another output"
             )
 
@@ -237,7 +237,7 @@ class Journal:
                 os.ftruncate(self._file, offset)
             raise RowsError(
                 f"the journal {self._path} cannot be written: {error.strerror}; all rows before this "
-                "one are stored, and the same call goes on with the others"
+                "one are stored; make the same call again to continue"
             ) from error
         self._end = offset + len(line)
         return offset

@@ -180,15 +180,15 @@ class RowSettings(TypedDict, total=False):
     """The keyword arguments of ``map_rows`` and ``amap_rows``.
 
     Attributes:
-        key: The column that names a row. Two rows with the same key are an error.
+        key: The column that identifies a row. Two rows with the same key are an error.
         columns: The column for each parameter whose column has another name, as in ``{"text": "body"}``.
         names: The names of the columns, for rows that are tuples.
         to: The file for the table with the answers: .jsonl, .csv, .parquet, .arrow or .feather. The rows are
             processed at once.
         journal: The file that keeps what is finished, so that the same call goes on after an interruption; by
             default the name of ``to`` with ``.journal``. Without both, nothing is kept.
-        restart: Forget what an earlier run has finished.
-        retry_failed: Ask again for rows that had an error in an earlier run.
+        restart: Discard the results of an earlier run.
+        retry_failed: Process rows again that had an error in an earlier run.
         limits: The limits of requests to the model.
         budget: The limits of the whole run: money, tokens, requests and seconds.
         max_concurrency: How many rows are processed at the same time; 64 by default.

@@ -365,7 +365,7 @@ def check_output(path: Path) -> None:
 def _output_class(path: Path) -> type[Output]:
     output = _OUTPUTS.get(path.suffix.lower())
     if output is None:
-        message = f"{path.name!r} has an unknown ending; the known ones are {', '.join(_OUTPUTS)}"
+        message = f"{path.name!r} has an unknown ending; use one of {', '.join(_OUTPUTS)}"
         raise DefinitionError([DefinitionProblem("the output", message)])
     return output
 

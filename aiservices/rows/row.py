@@ -62,7 +62,7 @@ class Row(Generic[T]):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run over a table has come.
+    """The progress of a run over a table.
 
     Attributes:
         total: The number of rows in the table; None if it is unknown.
@@ -123,7 +123,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Summary(Progress):
-    """What a run over a table did.
+    """The counts, usage and cost of a run over a table.
 
     Attributes:
         stopped: Why the run ended before the last row; None if it did not.

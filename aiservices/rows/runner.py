@@ -91,7 +91,7 @@ class RunSettings:
     """The settings for processing a table, such as the concurrency and the allowed share of failures.
 
     Attributes:
-        key: The column that names a row; None to tell rows apart by their content.
+        key: The column that identifies a row; None to tell rows apart by their content.
         max_concurrency: How many rows are processed at the same time.
         dedupe: True to ask for equal rows once.
         retry_failed: True to ask again for rows that had an error in an earlier run.
@@ -158,7 +158,7 @@ class RowFailure(NamedTuple):
 
 
 class RowOutcome(NamedTuple):
-    """What became of one row.
+    """The outcome of processing one row: the answer, or the reason why there is none.
 
     Attributes:
         entry: What the journal stores of it.
@@ -446,7 +446,7 @@ async def answer_row(
     settings: RunSettings,
     prices: Budget,
 ) -> RowOutcome | None:
-    """Ask for a row, and return what became of it; None if its next request was collected for a batch.
+    """Process a row, and return the outcome; None if its next request was collected for a batch.
 
     Args:
         method: The method.

@@ -504,7 +504,7 @@ def _format_of(path: Path) -> FileFormat:
     name = path.name.lower()
     ending = next((ending for ending in FORMATS if name.endswith(ending)), None)
     if ending is None:
-        message = f"the file has an unknown ending; the known ones are {', '.join(FORMATS)}"
+        message = f"the file has an unknown ending; use one of {', '.join(FORMATS)}"
         raise _wrong(str(path), message)
     return FORMATS[ending]
 

@@ -61,8 +61,8 @@ def calibrate(
         method: A method of a service that returns a Decision, a bool, an Enum, a Literal, or a record of
             them.
         cases: The examples, with the right answer as ``expected``.
-        error: The share of wrong answers that the threshold must keep below.
-        confidence: The probability with which it does so, for examples like these.
+        error: The highest share of wrong answers above the threshold.
+        confidence: The probability that this limit holds, for examples like these.
         max_concurrency: How many calls run at the same time.
 
     Raises DefinitionError if the method has no answers to calibrate, or if the examples have no labels.
@@ -80,7 +80,7 @@ def _problems(method: object, cases: Sequence[object], error: float, confidence:
     if not is_service_method(method):
         yield f"{method!r} is not a method of a service made by create"
     elif not answers_of(service_method_of(method).plan):
-        yield "the method returns no Decision, bool, Enum or Literal"
+        yield "the method does not return a Decision, bool, Enum or Literal"
     if not cases:
         yield "there are no cases"
     for number, case in enumerate(cases, 1):
@@ -188,7 +188,9 @@ def _calibrated(
             continue
         if len(origins) > 1:
             names = ", ".join(f"{model} ({source})" for model, source in origins)
-            message = f"{path} has probabilities of several models or sources: {names}; calibrate each alone"
+            message = (
+                f"{path} has probabilities of several models or sources: {names}; calibrate each separately"
+            )
             raise DefinitionError([DefinitionProblem("calibrate", message)])
         ((model, source),) = origins
         calibrator, after = fit(before)

@@ -126,7 +126,7 @@ def auroc(samples: Sequence[Labelled]) -> float | None:
 
 
 def calibration_error(samples: Sequence[Labelled], bins: int = _BINS) -> float:
-    """Return the expected calibration error: how far stated and observed frequencies differ in bins.
+    """Return the expected calibration error: the mean gap between stated and observed frequencies, in bins.
 
     For two answers it is that of the second answer, otherwise that of the most likely one.
     """

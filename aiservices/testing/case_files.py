@@ -117,7 +117,7 @@ class _Field(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """A case as it is in a file: its location, such as "line 3", and its fields."""
+    """A case read from a file: its location, such as "line 3", and its fields."""
 
     location: str
     fields: Mapping[str, _Field]

@@ -246,7 +246,7 @@ def _problems(
 ) -> Iterator[str]:
     """Yield the mistakes in arguments of the evaluation, such as ``exact`` instead of ``exact()``."""
     if not callable(method):
-        yield f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
+        yield f"{type(method).__name__} cannot be called; pass a method, as in evaluate(desk.ticket, …)"
     if not cases:
         yield "there are no cases to evaluate"
     for number, case in enumerate(cases, 1):

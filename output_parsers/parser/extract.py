@@ -175,7 +175,7 @@ class ReplyText(NamedTuple):
                 # all values before were checked when there was one too many for the first time
                 new = spans if len(spans) == _MAX_CANDIDATES + 1 else spans[-2:]
                 if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
-                    message = f"the reply holds more than {_MAX_CANDIDATES} JSON values"
+                    message = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
                     raise ValidationFailure(Problem("$", message))
         if len(spans) == 1 and _is_refused(text, spans[0].start, spans[0].end):
             raise ValidationFailure(

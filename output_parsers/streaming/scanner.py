@@ -420,7 +420,7 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Remember how the text before the JSON begins, to check later if it is only a code fence."""
+        """Store the first skipped characters, to check later if they are only a code fence."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 

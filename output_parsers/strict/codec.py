@@ -291,7 +291,7 @@ class DecodeCursor:
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return the position of a nested field or item that exists only in the strict-mode reply.
+        """Return a cursor for a nested value that exists only in the encoded (strict-mode) reply.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """

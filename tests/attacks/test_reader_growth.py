@@ -156,7 +156,7 @@ def test_a_reply_with_too_many_values_is_refused_before_all_are_read(kind: str, 
     fewer = min(process_time(read, TYPES[kind], unit * 2_000) for _ in range(3))
     more = min(process_time(read, TYPES[kind], unit * 40_000) for _ in range(3))
     assert more < 8 * fewer
-    with pytest.raises(OutputParsingError, match="the reply holds more than 1000 JSON values"):
+    with pytest.raises(OutputParsingError, match="the reply contains more than 1000 JSON values"):
         parse(TYPES[kind], unit * 40_000)
 
 

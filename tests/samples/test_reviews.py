@@ -17,7 +17,7 @@ def test_reviews_are_classified_and_unsure_ones_are_collected(
     unsure = Decision(True, {True: 0.6, False: 0.4})
     reviews.main(FakeChatModel(values={Decision[bool]: unsure}), folder=tmp_path)
     printed = capsys.readouterr().out
-    assert "5 rows, 4 to ask; asked for this estimate: 4" in printed
+    assert "5 rows, 4 to process; used for this estimate: 4" in printed
     assert "5 rows: 5 answered, 0 with an error" in printed
     assert "to review: 5" in printed
     assert printed.count("unsure (0.60): ") == 5

@@ -82,7 +82,7 @@ class WrongPart(BaseModel):
 
 
 class PendingCall(BaseModel):
-    """A tool call that waits, as it is listed in an HTTP error response."""
+    """A tool call that waits for approval or a result, as listed in an HTTP error response."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -137,7 +137,7 @@ class Problem(BaseModel):
 
 
 # Titles are fixed texts, so they cannot reveal data of a call. Programs should compare types, not titles.
-NOT_JSON = ProblemKind("not-json", 415, "The body must be JSON in UTF-8, and say so by its Content-Type")
+NOT_JSON = ProblemKind("not-json", 415, "The body must be JSON in UTF-8, with a matching Content-Type")
 _HTTP_METHOD = ProblemKind("method-not-allowed", 405, "The endpoint does not answer this HTTP method")
 _BODY_TOO_LARGE = ProblemKind("body-too-large", 413, "The body of the request is too large")
 _HEADERS_TOO_LARGE = ProblemKind(
@@ -154,7 +154,7 @@ _INPUT_BLOCKED = ProblemKind("not-permitted", 422, "The input is not permitted h
 _OUTPUT_BLOCKED = ProblemKind("answer-not-permitted", 502, "The model gave no answer that is permitted here")
 _CONFIGURATION = ProblemKind("configuration", 500, "The service is not set up to use its model")
 _SUSPENDED_CALL = ProblemKind("suspended-call", 422, "The call that waited cannot be resumed")
-_OUT_OF_TIME = ProblemKind("budget", 504, "The time for the call is over")
+_OUT_OF_TIME = ProblemKind("budget", 504, "The time limit of the call has passed")
 # To a remote caller this service is a gateway: 502, 503 and 504 mean that the model behind it failed, and 500
 # means an error in the service itself. The first class of which an error is an instance applies, so
 # subclasses are listed before their base classes.
@@ -172,12 +172,12 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     SuspendedCallError: _SUSPENDED_CALL,
     MemoryBusyError: ProblemKind("memory-busy", 409, "Another call uses the conversation"),
     MemoryConflictError: ProblemKind(
-        "memory-conflict", 409, "The conversation was changed during the call, which was not stored"
+        "memory-conflict", 409, "The conversation was changed during the call, so the call was not stored"
     ),
     MemoryIdError: ProblemKind("memory-id", 422, "The memory id does not name a conversation"),
     MemoryStoreError: ProblemKind("memory-store", 503, "The store of the conversations failed"),
     BudgetExceededError: ProblemKind("budget", 503, "The budget of the call is spent"),
-    RateLimitError: ProblemKind("rate-limit", 429, "The model takes no more requests for now"),
+    RateLimitError: ProblemKind("rate-limit", 429, "The model does not accept more requests for now"),
     ModelTimeoutError: ProblemKind("timeout", 504, "The model did not answer in time"),
     ModelConnectionError: ProblemKind("connection", 503, "The model cannot be reached"),
     ModelServerError: ProblemKind("unavailable", 503, "The model's provider failed"),

@@ -209,7 +209,7 @@ class ErrorMapper:
     def reply_too_late(self) -> ModelTimeoutError:
         """Return the error for a model reply that was not complete before the deadline of the call."""
         return ModelTimeoutError(
-            self._message("the reply was not complete when its time was over; ask for less"), retryable=True
+            self._message("the reply was not complete before the timeout; ask for less"), retryable=True
         )
 
     def broken_stream(self, text: str) -> ModelConnectionError:
@@ -339,11 +339,11 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
     if status == 401:
         return AuthenticationError, "the key is not accepted", key_advice, False
     if status == 403:
-        return AuthenticationError, "not permitted", "check what the key may do", False
+        return AuthenticationError, "not permitted", "check the permissions of the key", False
     if status == 404:
         return ModelNotFoundError, "not found", "check the model's name and base_url", False
     if status == 408:
-        return ModelTimeoutError, "the server waited too long", "try again", True
+        return ModelTimeoutError, "the server ended the request with a timeout", "try again", True
     if status == 402 or (status == 429 and quota_exceeded):
         return RateLimitError, "the quota is used up", "check plan and billing of the account", False
     if status == 429:
@@ -355,7 +355,12 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
     if status >= 500:
         return ModelServerError, "the server failed", "try again later", True
     if status >= 400:
-        return BadRequestError, "the request is not accepted", "correct what the message names", status == 409
+        return (
+            BadRequestError,
+            "the request is not accepted",
+            "fix what the message reports",
+            status == 409,
+        )
     return InvalidReplyError, "unexpected status", "check base_url", False
 
 

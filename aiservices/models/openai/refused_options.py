@@ -76,8 +76,8 @@ def accepted_options(
             continue
         if values:
             changes[name] = _nearest_effort(value, values)
-            taken = ", ".join(values)
-            notes.append(f"{name} was {changes[name]} instead of {value}: the model takes {taken}")
+            accepted = ", ".join(values)
+            notes.append(f"{name} was {changes[name]} instead of {value}: the model accepts {accepted}")
         else:
             changes[name] = None
             notes.append(f"{name} was left out: the model refuses it")

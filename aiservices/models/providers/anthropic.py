@@ -483,7 +483,7 @@ class RequestParts:
             return {"type": "any"} if choice == "required" else {"type": "tool", "name": safe_name(choice)}
         what = "one of the tools" if choice == "required" else f"the tool {safe_name(choice)}"
         self.instructions = f"Do not answer with text. Always answer by calling {what}."
-        self._notes.append(f"the model cannot be made to call {what}, so the system message asks for it")
+        self._notes.append(f"the model cannot be forced to call {what}, so the system message asks for it")
         return {"type": "auto"}
 
 

@@ -457,7 +457,7 @@ def _reasoning_fields(model: str, effort: str, notes: list[str]) -> JsonObject:
         return {"reasoning_effort": level}
     if "qwen" in model:
         return {"reasoning_config": "low" if level == "low" else "high"}
-    notes.append("reasoning_effort was left out: it is not known how this model takes it")
+    notes.append("reasoning_effort was left out: this model's format for it is unknown")
     return {}
 
 
@@ -493,7 +493,7 @@ def _tool_config(
     config: JsonObject = {"tools": [*tools, *server_tools]}
     kind = choice["type"]
     if kind == "none":
-        notes.append("the choice of no tool was left out: the Converse API has none")
+        notes.append('tool_choice "none" was left out: the Converse API does not support it')
     elif kind != "auto":
         config["toolChoice"] = {kind: {"name": choice["name"]} if kind == "tool" else {}}
     return config

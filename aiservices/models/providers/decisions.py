@@ -388,7 +388,7 @@ def _described(label: str | bool, option: AnswerOption) -> str:
 
 
 def _yes_no_descriptions(question: Question) -> tuple[str, str]:
-    """Return what the answers false and true of a yes/no question mean."""
+    """Return the descriptions of the two answers to a yes/no question: false first, then true."""
     by_value = {option.value is True: option.description for option in question.options}
     return by_value[False], by_value[True]
 
@@ -533,7 +533,7 @@ def _openai_part(part: str | Media) -> JsonObject:
 
 
 class _SystemOneServer(NamedTuple):
-    """What is known of a server with the System One API.
+    """The URL path, API key and limits of a server with the System One API.
 
     Attributes:
         path: The path of the requests.

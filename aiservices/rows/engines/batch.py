@@ -109,11 +109,11 @@ class BatchEngine:
                 )
         if job.method.service_method.plan.call.toolbox is not None and not self.tools:
             yield (
-                "it has tools, which run again whenever a batch is finished; if they only read, pass "
+                "it has tools, which run again after each batch; if they change nothing, pass "
                 "BatchEngine(tools=True)"
             )
         if job.settings.ordered:
-            yield "the rows of batches come as they are finished; leave out ordered=True, or use to="
+            yield "batches return rows in the order in which they finish; leave out ordered=True, or use to="
         if job.journal is None:
             yield "BatchEngine needs a journal to go on after an interruption; pass to= or journal="
 
@@ -239,7 +239,7 @@ class _OpenFile:
 
 @dataclass
 class BatchRecord:
-    """What is known of one batch, as its file has it.
+    """The state of one batch, as stored in its file.
 
     Attributes:
         name: Its name, by which the provider can find it.
@@ -270,7 +270,7 @@ class BatchRecord:
 
 
 def batch_folder(journal: Path) -> Path:
-    """Return the folder for the batches of a journal."""
+    """Return the path of the folder that stores the batches of a journal."""
     return journal.with_name(f"{journal.name}.batches")
 
 
@@ -326,7 +326,7 @@ class BatchFolder:
         return self._folder / f"{record.name}.{suffix}"
 
     def save(self, record: BatchRecord, state: State) -> None:
-        """Write a record to disk, with a new state."""
+        """Set the state of a batch record, and write it to disk."""
         record.state = state
         if record not in self.records:
             self.records.append(record)
@@ -356,7 +356,7 @@ class BatchFolder:
         return {request.custom_id for record in self.records for request in self.requests(record)}
 
     def service(self, record: BatchRecord) -> BatchService:
-        """Return the batch service of a record."""
+        """Return the client of the batch service for the model of a record."""
         model = self.models.get((record.model, record.endpoint))
         if model is None:
             raise RowsError(
@@ -389,7 +389,7 @@ class BatchFolder:
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 self.stopped = BudgetExceededError(
                     f"{self._spent.limits.seconds:g} seconds passed; the batches that were submitted are not "
-                    "lost, and the same call goes on with them",
+                    "lost; make the same call again to continue with them",
                     limit="seconds",
                 )
                 return
@@ -408,7 +408,7 @@ class BatchFolder:
                         raise
                 except (LookupError, TypeError, ValueError, AttributeError) as error:
                     raise RowsError(
-                        f"the answer of the service about the batch {record.id} cannot be read: {error!r}"
+                        f"the response about the batch {record.id} cannot be read: {error!r}"
                     ) from error
             if is_late:
                 await self._cancel_all(cancelled)
@@ -473,7 +473,7 @@ class BatchFolder:
             self._split(record, record.count // 2)
             return self._exceeds(record)
         self.stopped = BudgetExceededError(
-            f"what is left of the budget does not suffice for one more request of about {tokens:,} tokens; "
+            f"the remaining budget is too small for another request of about {tokens:,} tokens; "
             "raise budget=Budget(…)",
             limit="money" if limits.money is not None else "tokens",
         )

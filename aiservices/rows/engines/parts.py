@@ -54,7 +54,7 @@ class PartFolder(NamedTuple):
                     yield entry
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file at once."""
+        """Write data to a file of the folder."""
         path = f"{self.path}/{name}"
         if self.is_local:
             Path(path).write_bytes(data)

@@ -148,7 +148,7 @@ class PermissionServer:
             writer.write(json.dumps(answer).encode() + b"\n")
 
     def _note(self, message: dict[str, Any], permitted: dict[int, _Request]) -> None:
-        """Learn from what became of a request."""
+        """Record the outcome of a request in the rate limits and the budget."""
         request = permitted.get(message["number"])
         if request is None:
             return

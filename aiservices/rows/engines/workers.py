@@ -95,7 +95,7 @@ class Chunk(NamedTuple):
 
 
 class WorkDone(NamedTuple):
-    """What a worker returns of a row.
+    """The outcome that a worker returns for a row.
 
     Attributes:
         entry: What the journal stores of it; None if the row was not processed, because of a fatal error.
@@ -138,7 +138,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Finish the chunks in work, close the connection that permits requests, and end the event loop."""
+        """Finish the current chunks, close the connection that permits requests, and end the event loop."""
         wait(self._answers)
         if self._client is not None:
             asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
@@ -151,7 +151,7 @@ class Worker:
         self._loop.close()
 
     def answer(self, chunk: Chunk) -> list[WorkDone]:
-        """Process the rows of a chunk, and return what became of them."""
+        """Process the rows of a chunk, and return their outcomes."""
         future = asyncio.run_coroutine_threadsafe(self._answer(chunk), self._loop)
         self._answers.add(future)
         try:
@@ -409,7 +409,7 @@ class _Chunks:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def ask(self, row_id: str, arguments: Mapping[str, Any], replies: Mapping[int, Any]) -> RowOutcome:
-        """Let a worker ask for a row, together with others."""
+        """Add a row to the next chunk for a worker, and wait for its outcome."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[RowOutcome] = loop.create_future()
         self._rows.append((WorkRow(row_id, arguments, replies), outcome))
@@ -473,7 +473,7 @@ class _Chunks:
         return RowOutcome(entry, failure, None, done.seconds)
 
     async def close(self) -> None:
-        """Cancel what is still in work."""
+        """Cancel the chunks that are still being processed."""
         for sending in self._sending:
             sending.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)

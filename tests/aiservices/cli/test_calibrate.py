@@ -230,8 +230,8 @@ def test_only_the_first_wrong_rows_are_reported(run: CommandRun, write: Write) -
         (
             "answer",
             "message,expected\nx,true\n",
-            "error: Desk.answer: it returns no Decision, bool, Enum or Literal, so there is nothing to "
-            "calibrate\n",
+            "error: Desk.answer: it does not return a Decision, bool, Enum or Literal, so there is nothing "
+            "to calibrate\n",
         ),
         (
             "each",
@@ -254,7 +254,7 @@ def test_wrong_targets_and_files(run: CommandRun, write: Write, tmp_path: Path) 
         "join, fits\n"
     )
     assert (
-        "has several methods; it returns no Decision"
+        "has several methods; it does not return a Decision"
         in run("calibrate", "desk:Plain", "cases.csv", "--model", "fake").err
     )
     err = run("calibrate", "desk:desk.is_spam", "other.csv").err

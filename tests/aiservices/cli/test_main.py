@@ -36,7 +36,7 @@ Commands:
   mcp        Serve a service to an MCP client over stdio.
   providers  List the providers of models.
   models     List models and download weights.
-  batch      Look after the batches of the command map.
+  batch      Manage the batches of the command map.
 """
 
 

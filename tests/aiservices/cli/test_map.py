@@ -95,7 +95,7 @@ def test_a_dry_run_shows_the_first_request_and_sends_nothing(run: CommandRun, de
 def test_a_sample_gives_an_estimate(run: CommandRun, desk: str) -> None:
     code, out, _ = run("map", desk, "in.csv", "out.csv", "--column", "text=body", "--sample", "1")
     assert code == 0
-    assert out.startswith("3 rows, 2 to ask; asked for this estimate: 1")
+    assert out.startswith("3 rows, 2 to process; used for this estimate: 1")
     assert not Path("out.csv").exists()
 
 

@@ -567,14 +567,14 @@ def test_a_failure_of_openai_is_a_model_error_and_the_model_is_not_asked_again(l
 def test_a_response_that_is_not_a_moderation_is_an_error(loopback: Loopback) -> None:
     loopback.reply(json_reply({"results": [{"flagged": "no", "categories": {}}]}))
     assert refused(openai(loopback), InvalidReplyError).startswith(
-        f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
+        f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation result: "
     )
 
 
 def test_an_html_page_is_not_a_moderation(loopback: Loopback) -> None:
     loopback.reply(raw_reply(b"<html>", content_type="text/html"))
     assert refused(openai(loopback), InvalidReplyError).startswith(
-        f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
+        f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation result: "
     )
 
 

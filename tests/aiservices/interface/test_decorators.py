@@ -225,20 +225,20 @@ def test_other_classes_are_not_structured_prompts() -> None:
 def test_a_prompt_needs_a_template_or_a_file(decorator: Any) -> None:
     with pytest.raises(TypeError) as caught:
         decorator()
-    assert str(caught.value) == f"{decorator.__name__} takes a template or from_file: one of them"
+    assert str(caught.value) == f"{decorator.__name__} takes either a template or from_file"
 
 
 @pytest.mark.parametrize("decorator", [user_message, system_message, structured_prompt])
 def test_a_prompt_takes_a_template_or_a_file_but_not_both(decorator: Any) -> None:
     with pytest.raises(TypeError) as caught:
         decorator("text", from_file="ask.txt")
-    assert str(caught.value) == f"{decorator.__name__} takes a template or from_file: one of them"
+    assert str(caught.value) == f"{decorator.__name__} takes either a template or from_file"
 
 
 def test_a_system_message_takes_a_callable_or_a_file_but_not_both() -> None:
     with pytest.raises(TypeError) as caught:
         system_message(lambda: "s", from_file="ask.txt")
-    assert str(caught.value) == "system_message takes a template, a callable or from_file: one of them"
+    assert str(caught.value) == "system_message takes one of a template, a callable and from_file"
 
 
 def test_a_template_must_be_text() -> None:

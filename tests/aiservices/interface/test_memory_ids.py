@@ -145,7 +145,7 @@ EXPECTED = "cannot be one; use a str, an int, a UUID, or a frozen record of them
         (Deep, "Deep.inner is Data; use str, int and UUID"),
         (Optional, "Optional.tenant is str | None; use str, int and UUID"),
         (Flag, "Flag.flag is bool; use str, int and UUID"),
-        (Open, "Open allows extra fields, which are no part of an id; forbid them"),
+        (Open, "Open allows extra fields, which are not part of an id; forbid them"),
     ],
 )
 def test_other_types_cannot_be_ids(kind: Any, problem: str) -> None:

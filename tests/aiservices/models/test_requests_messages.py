@@ -172,7 +172,7 @@ def test_parts_that_are_only_text_are_one_text() -> None:
         ),
         (
             user({"type": "input_audio", "input_audio": {"data": "%", "format": "wav"}}),
-            "part 1 of its content: its data is not in base 64: Only base64 data is allowed",
+            "part 1 of its content: its data is not base64: Only base64 data is allowed",
         ),
         (
             user({"type": "file", "file": {"file_id": "file-1"}}),

@@ -354,7 +354,7 @@ def test_a_retriever_of_langchain_is_refused_with_advice() -> None:
             return [query]
 
     for make in (RetrievalAugmentor, retriever_tool):
-        with pytest.raises(DefinitionError, match=r"wrap one of LangChain: retrieve returns contents_of"):
+        with pytest.raises(DefinitionError, match=r"wrap a LangChain retriever: retrieve returns"):
             make(Foreign())  # type: ignore[operator]
 
 

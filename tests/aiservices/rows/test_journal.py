@@ -90,7 +90,7 @@ def test_a_damaged_line_is_asked_again_and_the_others_are_not(tmp_path: Path) ->
 
 def test_two_runs_cannot_write_to_one_journal(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j", WORK)
-    with pytest.raises(RowsError, match="another run writes to the journal"):
+    with pytest.raises(RowsError, match="another run uses the journal"):
         Journal(tmp_path / "j", WORK)
     journal.close()
     Journal(tmp_path / "j", WORK).close()

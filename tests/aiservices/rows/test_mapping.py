@@ -296,7 +296,7 @@ def test_other_work_with_the_same_output_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RowsError) as caught:
         map_rows(create(Desk, Model(), options=ChatOptions(temperature=0.5)).ticket, table("a"), to=to)
     assert str(caught.value) == (
-        f"{to}.journal has the answers of other work: options was {{}} and is {{'temperature': 0.5}}. Pass "
+        f"{to}.journal was written with other settings: options was {{}} and is {{'temperature': 0.5}}. Pass "
         "restart=True to ask for all rows again, or choose another output"
     )
 

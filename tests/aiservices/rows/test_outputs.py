@@ -340,7 +340,7 @@ except RowsError as error:
     [
         (
             "out.txt",
-            "the output: 'out.txt' has an unknown ending; the known ones are .jsonl, .csv, .parquet, .arrow, "
+            "the output: 'out.txt' has an unknown ending; use one of .jsonl, .csv, .parquet, .arrow, "
             ".feather",
         ),
         ("missing/out.csv", "the output: {path} cannot be written: No such file or directory"),

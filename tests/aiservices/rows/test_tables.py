@@ -515,7 +515,7 @@ def test_files_of_a_folder_that_do_not_fit_together_are_an_error(tmp_path: Path)
 def test_a_path_that_is_not_a_table_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     assert definition_error(tmp_path / "notes.txt") == (
-        f"{tmp_path}/notes.txt: the file has an unknown ending; the known ones are .csv, .csv.gz, .jsonl, "
+        f"{tmp_path}/notes.txt: the file has an unknown ending; use one of .csv, .csv.gz, .jsonl, "
         ".jsonl.gz, .json, .parquet, .arrow, .feather"
     )
     (tmp_path / "notes.txt").unlink()

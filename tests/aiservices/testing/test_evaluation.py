@@ -311,7 +311,7 @@ def test_invalid_settings_are_definition_errors(
             sums(),
             CASES,
             [],
-            "Sums cannot be called; give a method, as in evaluate(desk.ticket, …)",
+            "Sums cannot be called; pass a method, as in evaluate(desk.ticket, …)",
         ),
         (len, [*CASES, {"sum": "1"}], [], "case 4 is of type dict; write Case({…}, expected)"),
         (

@@ -191,7 +191,7 @@ class Faulty(InMemoryChatMemoryStore):
         (MemoryBusyError("ann", "waited"), "Another call uses the conversation"),
         (
             MemoryConflictError("ann"),
-            "The conversation was changed during the call, which was not stored",
+            "The conversation was changed during the call, so the call was not stored",
         ),
         (MemoryIdError("no"), "The memory id does not name a conversation"),
         (

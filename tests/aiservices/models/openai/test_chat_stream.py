@@ -311,7 +311,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiC
         (
             {"object": "error", "message": "too long", "type": "invalid_request_error", "code": 400},
             ModelError,
-            "400 the request is not accepted: too long; correct what the message names",
+            "400 the request is not accepted: too long; fix what the message reports",
             400,
             False,
         ),

@@ -65,7 +65,7 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             error(400, "'temperature' is not supported"),
             BadRequestError,
-            "400 the request is not accepted: 'temperature' is not supported; correct what the message names",
+            "400 the request is not accepted: 'temperature' is not supported; fix what the message reports",
             False,
         ),
         (
@@ -78,7 +78,7 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             error(403, "Your country is not supported"),
             AuthenticationError,
-            "403 not permitted: Your country is not supported; check what the key may do",
+            "403 not permitted: Your country is not supported; check the permissions of the key",
             False,
         ),
         (
@@ -102,19 +102,19 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             error(408, "Request timeout"),
             ModelTimeoutError,
-            "408 the server waited too long: Request timeout; try again",
+            "408 the server ended the request with a timeout: Request timeout; try again",
             True,
         ),
         (
             error(409, "Conflict"),
             BadRequestError,
-            "409 the request is not accepted: Conflict; correct what the message names",
+            "409 the request is not accepted: Conflict; fix what the message reports",
             True,
         ),
         (
             json_reply({"detail": [{"loc": ["body"], "msg": "bad"}]}, status=422),
             BadRequestError,
-            '422 the request is not accepted: [{"loc":["body"],"msg":"bad"}]; correct what the message names',
+            '422 the request is not accepted: [{"loc":["body"],"msg":"bad"}]; fix what the message reports',
             False,
         ),
         (
@@ -151,7 +151,7 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             json_reply("just a text", status=400, headers={"x-should-retry": "true"}),
             BadRequestError,
-            "400 the request is not accepted: just a text; correct what the message names",
+            "400 the request is not accepted: just a text; fix what the message reports",
             True,
         ),
         (
@@ -163,7 +163,7 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             raw_reply(b"x" * 400, status=418),
             BadRequestError,
-            f"418 the request is not accepted: {'x' * 300}…; correct what the message names",
+            f"418 the request is not accepted: {'x' * 300}…; fix what the message reports",
             False,
         ),
     ],

@@ -56,7 +56,7 @@ def failure(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> ModelE
         (
             error(400, "Unsupported parameter: 'top_p'"),
             BadRequestError,
-            "400 the request is not accepted: Unsupported parameter: 'top_p'; correct what the message names",
+            "400 the request is not accepted: Unsupported parameter: 'top_p'; fix what the message reports",
             False,
         ),
         (
@@ -106,7 +106,7 @@ def test_every_status_has_its_error(
         (
             "invalid_prompt",
             BadRequestError,
-            "400 the request is not accepted: Oh; correct what the message names",
+            "400 the request is not accepted: Oh; fix what the message reports",
             False,
         ),
     ],

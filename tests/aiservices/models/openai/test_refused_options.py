@@ -112,7 +112,7 @@ def test_the_nearest_effort_of_the_model_is_used(
     result = asks(loopback, options=ChatOptions(reasoning_effort=effort)).ask("x")
     assert loopback.requests[1].json.get("reasoning_effort") == sent
     what = (
-        f"was {sent} instead of {effort}: the model takes" if sent else "was left out: the model refuses it"
+        f"was {sent} instead of {effort}: the model accepts" if sent else "was left out: the model refuses it"
     )
     assert any(f"reasoning_effort {what}" in reason for reason in result.reasons)
 
@@ -134,7 +134,7 @@ def test_the_responses_api_leaves_out_options_too(loopback: Loopback) -> None:
     assert ("top_p" in body, body["reasoning"]) == (False, {"effort": "high"})
     assert result.reasons[-2:] == (
         "top_p was left out: the model refuses it",
-        "reasoning_effort was high instead of max: the model takes low, high",
+        "reasoning_effort was high instead of max: the model accepts low, high",
     )
 
 

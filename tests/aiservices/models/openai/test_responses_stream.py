@@ -375,7 +375,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiR
         (
             b'data: {"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}\n\n',
             BadRequestError,
-            "400 the request is not accepted: too long; correct what the message names",
+            "400 the request is not accepted: too long; fix what the message reports",
         ),
         (
             end_event(response(status="failed", error={"code": "server_error", "message": "Oh"})),
@@ -385,7 +385,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiR
         (
             end_event(response(status="failed", error={"code": "invalid_prompt", "message": "No"})),
             BadRequestError,
-            "400 the request is not accepted: No; correct what the message names",
+            "400 the request is not accepted: No; fix what the message reports",
         ),
     ],
 )

@@ -334,7 +334,7 @@ def test_a_model_that_cannot_be_made_to_call_a_tool_is_asked_to(loopback: Loopba
     body = loopback.requests[0].json
     assert body["system"] == "Do not answer with text. Always answer by calling one of the tools."
     assert reply.notes == (
-        "the model cannot be made to call one of the tools, so the system message asks for it",
+        "the model cannot be forced to call one of the tools, so the system message asks for it",
     )
 
 
