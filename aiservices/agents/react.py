@@ -26,7 +26,7 @@ from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of, 
 from output_parsers.types.records import normalize_key
 from output_parsers.types.target import Target, type_name
 
-from ..engine.approval import Approvals, SuspendedCall
+from ..engine.approval import ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import CallModel, Effect, Emit, Flow, Run, arun, map_effects, run
 from ..engine.events import ToolStarted
@@ -524,7 +524,8 @@ class Hooks:
         if isinstance(effect, Emit) and isinstance(effect.event, ToolStarted):
             yield from self._call_hooks("pre_acting", effect.event.call)
         outcome = yield effect
-        if isinstance(effect, Run) and effect.tool_call is not None:
+        is_run = isinstance(effect, Run) and effect.tool_call is not None
+        if is_run and not isinstance(outcome.error, ApprovalRequiredError):
             return (yield from self._call_hooks("post_acting", outcome))
         return outcome
 

@@ -1,4 +1,4 @@
-"""Suspend a service call until its tool calls are approved, and resume it later in any process."""
+"""Suspend a service call until its tool calls are approved, and store its state as text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from output_parsers.result.errors import shorten
 
 from ..interface.memory_ids import memory_id_data
 from ..models.errors import AiServiceError, SuspendedCallError
-from ..models.messages import AiMessage, Message, ToolCall, ToolMessage, message_from_dict, message_to_dict
-from ..models.requests import ChatOptions, ChatRequest
-from ..tools.tool import Denied, ExternalResult, WaitingCallDecision
-from ..tools.toolbox import Toolbox
-from .budget import Budget
-from .model_route import ModelRoute
+from ..models.messages import Message, ToolCall, ToolMessage, message_from_dict, message_to_dict
+from ..models.requests import ChatOptions
+from ..tools.tool import Denied
 from .output_format import INSTRUCTIONS_MARK
-from .plan import CallPlan, CallState, Invocation
+from .plan import Invocation
 
 T = TypeVar("T")
 # True or False for all pending tool calls, or a decision for each of them, by its id.
@@ -41,6 +38,9 @@ class SuspendedCall(NamedTuple):
         tool_messages: The messages since then; the last one has the calls that wait.
         pending: The ids of the calls that must be approved.
         external: The ids of the calls whose result is wanted.
+        inner: The calls of services used as tools that wait, by the id of the tool call that made each. Then
+            nothing else waits, and the other tools have run.
+        finished: The results of these other tools.
         memory_id: The argument that is the memory id.
         rounds: How many rounds of tools were completed.
         options: The options of the request, without extra headers.
@@ -69,6 +69,8 @@ class SuspendedCall(NamedTuple):
     expires_at: float | None = None
     signed_text: str = ""
     external: tuple[str, ...] = ()
+    inner: Mapping[str, SuspendedCall] = MappingProxyType({})
+    finished: tuple[ToolMessage, ...] = ()
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
         """Convert a service call that waits for approval to JSON text, so that another process can resume it.
@@ -91,24 +93,9 @@ class SuspendedCall(NamedTuple):
             return self.signed_text
         if expires_after is not None and not expires_after > 0:
             raise ValueError(f"expires_after is {expires_after!r}; it must be greater than 0")
-        # The JSON keys are a stored format: they stay as they are when fields are renamed.
-        data = {
-            "place": INSTRUCTIONS_MARK,
-            "where": self.qualname,
-            "messages": [message_to_dict(message) for message in self.messages],
-            "exchanged": [message_to_dict(message) for message in self.tool_messages],
-            "pending": list(self.pending),
-            "external": list(self.external),
-            "memory_id": memory_id_data(self.memory_id),
-            "rounds": self.rounds,
-            "options": {name: value for name, value in asdict(self.options).items() if value is not None},
-            "kept": dict(self.interceptor_data),
-            "model": self.model,
-            "user_name": self.user_name,
-            "before": [message_to_dict(message) for message in self.earlier_messages],
-            "id": self.id,
-            "expires_at": self.expires_at if expires_after is None else time.time() + expires_after,
-        }
+        data = _state_to_dict(self)
+        if expires_after is not None:
+            data["expires_at"] = time.time() + expires_after
         text = json.dumps(data, ensure_ascii=False, default=_mapping_to_dict)
         if key is None:
             return text
@@ -149,7 +136,7 @@ class SuspendedCall(NamedTuple):
             raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise SuspendedCallError(f"{_NOT_A_STATE}: {error}") from error
-        _check_expiry(state)
+        check_expiry(state)
         return state if verify else state._replace(signed_text=text)
 
 
@@ -173,7 +160,9 @@ class AlreadyResumedError(AiServiceError):
 class ApprovalRequiredError(AiServiceError):
     """Raised when a model's reply calls a tool that waits for an approval or for a result from outside.
 
-    No tool of that reply has run yet.
+    No tool of that reply has run yet. If the tool is called by a service that is itself used as a tool, the
+    call around it waits, too: its error has the same calls, with ids such as "outer/inner", and the other
+    tools of its own reply have run.
 
     Attributes:
         calls: The calls that must be approved.
@@ -202,12 +191,17 @@ def _call_text(call: ToolCall) -> str:
 
 
 def suspend(
-    invocation: Invocation, pending: Sequence[ToolCall], external: Sequence[ToolCall], messages_sent: int
+    invocation: Invocation,
+    messages_sent: int,
+    pending: Sequence[ToolCall] = (),
+    external: Sequence[ToolCall] = (),
+    inner: Mapping[str, SuspendedCall] = MappingProxyType({}),
+    finished: Sequence[ToolMessage] = (),
 ) -> SuspendedCall:
     """Create the saved state from which a service call resumes after its tool calls were approved.
 
-    ``external`` are the calls whose results are wanted. ``messages_sent`` is how many of its tool messages
-    the request already contains.
+    ``messages_sent`` is how many of its tool messages the request already contains. The other arguments are
+    attributes of the state; ``external`` are the calls whose results are wanted.
     """
     state = invocation.state
     return SuspendedCall(
@@ -224,196 +218,41 @@ def suspend(
         earlier_messages=tuple(state.tool_messages[:messages_sent]),
         id=os.urandom(16).hex(),
         external=tuple(call.id for call in external),
-    )
-
-
-def resumed_invocation(
-    plan: CallPlan,
-    suspended: SuspendedCall,
-    approvals: Approvals,
-    budget: Budget,
-    results: Mapping[str, object] = MappingProxyType({}),
-    toolbox: Toolbox | None = None,
-) -> Invocation:
-    """Prepare a suspended service call to continue after its tool calls were approved or denied.
-
-    ``results`` are those of external tools, by the id of the call, and ``toolbox`` the tools of the call, if
-    they are not those of the plan.
-
-    Raises TypeError if an argument has another type, SuspendedCallError if the state cannot be resumed, and
-    ValueError if the decisions are not those of the pending calls, or if a result has a wrong type.
-    """
-    decisions = decisions_for(suspended, approvals, results, plan.qualname)
-    if suspended.signed_text:
-        raise SuspendedCallError(
-            f"{plan.qualname}: the signature of the state was not checked; pass the key to from_json"
-        )
-    toolbox = toolbox or plan.toolbox
-    for call in _last_calls(suspended):
-        decision = decisions.get(call.id)
-        if isinstance(decision, ExternalResult) and not (
-            toolbox is not None and toolbox.is_open and call.name not in toolbox.tools
-        ):  # the tools of providers are checked when they are known
-            check_external_call(call, toolbox, decision, plan.qualname)
-    messages = [*suspended.earlier_messages, *suspended.tool_messages]
-    state = CallState(
-        budget,
-        route=_route_of(suspended, plan),
-        tool_messages=messages,
-        tool_rounds=suspended.rounds,
-        tool_calls=sum(isinstance(message, ToolMessage) for message in messages),
-        resumed_messages=len(suspended.earlier_messages),
-        # One request for each completed round, and the one that called the pending tools.
-        earlier_requests=suspended.rounds + 1,
-        interceptor_data=dict(suspended.interceptor_data),
-        suspended_id=suspended.id,
-    )
-    request = ChatRequest(
-        suspended.messages, suspended.options.with_defaults(plan.options), qualname=plan.qualname
-    )
-    return replace(
-        plan.invocation(request, state),
-        toolbox=toolbox,
-        memory_id=suspended.memory_id,
-        user_name=suspended.user_name,
-        approvals=decisions,
-    )
-
-
-class ExternalResultError(ValueError):
-    """Raised by ``resume`` for a result that is missing, is not wanted, or does not fit the external tool."""
-
-
-def check_external_call(call: ToolCall, toolbox: Toolbox | None, decision: object, qualname: str) -> None:
-    """Raise an error unless a call is one of an external tool, and the decision is a result that fits.
-
-    Raises SuspendedCallError, because the state or the tools of the service have changed, and
-    ExternalResultError for the value.
-    """
-    tool = None if toolbox is None else toolbox.tools.get(call.name)
-    if tool is None or not tool.external:
-        problem = "has no tool" if tool is None else "runs the tool"
-        raise SuspendedCallError(
-            f"{qualname}: the call {call.id} waits for a result of the external tool {call.name}, but the "
-            f"service {problem} {call.name}"
-        )
-    if not isinstance(decision, ExternalResult):
-        raise SuspendedCallError(
-            f"{qualname}: the state is damaged: the tool {call.name} of the call {call.id} is external, and "
-            "its result is missing"
-        )
-    try:
-        tool.read_result(decision.value)
-    except ValueError as error:
-        raise ExternalResultError(
-            f"{qualname}: the result for {call.id} does not fit the tool {call.name}: {error}"
-        ) from error
-
-
-def _last_calls(suspended: SuspendedCall) -> tuple[ToolCall, ...]:
-    last = suspended.tool_messages[-1] if suspended.tool_messages else None
-    return last.tool_calls if isinstance(last, AiMessage) else ()
-
-
-def decisions_for(
-    suspended: SuspendedCall, approvals: Approvals, results: Mapping[str, object], qualname: str
-) -> Mapping[str, WaitingCallDecision]:
-    """Check the approvals and results for a suspended service call; return the decisions by tool call id.
-
-    Raises TypeError if an argument has another type, SuspendedCallError if the state is not one of the method
-    that waits, and ValueError unless there is a decision or a result for each pending call and for no others.
-    """
-    if not isinstance(suspended, SuspendedCall):
-        raise TypeError(
-            f"{qualname}: the state is a {type(suspended).__name__}; pass a SuspendedCall, "
-            "for example from SuspendedCall.from_json(text)"
-        )
-    if suspended.qualname != qualname:
-        raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
-    _check_expiry(suspended)
-    ids = [call.id for call in _last_calls(suspended)]
-    waiting = [call_id for call_id in ids if call_id in suspended.pending]
-    external = [call_id for call_id in ids if call_id in suspended.external]
-    known = [*waiting, *external]
-    if not known or sorted(known) != sorted({*suspended.pending, *suspended.external}):
-        raise SuspendedCallError(
-            f"{qualname}: the state is damaged: the pending calls are not those of its last message"
-        )
-    if not isinstance(results, Mapping):
-        raise TypeError(
-            f"{qualname}: results is {shorten(repr(results), 60)}; pass a dict with the result for each id: "
-            f"{', '.join(external)}"
-        )
-    for call_id in results:
-        if call_id not in external:
-            raise ExternalResultError(
-                f"{qualname}: results has a value for {call_id!r}, which does not wait for a result; "
-                f"the calls that do: {', '.join(external) or 'none'}"
-            )
-    decisions: dict[str, WaitingCallDecision] = {}
-    if isinstance(approvals, bool):
-        decisions |= dict.fromkeys(waiting if approvals else known, approvals)
-    elif isinstance(approvals, Mapping):
-        undecided = [call_id for call_id in waiting if call_id not in approvals]
-        # All decisions are needed at once, because the tools of a round run together.
-        if undecided:
-            raise ValueError(f"{qualname}: approvals has no decision for {', '.join(undecided)}")
-        decisions |= _checked_approvals(approvals, waiting, external, results, qualname)
-    else:
-        raise TypeError(
-            f"{qualname}: approvals is {shorten(repr(approvals), 60)}; pass True or False for all calls, "
-            f"or a dict with a decision for each id: {', '.join(known)}"
-        )
-    decisions |= {call_id: ExternalResult(value) for call_id, value in results.items()}
-    missing = [call_id for call_id in external if call_id not in decisions]
-    if missing:
-        raise ExternalResultError(f"{qualname}: results has no value for {', '.join(missing)}")
-    return decisions
-
-
-def _checked_approvals(
-    approvals: Mapping[str, bool | Denied],
-    waiting: Sequence[str],
-    external: Sequence[str],
-    results: Mapping[str, object],
-    qualname: str,
-) -> Mapping[str, bool | Denied]:
-    for call_id, decision in approvals.items():
-        if call_id not in waiting and call_id not in external:
-            raise ValueError(
-                f"{qualname}: approvals has a decision for {call_id!r}, which does not wait; "
-                f"the calls that wait: {', '.join((*waiting, *external))}"
-            )
-        if not isinstance(decision, (bool, Denied)):
-            raise TypeError(
-                f"{qualname}: the decision for {call_id} is {shorten(repr(decision), 60)}; "
-                "it must be True, False or Denied(reason)"
-            )
-        if call_id in external and (decision is True or call_id in results):
-            reason = "has a result, too" if call_id in results else "waits for a result; pass it in results"
-            raise ValueError(f"{qualname}: approvals has a decision for {call_id!r}, which {reason}")
-    return approvals
-
-
-def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the model that made a suspended service call's tool calls, or None if it is unknown.
-
-    The arguments must be read in the format of that model.
-    """
-    if not suspended.model:
-        return None
-    for route in plan.routes:
-        if route.model.name == suspended.model:
-            return route
-    names = ", ".join(route.model.name for route in plan.routes)
-    raise SuspendedCallError(
-        f"{plan.qualname}: the pending calls were written by {suspended.model}, and the service uses "
-        f"{names}; add that model, or resume with state._replace(model='') to read the calls as if the "
-        "first model had written them"
+        inner=dict(inner),
+        finished=tuple(finished),
     )
 
 
 _NOT_A_STATE = "the text is not a suspended call that to_json wrote"
+
+
+def _state_to_dict(state: SuspendedCall) -> dict[str, Any]:
+    # The JSON keys are a stored format: they stay as they are when fields are renamed.
+    data = {
+        "place": INSTRUCTIONS_MARK,
+        "where": state.qualname,
+        "messages": [message_to_dict(message) for message in state.messages],
+        "exchanged": [message_to_dict(message) for message in state.tool_messages],
+        "pending": list(state.pending),
+        "external": list(state.external),
+        "memory_id": memory_id_data(state.memory_id),
+        "rounds": state.rounds,
+        "options": {name: value for name, value in asdict(state.options).items() if value is not None},
+        "kept": dict(state.interceptor_data),
+        "model": state.model,
+        "user_name": state.user_name,
+        "before": [message_to_dict(message) for message in state.earlier_messages],
+        "id": state.id,
+        "expires_at": state.expires_at,
+    }
+    if state.inner or state.finished:
+        data["inner"] = {
+            # A state that another service signed stays the text that it wrote.
+            call_id: inner.to_json() if inner.signed_text else _state_to_dict(inner)
+            for call_id, inner in state.inner.items()
+        }
+        data["finished"] = [message_to_dict(message) for message in state.finished]
+    return data
 
 
 def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
@@ -437,7 +276,35 @@ def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
         _get({"id": "", **data}, "id", str),
         None if data.get("expires_at") is None else float(_get(data, "expires_at", (int, float))),
         external=_texts({"external": [], **data}, "external"),
+        inner=_inner_states(_get({"inner": {}, **data}, "inner", dict)),
+        finished=_tool_messages({"finished": [], **data}, "finished"),
     )
+
+
+def _inner_states(data: dict[str, Any]) -> Mapping[str, SuspendedCall]:
+    states = {}
+    for call_id, item in data.items():
+        try:
+            if isinstance(item, str):
+                states[call_id] = SuspendedCall.from_json(item, verify=False)
+            elif isinstance(item, dict):
+                states[call_id] = _state_from_dict(item)
+            else:
+                raise TypeError(f"it must be dict, found {shorten(repr(item), 60)}")
+        except SuspendedCallError:  # also a ValueError
+            raise
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"$.inner.{call_id}: {error}") from error
+    return states
+
+
+def _tool_messages(data: Mapping[str, object], name: str) -> tuple[ToolMessage, ...]:
+    messages = []
+    for index, message in enumerate(_messages(data, name)):
+        if not isinstance(message, ToolMessage):
+            raise TypeError(f"$.{name}[{index}] is not the result of a tool")
+        messages.append(message)
+    return tuple(messages)
 
 
 def _secret(key: str | bytes) -> bytes:
@@ -479,7 +346,7 @@ def _check_signature(data: dict[str, object], secret: bytes | None) -> None:
         )
 
 
-def _check_expiry(state: SuspendedCall) -> None:
+def check_expiry(state: SuspendedCall) -> None:
     """Raise SuspendedCallError if a service call has waited for approval longer than allowed."""
     if state.expires_at is not None and not time.time() < state.expires_at:
         raise SuspendedCallError(f"the suspended call of {state.qualname} has expired; make the call again")

@@ -8,14 +8,24 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any
 
-from ..models.errors import AuthenticationError, BudgetExceededError, DefinitionError, DefinitionProblem
-from ..tools.tool import ToolRun
+from ..models.errors import (
+    AuthenticationError,
+    BudgetExceededError,
+    DefinitionError,
+    DefinitionProblem,
+    SuspendedCallError,
+)
+from ..tools.tool import Tool, ToolRun
+from .approval import AlreadyResumedError, ApprovalRequiredError
 from .budget import using_accounts
 from .effects import Run
 from .plan import CallState, EnclosingCall, Invocation
+from .resumption import ExternalResultError, suspendable_method
 
 # A model cannot do anything about these errors, and they will occur again.
 FINAL_ERRORS = (AuthenticationError, DefinitionError)
+
+_NOT_RESUMED = (SuspendedCallError, AlreadyResumedError, ExternalResultError)
 
 
 def within_call(effect: Run, invocation: Invocation) -> Run:
@@ -42,12 +52,13 @@ def within_call(effect: Run, invocation: Invocation) -> Run:
     return replace(effect, function=wraps(function)(arun if iscoroutinefunction(function) else run))
 
 
-def raise_if_final(error: Exception, state: CallState) -> None:
+def raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> None:
     """Raise the error of a tool if the call cannot go on after it; other errors are told to the model.
 
-    These are a wrong key and a wrong definition, and a budget around the inner call that is used up.
+    These are a wrong key and a wrong definition, a budget around the inner call that is used up, and an inner
+    call that was suspended and cannot be resumed.
     """
-    if isinstance(error, FINAL_ERRORS):
+    if isinstance(error, FINAL_ERRORS) or (is_resumed and isinstance(error, _NOT_RESUMED)):
         raise error
     if isinstance(error, BudgetExceededError):
         exceeded = state.exceeded(is_side_question=True)
@@ -72,3 +83,22 @@ def price_problems(invocation: Invocation) -> list[DefinitionProblem]:
             if state.price_of(route.model.name) is None
         ]
     return problems
+
+
+def check_can_wait(error: ApprovalRequiredError, tool: Tool, invocation: Invocation) -> None:
+    """Raise DefinitionError unless a tool that called a service which waits is a method of this service.
+
+    Such a tool is called again with the decision. Any other function would start again from its beginning.
+    """
+    method = suspendable_method(tool)
+    if method is not None and method.call_plan is None:  # of a remote client
+        return
+    if method is None or method.call_plan is None or method.call_plan.qualname != error.state.qualname:
+        names = ", ".join(call.name for call in (*error.calls, *error.external_calls))
+        message = (
+            f"the tool {tool.name} called {error.state.qualname}, which waits for {names}, and a function "
+            "cannot be suspended; pass the method of the service itself in tools=, or catch the "
+            "ApprovalRequiredError in the function"
+        )
+        problem = DefinitionProblem(invocation.plan.qualname, message)
+        raise DefinitionError([problem]) from error

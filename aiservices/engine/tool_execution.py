@@ -36,6 +36,7 @@ from ..tools.tool import (
     has_own_text,
 )
 from ..tools.toolbox import ToolLimits
+from .approval import ApprovalRequiredError
 from .effects import Run
 from .inner_calls import FINAL_ERRORS
 from .plan import Invocation
@@ -250,7 +251,7 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
-        if isinstance(error, FINAL_ERRORS):  # the model is not asked again
+        if isinstance(error, (*FINAL_ERRORS, ApprovalRequiredError)):  # the model is not asked again now
             return ToolRun(call, arguments, None, "", error, seconds)
         run = ToolRun(call, arguments, None, _error_text(tool, error), error, seconds)
         run = _with_error_text(run, invocation.plan.tool_errors.execution, invocation)

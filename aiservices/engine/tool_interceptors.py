@@ -11,8 +11,10 @@ from ..interface.parameters import function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, ToolError
 from ..tools.tool import Tool, ToolException, ToolRun
 from ..tools.toolbox import ToolLimits
+from .approval import ApprovalRequiredError
 from .effects import Flow, Run
 from .inner_calls import within_call
+from .resumption import InnerDecisions
 from .tool_execution import ToolInvocation, execution
 
 ToolProceed: TypeAlias = Callable[[ToolInvocation], Flow[ToolRun]]
@@ -74,11 +76,13 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
     """Run a tool call with the interceptors of the service and of the tool around it.
 
     Those of the service are outside. Raises ToolError if the arguments that they pass on do not fit the tool,
-    or are not those that a person approved.
+    or are not those that a person approved, and ApprovalRequiredError if the tool is a service that waits.
     """
     interceptors = _interceptors_of(call)
     if not interceptors:
         run: ToolRun = yield within_call(execution(call, limits), call.invocation)
+        if isinstance(run.error, ApprovalRequiredError):
+            raise run.error
         return run
     checks = [one for one in interceptors if isinstance(one, ToolCheck)]
     is_executed = False
@@ -94,12 +98,15 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
         checked = yield from checked_call(replace(call, arguments=changed.arguments), checks)
         if isinstance(checked, ToolRun):
             return checked
-        is_approved = call.call.id in call.invocation.approvals
-        if is_approved and _written_or_none(checked) != _written_or_none(call):
+        decision = call.invocation.approvals.get(call.call.id)
+        is_decided = decision is not None and not isinstance(decision, InnerDecisions)
+        if is_decided and _written_or_none(checked) != _written_or_none(call):
             message = "its arguments were changed after the call had waited for a person"
             raise ToolError(f"{call.invocation.plan.qualname}: {call.name}: {message}", call=call.call)
         is_executed = True
         executed: ToolRun = yield within_call(execution(checked, limits), call.invocation)
+        if isinstance(executed.error, ApprovalRequiredError):
+            raise executed.error  # the tool has no result yet
         return executed
 
     proceed: ToolProceed = run_checked

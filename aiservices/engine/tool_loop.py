@@ -29,15 +29,23 @@ from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolC
 from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ExternalResult, ReturnBehavior, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
-from .approval import ApprovalRequiredError, check_external_call, suspend
+from .approval import ApprovalRequiredError, SuspendedCall, suspend
 from .compensation import has_failed, store_undoable, undo_earlier_tools
 from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
-from .inner_calls import price_problems, raise_if_final
+from .inner_calls import check_can_wait, price_problems, raise_if_final
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .provided_tools import current_toolbox
+from .resumption import (
+    InnerDecisions,
+    check_external_call,
+    finished_run,
+    suspended_method,
+    waiting_calls,
+    with_resumption,
+)
 from .tool_execution import ToolInvocation, limit_text, prepare_call, with_result
 from .tool_interceptors import check_before_waiting, run_tool
 
@@ -384,30 +392,45 @@ def _run_round(
     state.tool_rounds += 1
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
+    finished = _finished_runs(calls, toolbox, invocation) if invocation.approvals else {}
     prepared = [
         _beyond_limit(index, calls, toolbox, state) or _prepare(call, toolbox, invocation)
         for index, call in enumerate(calls)
+        if call.id not in finished
     ]
     yield from _check_waiting(prepared, invocation, messages_sent)
     if state.inner is None:
         state.inner = []
     if state.undoable is None:
         state.undoable = []
-    flows = tuple([_run_tool(one, limits, invocation) for one in prepared])
+    flows = tuple([_run_tool(one, toolbox, invocation) for one in prepared])
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
+    if finished:
+        by_id = {**finished, **{run.call.id: run for run in runs}}
+        runs = [by_id[call.id] for call in calls]
     state.tool_runs += runs
     if invocation.plan.tool_errors.compensate and any(map(has_failed, runs)):
         runs = yield from undo_earlier_tools(runs, invocation)
+    _suspend_if_an_inner_call_is(runs, invocation, messages_sent)
     state.tool_messages += [run.message for run in runs]
     return runs
 
 
-def _run_tool(
-    prepared: ToolInvocation | ToolRun, limits: ToolLimits, invocation: Invocation
-) -> Flow[ToolRun]:
+def _finished_runs(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation) -> dict[str, ToolRun]:
+    """Return the tool calls of a resumed round that ran before it was suspended, by their ids."""
+    finished = {}
+    for call in calls:
+        message = invocation.approvals.get(call.id)
+        if isinstance(message, ToolMessage):
+            finished[call.id] = finished_run(call, message, toolbox.tools.get(call.name))
+    return finished
+
+
+def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: Invocation) -> Flow[ToolRun]:
     """Run one tool call, and report its start and its end.
 
-    Raises the error of a service that the tool called if the outer call cannot go on after it.
+    Raises the error of a service that the tool called if the outer call cannot go on after it. If the service
+    waits for an approval, the error of the run is an ApprovalRequiredError.
     """
     call = prepared.call
     yield Emit(ToolStarted(call))
@@ -415,12 +438,34 @@ def _run_tool(
     if isinstance(prepared, ToolRun):  # the call cannot run
         run = yield Run(lambda: prepared, tool_call=call)
     else:
-        run = yield from run_tool(prepared, limits)
-    run = limit_text(run, limits.max_characters)
+        try:
+            run = yield from run_tool(prepared, toolbox.limits)
+        except ApprovalRequiredError as error:
+            check_can_wait(error, toolbox.tools[call.name], invocation)
+            return ToolRun(call, None, None, "", error, 0.0)
+    run = limit_text(run, toolbox.limits.max_characters)
     yield Emit(ToolFinished(run))
     if run.error is not None:
-        raise_if_final(run.error, invocation.state)
+        is_resumed = isinstance(invocation.approvals.get(call.id), InnerDecisions)
+        raise_if_final(run.error, invocation.state, is_resumed=is_resumed)
     return run
+
+
+def _suspend_if_an_inner_call_is(runs: Sequence[ToolRun], invocation: Invocation, messages_sent: int) -> None:
+    """Suspend the call if one of a service used as a tool waits; keep the results of the other tools."""
+    inner, finished = dict[str, SuspendedCall](), list[ToolMessage]()
+    for run in runs:
+        if isinstance(run.error, ApprovalRequiredError):
+            inner[run.call.id] = run.error.state
+        else:
+            finished.append(run.message)
+    if inner:
+        del invocation.state.tool_runs[-len(runs) :]  # the round is not over
+        store_undoable(invocation.state)
+        state = suspend(invocation, messages_sent, inner=inner, finished=finished)
+        waiting = waiting_calls(state)
+        qualname = invocation.plan.qualname
+        raise ApprovalRequiredError(qualname, waiting.approvals, state, waiting.results)
 
 
 def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Invocation) -> None:
@@ -477,7 +522,7 @@ def _check_waiting(
     # No tool of the round has run, so that none runs twice when the call is resumed.
     if pending or external:
         store_undoable(invocation.state)
-        state = suspend(invocation, pending, external, messages_sent)
+        state = suspend(invocation, messages_sent, pending, external)
         qualname = invocation.plan.qualname
         raise ApprovalRequiredError(qualname, tuple(pending), state, tuple(external))
 
@@ -506,6 +551,9 @@ def _prepare(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> ToolIn
         check_external_call(call, toolbox, decision, invocation.plan.qualname)
     if isinstance(decision, ExternalResult):
         tools = {**tools, call.name: with_result(tools[call.name], decision)}
+    elif isinstance(decision, InnerDecisions):
+        method = suspended_method(call, toolbox, decision, invocation.plan.qualname)
+        tools = {**tools, call.name: with_resumption(tools[call.name], method, decision)}
     elif decision is not None and decision is not True:
         reason = decision.reason if isinstance(decision, Denied) else ""
         text = f"The call was not approved: {reason or 'no reason was given'}."

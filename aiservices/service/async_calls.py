@@ -10,10 +10,10 @@ from ..engine.streams import AsyncStream, Stream
 from ..engine.tool_interceptors import awaited_parts
 from ..engine.tracebacks import hide_library_frames
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
+from ..tools.tool import REMOTE_CALL
 from ..tools.toolbox import toolbox_problems
 from .compile import MethodPlan, ReturnShape
 from .methods import (
-    REMOTE_CALL,
     async_names,
     is_service_method,
     service_method_of,

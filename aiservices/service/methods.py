@@ -8,12 +8,13 @@ from functools import wraps
 from types import FunctionType, MappingProxyType, new_class
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
+from ..engine.approval import Approvals, SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
 from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
-from ..engine.plan import Invocation, Transform
+from ..engine.plan import CallPlan, Invocation, Transform
 from ..engine.results import Answer, Result
+from ..engine.resumption import resumed_invocation
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
 from ..engine.tracebacks import hide_library_frames
 from ..interface.decorators import CallContext, MemoryId
@@ -21,16 +22,12 @@ from ..interface.memory_ids import memory_id_from_data
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import has_own_init
 from ..models.errors import AiServiceError, DefinitionProblem, MemoryIdError, SuspendedCallError
-from ..tools.tool import SERVICE_METHOD, YIELDS_TEXT
+from ..tools.tool import REMOTE_RESUME, SERVICE_METHOD, YIELDS_TEXT
 from .compile import MethodPlan, ReturnShape
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Reduce: TypeAlias = Callable[[object], tuple[Any, ...]]
-# Attributes of the methods of remote clients: how to resume a call, and how to make one in code of the other
-# kind, blocking or async.
-REMOTE_RESUME = "__aiservices_resume__"
-REMOTE_CALL = "__aiservices_call__"
 
 
 def resume(
@@ -74,8 +71,7 @@ def resume(
         return remote_value
     service_method = service_method_of(method)
     try:
-        invocation = invocation_to_resume(service_method, state, approvals, tool_context, results)
-        value: R = service_method.start(invocation)
+        value: R = service_method.resume(state, approvals, tool_context, results)
         return value
     except AiServiceError as error:
         hide_library_frames(error)
@@ -144,6 +140,21 @@ class ServiceMethod(NamedTuple):
     mixes_callers: bool
     is_streamed: bool
     pipeline: Pipeline
+
+    @property
+    def call_plan(self) -> CallPlan:
+        """The plan of the method for the engine."""
+        return self.plan.call
+
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals,
+        tool_context: Mapping[str, object],
+        results: Mapping[str, object],
+    ) -> Any:
+        """Continue a suspended call of the method, and return what the method returns."""
+        return self.start(invocation_to_resume(self, state, approvals, tool_context, results))
 
 
 def service_method_of(method: object) -> ServiceMethod:

@@ -16,7 +16,7 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import type_name
 
-from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
+from ..engine.approval import Approvals, SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import arun, run
 from ..engine.model_route import ModelRoute
@@ -24,6 +24,7 @@ from ..engine.output_format import FewShotExample
 from ..engine.pipeline import Interceptor, Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
+from ..engine.resumption import resumed_invocation
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream

@@ -47,6 +47,10 @@ _DECLARATION = "__aiservices_tool__"
 YIELDS_TEXT = "__aiservices_yields_text__"
 # The attribute of service methods that holds how they were made.
 SERVICE_METHOD = "__aiservices_method__"
+# Attributes of the methods of remote clients: how to resume a call, and how to make one in code of the other
+# kind, blocking or async.
+REMOTE_RESUME = "__aiservices_resume__"
+REMOTE_CALL = "__aiservices_call__"
 
 
 class ReturnBehavior(StrEnum):
@@ -88,8 +92,9 @@ class ExternalResult(NamedTuple):
     value: object
 
 
-# What was decided about a call that waited.
-WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult
+# What is known about a call that waited: the decision about it, its result if it has run already, or an
+# InnerDecisions of the engine if it is that of a service, in which calls waited.
+WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult | ToolMessage | tuple[Any, ...]
 
 
 @dataclass(frozen=True)

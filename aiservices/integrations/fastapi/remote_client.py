@@ -30,10 +30,10 @@ from ...engine.approval import (
     ApprovalRequiredError,
     Approvals,
     SuspendedCall,
-    decisions_for,
 )
 from ...engine.events import AttemptStarted
 from ...engine.output_format import OutputFormat
+from ...engine.resumption import decisions_for
 from ...engine.streams import Accepted, AsyncStream, Stream
 from ...engine.tracebacks import hide_library_frames
 from ...interface.stubs import has_own_init
@@ -63,8 +63,7 @@ from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...models.strategy import Strategy
 from ...service.compile import ReturnShape
-from ...service.methods import REMOTE_CALL, REMOTE_RESUME
-from ...tools.tool import Denied, ExternalResult
+from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
 from .codec import JsonObject, attempts_from_json, read_result
 from .contract import RESUME_PATH, Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem

@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...engine.approval import ExternalResultError
+from ...engine.resumption import ExternalResultError
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of

@@ -708,23 +708,36 @@ messages = st.one_of(
     st.builds(ToolMessage, texts, texts, texts),
 )
 several = st.lists(messages, max_size=5).map(tuple)
-states = st.builds(
-    SuspendedCall,
-    texts,
-    several,
-    several,
-    st.lists(texts, max_size=3).map(tuple),
-    st.none() | texts | st.integers(),
-    st.integers(0, 100),
-    options=st.builds(ChatOptions, temperature=st.none() | st.floats(0, 2), seed=st.none() | st.integers()),
-    interceptor_data=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
-    model=texts,
-    user_name=st.none() | texts,
-    earlier_messages=several,
-    id=texts,
-    expires_at=st.none() | st.floats(1e12, 1e15),
-    signed_text=st.just(""),
-)
+tool_messages = st.builds(ToolMessage, texts, texts, texts)
+
+
+def suspended_calls(inner: st.SearchStrategy[dict[str, SuspendedCall]]) -> st.SearchStrategy[SuspendedCall]:
+    return st.builds(
+        SuspendedCall,
+        texts,
+        several,
+        several,
+        st.lists(texts, max_size=3).map(tuple),
+        st.none() | texts | st.integers(),
+        st.integers(0, 100),
+        options=st.builds(
+            ChatOptions, temperature=st.none() | st.floats(0, 2), seed=st.none() | st.integers()
+        ),
+        interceptor_data=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
+        model=texts,
+        user_name=st.none() | texts,
+        earlier_messages=several,
+        id=texts,
+        expires_at=st.none() | st.floats(1e12, 1e15),
+        signed_text=st.just(""),
+        external=st.lists(texts, max_size=3).map(tuple),
+        inner=inner,
+        finished=st.lists(tool_messages, max_size=2).map(tuple),
+    )
+
+
+without_inner = suspended_calls(st.just({}))
+states = without_inner | suspended_calls(st.dictionaries(texts, without_inner, max_size=2))
 
 
 @given(states)

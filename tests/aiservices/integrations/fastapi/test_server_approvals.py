@@ -535,3 +535,21 @@ def test_a_remote_call_that_the_program_must_approve_says_so(serve: Callable[[An
     with pytest.raises(RemoteServiceError) as caught:
         client(Desk, url).ask("Pay.")
     assert caught.value.problem.type == "urn:aiservices:approval-required"
+
+
+def test_a_remote_service_that_is_a_tool_waits_and_is_resumed_once(serve: Callable[[Any], str]) -> None:
+    till = Till()
+    served = create(Desk, ScriptedChatModel([pays(5), "Paid.", "Paid."]), tools=[till])
+    remote = client(Desk, serve(app(served, approvals=SETTINGS)))
+    call = ToolCall("o1", "ask", '{"text": "Pay."}')
+    outer_model = ScriptedChatModel([ChatReply(AiMessage("", (call,))), "Done.", "Done."])
+    outer = create(Desk, outer_model, tools=[remote.ask])
+    with pytest.raises(ApprovalRequiredError) as caught:
+        outer.told("Pay.")
+    assert [call.id for call in caught.value.calls] == ["o1/c5"]
+    state = SuspendedCall.from_json(caught.value.state.to_json(key="outer"), key="outer")
+    assert resume(outer.told, state, {"o1/c5": True}).value == "Done."
+    assert (outer_model.requests[1].messages[-1].text, till.paid) == ("Paid.", [5])
+    with pytest.raises(AlreadyResumedError):
+        resume(outer.told, state, True)
+    assert till.paid == [5]
