@@ -203,8 +203,9 @@ def image_format(*, several: bool) -> OutputFormat:
 
     def read(reply: ChatReply) -> Reading[object]:
         images = reply.message.images
-        if not images or (len(images) > 1 and not several):
-            found = f"{len(images)} images" if images else "no image"
+        count = len(images)
+        if count == 0 or (count > 1 and not several):
+            found = f"{count} images" if count else "no image"
             expected = "at least one image" if several else "one image"
             raise OutputParsingError(reply.text, [Problem("$", f"expected {expected}", found)])
         return Reading(list(images) if several else images[0])
