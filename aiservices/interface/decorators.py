@@ -84,7 +84,7 @@ class ExampleSource(NamedTuple):
     value: Any
 
 
-SystemSource: TypeAlias = TemplateSource | Callable[..., str]
+SystemSource: TypeAlias = TemplateSource | Callable[..., str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
 
 
 def system_message(
-    template: str | Callable[..., str] | None = None, *, from_file: str | Path | None = None
+    template: str | Callable[..., str | None] | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[Decorated], Decorated]:
     """Decorator that sets the system message of a service method, or of all methods of an interface.
 
     Args:
-        template: A template as in ``user_message``, or a function that returns the text. The function gets
-            the arguments of the call that have the names of its parameters.
+        template: A template as in ``user_message``, or a function that returns the text, or None for no
+            system message. The function gets the arguments of the call that have the names of its parameters.
         from_file: A file with the template instead, relative to the module that declares the method.
     """
     source: SystemSource

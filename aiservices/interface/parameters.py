@@ -278,7 +278,7 @@ def tool_signature(
                 f"the parameter {parameter.name} of the tool {name} has no type annotation"
             )
         marks = list(_marks(hints[parameter.name]))
-        role = next((role for mark in marks for role in _INJECTED if issubclass(mark, role)), None)
+        role = _injected_role(marks)
         if role is not None:
             injected[parameter.name] = role
         elif not any(mark in _CALL_ONLY for mark in marks):
@@ -289,6 +289,25 @@ def tool_signature(
             message = f"the tool {name} needs {parameter.name}, which tools do not get; give it a default"
             raise ToolDefinitionError(message)
     return ToolSignature(fields, injected, hints.get("return", inspect.Signature.empty))
+
+
+def schema_tool_signature(function: object) -> ToolSignature:
+    """Analyze a function whose arguments a JSON Schema describes: its other parameters and return type.
+
+    They are unknown if an annotation cannot be resolved.
+    """
+    try:
+        hints = _hints(unwrapped(function), "", {})
+    except ToolDefinitionError:
+        hints = {}
+    bound = function.keywords if isinstance(function, partial) else {}
+    roles = {name: _injected_role(_marks(hint)) for name, hint in hints.items() if name != "return"}
+    injected = {name: role for name, role in roles.items() if role is not None and name not in bound}
+    return ToolSignature({}, injected, hints.get("return", inspect.Signature.empty))
+
+
+def _injected_role(marks: Iterable[type]) -> type | None:
+    return next((role for mark in marks for role in _INJECTED if issubclass(mark, role)), None)
 
 
 def invocation_parameters(function: Any) -> tuple[str, ...]:

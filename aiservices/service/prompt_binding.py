@@ -36,7 +36,7 @@ from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Message, SystemMessage, UserMessage
 from ..models.requests import list_to_messages
 
-SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
+SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str | None]
 _PLACEHOLDER = re.compile(r"\{\{\s?(\w+)")
 _NO_ANNOTATION = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -166,16 +166,19 @@ class PromptPlan(NamedTuple):
         """Return the messages before the user message: the system message and the earlier conversation."""
         system: tuple[Message, ...] = ()
         if self.system is not None:
+            text: str | None
             if isinstance(self.system, Prompt):
                 text = self.system.render(values, self.qualname)
             else:
                 text = self.system(values)
-            if not isinstance(text, str):
+            if not isinstance(text, str | None):
                 message = (
-                    f"the function for the system message returned {type(text).__name__}; it must return str"
+                    f"the function for the system message returned {type(text).__name__}; it must return "
+                    "str or None"
                 )
                 raise TypeError(f"{self.qualname}: {message}")
-            system = (SystemMessage(text),)
+            if text:  # providers refuse an empty one
+                system = (SystemMessage(text),)
         if Role.HISTORY not in self.role_names:
             return system
         name = self.role_names[Role.HISTORY]
@@ -375,7 +378,8 @@ def _plan_system(
         prompt = _compile(source, "system message", qualname, problems)
         used = _check_template(prompt, names, data, parameters, "system message", qualname, problems)
         return prompt, used, False
-    names += [p.name for p in parameters if p.role is Role.MEDIA]  # a function may look at media
+    # a function decides what it shows of media and of values that are for tools
+    names += [p.name for p in parameters if p.role in (Role.MEDIA, Role.TOOL_CONTEXT)]
     # an argument of the method may be called "invocation", too
     invocation_names = [
         name
@@ -400,7 +404,7 @@ def _plan_system(
     )
     function = source
 
-    def system(values: Mapping[str, object]) -> str:
+    def system(values: Mapping[str, object]) -> str | None:
         return function(**{name: values[source] for name, source in function_parameters.items()})
 
     return system, frozenset(function_parameters.values()), bool(invocation_names)

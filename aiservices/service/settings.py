@@ -40,7 +40,7 @@ class ServiceSettings(TypedDict, total=False):
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``. Methods
             may override it with ``@options``.
         system_message: A template, or a function of arguments of the call, which may also take the
-            Invocation. Methods with a system message of
+            Invocation and returns None for no system message. Methods with a system message of
             their own do not use it.
         user_message: A template for methods that have neither a prompt nor a parameter that is the user
             message. ``{{it}}`` stands for the only argument.
@@ -71,7 +71,7 @@ class ServiceSettings(TypedDict, total=False):
     options: ChatOptions | None
     strategy: Strategy | str | None
     leniency: Leniency | None
-    system_message: str | Callable[..., str] | None
+    system_message: str | Callable[..., str | None] | None
     user_message: str | None
     parsers: Sequence[ParserFactory]
     tools: Sequence[ToolSource]

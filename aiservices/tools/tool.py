@@ -29,6 +29,7 @@ from ..interface.parameters import (
     function_name,
     is_async,
     media_problem,
+    schema_tool_signature,
     summary_of,
     tool_signature,
     unwrapped,
@@ -177,7 +178,9 @@ class Tool:
     def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
         """Create a tool from a function and its description as a dict in OpenAI's or Anthropic's format.
 
-        The function gets the arguments by name, as JSON values that are valid under the schema. Without a
+        The function gets the arguments by name, as JSON values that are valid under the schema. Parameters
+        with a role, such as ``MemoryId``, are filled in as in other tools, and the settings of ``@tool``
+        hold, but its name and description are those of the dict. Without a
         function, the tool is external: each call waits, and ``resume`` gets the result, a JSON value.
 
         Raises DefinitionError if the dict describes no tool.
@@ -189,7 +192,8 @@ class Tool:
             raise ToolDefinitionError(f"the dict does not describe a tool: {error}") from error
         if function is None:
             return Tool(name, description or "", _run_external, arguments, external=True)
-        return Tool(name, description or "", function, arguments, asynchronous=is_async(unwrapped(function)))
+        _, injected, return_type = schema_tool_signature(function)
+        return _make_tool(function, name, description or "", (arguments, injected, return_type))
 
     def read_result(self, value: object) -> object:
         """Convert the result of an external tool to its return type, from JSON data or a value of the type.
@@ -425,6 +429,8 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
     if callable(source):
         return [_tool(source, namespace or {})]
     name = type(source).__name__
+    if isinstance(source, (list, tuple, set, frozenset)):
+        raise ToolDefinitionError(f"a {name} is not a tool; pass its items: tools=[*LIST]")
     methods_of_service = [one for one in dir(source) if hasattr(getattr(source, one, None), SERVICE_METHOD)]
     if methods_of_service:
         raise ToolDefinitionError(
@@ -464,10 +470,27 @@ def _declaration(function: object) -> ToolDeclaration | None:
     return declaration if isinstance(declaration, ToolDeclaration) else None
 
 
+def _declared(function: object) -> ToolDeclaration:
+    return _declaration(function) or _declaration(unwrapped(function)) or ToolDeclaration()
+
+
 def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
     inner = unwrapped(function)
-    declaration = _declaration(function) or _declaration(inner) or ToolDeclaration()
+    declaration = _declared(function)
     name = str(declaration.name or function_name(inner))
+    docs = inspect.getdoc(inner) or ""
+    # A provider gives the same functions, or methods of another object, in each call: parse them only once.
+    plain = getattr(function, "__func__", function)
+    if function is inner and type(plain) is FunctionType and not plain.__closure__ and not namespace:
+        signature = _cached_signature(plain, plain is not function, name, docs)
+    else:
+        signature = _parse_signature(function, inner, name, docs, namespace)
+    return _make_tool(function, name, declaration.description or summary_of(docs) or name, signature)
+
+
+def _make_tool(function: Any, name: str, description: str, signature: ParsedSignature) -> Tool:
+    """Create a tool from a function with its settings in ``@tool``, and check them."""
+    inner, declaration = unwrapped(function), _declared(function)
     if declaration.timeout is not None and declaration.timeout <= 0:
         raise ToolDefinitionError(
             f"the timeout of the tool {name} is {declaration.timeout:g}; it must be greater than 0"
@@ -485,19 +508,13 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
         problem = interceptor_problem(interceptor)
         if problem is not None:
             raise ToolDefinitionError(f"an interceptor of the tool {name} {problem}")
-    docs = inspect.getdoc(inner) or ""
-    # A provider gives the same functions, or methods of another object, in each call: parse them only once.
-    plain = getattr(function, "__func__", function)
-    if function is inner and type(plain) is FunctionType and not plain.__closure__ and not namespace:
-        arguments, injected, return_type = _cached_signature(plain, plain is not function, name, docs)
-    else:
-        arguments, injected, return_type = _parse_signature(function, inner, name, docs, namespace)
+    arguments, injected, return_type = signature
     compensate = _compensation(declaration, function, name, arguments, injected)
     if declaration.external:
-        return _external_tool(declaration, name, docs, arguments, return_type, compensate)
+        return _external_tool(declaration, name, description, arguments, return_type, compensate)
     return Tool(
         name=name,
-        description=declaration.description or summary_of(docs) or name,
+        description=description,
         function=function,
         arguments=arguments,
         injected=injected,
@@ -518,7 +535,7 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
 def _external_tool(
     declaration: ToolDeclaration,
     name: str,
-    docs: str,
+    description: str,
     arguments: TypeParser[dict[str, Any]],
     return_type: Any,
     compensate: Callable[..., Any] | None,
@@ -530,7 +547,7 @@ def _external_tool(
             raise ToolDefinitionError(f"the result of the external tool {name}: {error}") from error
     return Tool(
         name=name,
-        description=declaration.description or summary_of(docs) or name,
+        description=description,
         function=_run_external,
         arguments=arguments,
         return_behavior=declaration.return_behavior,
@@ -564,7 +581,8 @@ def _compensation(
     own_name = getattr(compensate, "__name__", "")
     if owner is not None and getattr(type(owner), own_name, None) is compensate:
         compensate = getattr(owner, own_name)
-    names = {*getattr(arguments.node, "nodes", {}), *injected}
+    described = getattr(arguments.node, "nodes", None) or (arguments.schema or {}).get("properties", {})
+    names = {*described, *injected}
     if "result" in names:
         raise ToolDefinitionError(f"the tool {name} has a parameter called result; {label} needs the name")
     for parameter in _parameters(compensate, label):

@@ -444,8 +444,35 @@ def test_a_dynamic_system_message_must_be_text() -> None:
         create(Judge, ScriptedChatModel([]), system_message=wrong).good("x")
     assert (
         str(caught.value)
-        == "Judge.good: the function for the system message returned int; it must return str"
+        == "Judge.good: the function for the system message returned int; it must return str or None"
     )
+
+
+def test_a_dynamic_system_message_may_be_missing() -> None:
+    class Chat(Protocol):
+        @system_message(lambda text: None if text == "hi" else f"You like {text}")
+        @user_message("{{text}}")
+        def chat(self, text: str) -> str: ...
+
+    model = ScriptedChatModel(["Hello.", "Me too."])
+    chat = create(Chat, model)
+    chat.chat("hi")
+    chat.chat("tea")
+    assert [request.messages for request in model.requests] == [
+        (UserMessage("hi"),),
+        (SystemMessage("You like tea"), UserMessage("tea")),
+    ]
+
+
+def test_a_system_message_without_text_is_not_sent() -> None:
+    class Chat(Protocol):
+        @system_message("{% if polite %}Be polite{% endif %}")
+        @user_message("{{text}}")
+        def chat(self, text: str, polite: bool) -> str: ...
+
+    model = ScriptedChatModel(["Hello."])
+    create(Chat, model).chat("hi", False)
+    assert messages(model) == (UserMessage("hi"),)
 
 
 def test_history_stands_between_system_and_user_message() -> None:

@@ -257,6 +257,16 @@ def test_the_function_of_the_system_message_may_take_the_call() -> None:
     assert preview(service.chat, "x", "room 1").messages[0] == SystemMessage("Chat.chat x room 1 ()")
 
 
+def test_the_function_of_the_system_message_may_take_what_is_for_tools() -> None:
+    class Desk(Protocol):
+        @user_message("{{text}}")
+        def ask(self, text: str, tenant: Annotated[str, ToolContext]) -> str: ...
+
+    model = ScriptedChatModel(["Done."])
+    create(Desk, model, system_message=lambda tenant: f"You work for {tenant}").ask("x", "Acme")
+    assert model.requests[0].messages[0] == SystemMessage("You work for Acme")
+
+
 def test_an_argument_of_the_name_invocation_stays_an_argument() -> None:
     class Reads(Protocol):
         @user_message("Read.")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 from pydantic import Field
+from tool_calling import tool_calls_reply
 
 from aiservices import (
     AiMessage,
@@ -577,6 +578,60 @@ def test_a_tool_may_be_made_by_hand_with_a_schema_of_its_own() -> None:
     assert offered.parsers["weather"].parse('{"city": "Rome"}') == {"city": "Rome"}
 
 
+WEATHER = {
+    "name": "weather",
+    "description": "Tells the weather.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+
+
+def test_the_settings_of_the_function_hold_for_a_tool_with_a_schema() -> None:
+    undone: list[str] = []
+
+    def undo(city: str) -> None:
+        undone.append(city)
+
+    @tool(name="other", description="Other.", return_behavior="immediate", timeout=2, max_calls=3)
+    def weather(city: str) -> str:
+        return city
+
+    made = Tool.from_schema(WEATHER, weather)
+    assert (made.name, made.description) == ("weather", "Tells the weather.")
+    assert (made.return_behavior, made.timeout, made.max_calls, made.return_type) == (
+        ReturnBehavior.IMMEDIATE,
+        2,
+        3,
+        str,
+    )
+    assert Tool.from_schema(WEATHER, tool(needs_approval=True)(weather)).needs_approval
+    assert Tool.from_schema(WEATHER, tool(external=True)(weather)).external
+    assert Tool.from_schema(WEATHER, tool(compensate=undo)(weather)).compensate is undo
+    with pytest.raises(ToolDefinitionError, match="it must be greater than 0"):
+        Tool.from_schema(WEATHER, tool(timeout=0)(weather))
+    with pytest.raises(ToolDefinitionError, match="takes town, which is not a parameter of the tool"):
+        Tool.from_schema(WEATHER, tool(compensate=lambda town: None)(weather))
+
+
+def test_the_function_of_a_tool_with_a_schema_gets_what_the_model_does_not_see() -> None:
+    class Desk(Protocol):
+        @user_message("{{text}}")
+        def ask(self, text: str, room: Annotated[str, MemoryId]) -> str: ...
+
+    def weather(who: Annotated[str, MemoryId], **arguments: Any) -> str:
+        return f"{who} {arguments}"
+
+    model = ScriptedChatModel([tool_calls_reply(("weather", '{"city": "Rome"}')), "Done."])
+    create(Desk, model, tools=[Tool.from_schema(WEATHER, weather)]).ask("x", "r1")
+    assert model.requests[-1].messages[-1].text == "r1 {'city': 'Rome'}"
+
+
+def test_annotations_that_are_unknown_do_not_matter_for_a_tool_with_a_schema() -> None:
+    def weather(city: Unknown) -> str:  # type: ignore[name-defined]  # noqa: F821
+        return str(city)
+
+    assert Tool.from_schema(WEATHER, weather).injected == {}
+
+
 # methods of other services
 
 
@@ -706,7 +761,7 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
             "population is a tool of LangChain; pass its function: population.func",
         ),
         ("weather", "str has no tools: decorate its methods with @tool"),
-        ([weather], "list has no tools: decorate its methods with @tool"),
+        ([weather], "a list is not a tool; pass its items: tools=[*LIST]"),
         (None, "NoneType has no tools: decorate its methods with @tool"),
         (asyncio, "module has no tools: decorate its methods with @tool"),
         (Shop.sell, "the parameter self of the tool sell has no type annotation"),
