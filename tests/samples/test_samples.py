@@ -35,7 +35,7 @@ from samples import (
 )
 
 FOLDER = Path(sentiment.__file__).parent
-FILES = sorted(FOLDER.glob("*.py"))
+FILES = sorted([*FOLDER.glob("*.py"), *FOLDER.glob("patterns/*.py")])
 # The tour also downloads weights, which no service does.
 PUBLIC_PACKAGES = {
     "aiservices",
