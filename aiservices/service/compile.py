@@ -74,7 +74,15 @@ from ..interface.stubs import attributes_without_value, has_own_init, is_stub, m
 from ..models.base import Capabilities, ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Image
-from ..models.messages import AiMessage, ChatReply
+from ..models.messages import (
+    AiMessage,
+    ChatReply,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
@@ -107,6 +115,8 @@ _REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
     ChatReply: lambda reply: reply,
     AiMessage: lambda reply: reply.message,
 }
+# Return types whose objects come with a reply: a model that was asked for one would invent it.
+_PARTS_OF_REPLIES = (Usage, ToolCall, SystemMessage, UserMessage, ToolMessage)
 
 
 class ReturnShape(Enum):
@@ -797,6 +807,13 @@ def parse_return_type(hint: object, *, is_async: bool) -> ReturnType:
             f"it returns {type_name(hint)}, but {type_name(misplaced)} describes the whole reply and cannot "
             "be part of another type"
         )
+    invented = next((arg for arg in _with_arguments(hint) if arg in _PARTS_OF_REPLIES), None)
+    if invented is not None:
+        name = type_name(invented)
+        raise ReturnTypeError(
+            f"it returns {type_name(hint)}, but a model would make up the {name}; return AiMessage, "
+            "ChatReply or Result, which have what belongs to the reply"
+        )
     if origin in _AWAITABLES:
         raise ReturnTypeError(
             f"it returns {type_name(hint)}; write async def and the type of the awaited value"
@@ -831,6 +848,14 @@ def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
         if inner is not None:
             return inner
     return None
+
+
+def _with_arguments(hint: object) -> Iterator[type]:
+    """Yield the classes that a type expression is composed of."""
+    if isinstance(hint, type):
+        yield hint
+    for arg in get_args(hint):
+        yield from _with_arguments(arg)
 
 
 def _parse_iterator(hint: TypeExpression, origin: Any, is_async: bool) -> ReturnType:

@@ -24,7 +24,9 @@ from aiservices import (
     Result,
     ScriptedChatModel,
     Stream,
+    ToolCall,
     ToolContext,
+    Usage,
     UserMessage,
     UserName,
     create,
@@ -415,6 +417,28 @@ def test_a_type_that_describes_the_reply_cannot_be_part_of_the_answer(
     assert problems(Judge) == (
         f"Judge.good: it returns {whole}, but {part} describes the whole reply and cannot "
         f"be part of another type"
+    )
+
+
+@pytest.mark.parametrize(
+    ("return_type", "whole", "part"),
+    [
+        (Usage, "Usage", "Usage"),
+        (Result[Usage], "Result[Usage]", "Usage"),
+        (list[ToolCall] | None, "list[ToolCall] | None", "ToolCall"),
+        (UserMessage, "UserMessage", "UserMessage"),
+    ],
+)
+def test_what_belongs_to_the_reply_is_not_made_up_by_the_model(
+    return_type: Any, whole: str, part: str
+) -> None:
+    class Judge(Protocol):
+        def good(self, text: str) -> Any: ...
+
+    Judge.good.__annotations__["return"] = return_type
+    assert problems(Judge) == (
+        f"Judge.good: it returns {whole}, but a model would make up the {part}; return AiMessage, "
+        "ChatReply or Result, which have what belongs to the reply"
     )
 
 
