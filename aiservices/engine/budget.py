@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
+from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.errors import (
     Attempt,
     BudgetExceededError,
@@ -65,6 +66,11 @@ class Account(Protocol):
     @property
     def keeps_calls(self) -> bool:
         """True if it must know each call, and not only what the call uses."""
+        ...
+
+    @property
+    def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
+        """The functions that receive the events of the calls."""
         ...
 
     def add_call(self, call: CallRecord) -> None:
@@ -276,11 +282,16 @@ class SharedBudget:
         requests: Requests of all kinds.
         prices: The price of each model, as in Budget; for other models the prices of the call's budget.
         keep_calls: True to keep a record of each call in ``calls``.
+        listeners: Functions that receive each event of the calls in the block and of the calls that their
+            tools make. They are not async, because calls may be blocking.
 
     Attributes:
         usage: The tokens that were used so far.
         cost: What the replies cost so far, as far as prices are known.
         requests: How many requests were sent so far.
+        listeners: The functions that receive the events of the calls.
+
+    Raises DefinitionError for a wrong limit or an async listener.
     """
 
     def __init__(
@@ -292,7 +303,9 @@ class SharedBudget:
         requests: int | None = None,
         prices: Mapping[str, Price] = MappingProxyType({}),
         keep_calls: bool = False,
+        listeners: Sequence[Callable[[Any], None]] = (),
     ) -> None:
+        check_listeners("SharedBudget", listeners)
         self._limits = Budget(seconds=seconds, tokens=tokens, money=money, requests=requests, prices=prices)
         self._lock = Lock()
         self._started_at: float | None = None
@@ -301,6 +314,7 @@ class SharedBudget:
         self.usage = Usage()
         self.cost = 0.0
         self.requests = 0
+        self.listeners: tuple[Callable[[Any], None], ...] = tuple(listeners)
 
     def __enter__(self) -> Self:
         if self._token is not None:
@@ -393,6 +407,17 @@ class SharedBudget:
         if deadline is not None and time.monotonic() >= deadline:
             return _exceeded("seconds", f"{limits.seconds:g} seconds passed")
         return None
+
+
+def check_listeners(location: str, listeners: Iterable[Callable[[Any], object]]) -> None:
+    """Raise DefinitionError if a listener is async, because it also receives the events of blocking calls."""
+    problems = [
+        DefinitionProblem(location, f"{function_name(one)} is async; pass a function that is not")
+        for one in listeners
+        if is_async(unwrapped(one))
+    ]
+    if problems:
+        raise DefinitionError(problems)
 
 
 def _exceeded(limit: str, message: str) -> BudgetExceededError:

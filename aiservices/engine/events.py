@@ -85,6 +85,7 @@ class ReplyFailed:
         model: The name of the model.
         error: The error.
         seconds: Wall time of the request.
+        reply: The part of the reply that had arrived; None if nothing did.
         invocation: The call; None in a stream.
         request: The request as it is sent.
     """
@@ -93,6 +94,7 @@ class ReplyFailed:
     error: Exception
     seconds: float
     _: KW_ONLY
+    reply: ChatReply | None = None
     invocation: Invocation | None = field(default=None, compare=False, repr=False)
     request: ChatRequest | None = field(default=None, compare=False, repr=False)
 

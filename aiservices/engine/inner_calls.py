@@ -34,7 +34,7 @@ def within_call(effect: Run, invocation: Invocation) -> Run:
     That includes calls in async tasks that it starts, and in threads of ``asyncio.to_thread``.
     """
     function: Callable[[], Any] = effect.function
-    enclosing = EnclosingCall(invocation)
+    enclosing = EnclosingCall(invocation, effect.tool_call)
     accounts = (*invocation.state.enclosing, enclosing)
 
     def ended(run: ToolRun) -> ToolRun:

@@ -13,7 +13,6 @@ from output_parsers.result.reading import strict_equal
 from output_parsers.types.decisions import Decision
 from output_parsers.types.target import type_name
 
-from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.errors import (
     AiServiceError,
     BudgetExceededError,
@@ -26,6 +25,7 @@ from ..models.errors import (
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
+from .budget import check_listeners
 from .compensation import can_undo, undo_tools
 from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .events import CallCompleted, CallFailed, CallStarted
@@ -52,9 +52,7 @@ class InnerCalls:
     """
 
     def __init__(self, listener: Callable[[Any], None]) -> None:
-        if is_async(unwrapped(listener)):
-            message = f"{function_name(listener)} is async; pass a function that is not"
-            raise DefinitionError([DefinitionProblem("InnerCalls", message)])
+        check_listeners("InnerCalls", [listener])
         self.listener = listener
 
     def __call__(self, event: object) -> None:
@@ -139,9 +137,9 @@ class Pipeline:
         if self._inner_listeners:
             state.inner_listeners = self._inner_listeners
         if state.enclosing:
-            for account in state.enclosing:
-                if isinstance(account, EnclosingCall):
-                    listeners += account.invocation.state.inner_listeners
+            if state.inner is None:  # else a side question, whose events the call that asks it reports
+                for account in state.enclosing:
+                    listeners += account.listeners
             flow = _recorded(flow, invocation)
         if listeners:
             flow = notify(flow, invocation, listeners)

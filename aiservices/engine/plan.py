@@ -29,7 +29,7 @@ from ..models.errors import (
     total_cost,
     usage_of,
 )
-from ..models.messages import AiMessage, ChatReply, Message, Usage
+from ..models.messages import AiMessage, ChatReply, Message, ToolCall, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
@@ -191,6 +191,12 @@ class CallState:
         if not self._id:  # most calls need none
             self._id = uuid4().hex
         return self._id
+
+    @property
+    def enclosing_call(self) -> EnclosingCall | None:
+        """The call whose tool makes this call; None if it is not an inner call."""
+        calls = (account for account in reversed(self.enclosing) if isinstance(account, EnclosingCall))
+        return next(calls, None)
 
     @property
     def seconds(self) -> float:
@@ -507,16 +513,20 @@ class Invocation(CallContext):
     @property
     def parent(self) -> Invocation | None:
         """The call whose tool makes this call; None if it is not an inner call."""
-        for account in reversed(self.state.enclosing):
-            if isinstance(account, EnclosingCall):
-                return account.invocation
-        return None
+        enclosing = self.state.enclosing_call
+        return None if enclosing is None else enclosing.invocation
 
     @property
     def parent_id(self) -> str | None:
         """The id of the call whose tool makes this call; None if it is not an inner call."""
         parent = self.parent
         return None if parent is None else parent.id
+
+    @property
+    def parent_tool_call(self) -> ToolCall | None:
+        """The call of the tool that makes this call; None if it is not an inner call."""
+        enclosing = self.state.enclosing_call
+        return None if enclosing is None else enclosing.tool_call
 
     @property
     def sources(self) -> tuple[Any, ...]:
@@ -581,14 +591,21 @@ class EnclosingCall:
 
     Attributes:
         invocation: The call.
+        tool_call: The call of the tool.
         is_over: True once the tool has taken too long, so that nobody waits for the calls any more.
     """
 
     keeps_calls = True
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: Invocation, tool_call: ToolCall | None) -> None:
         self.invocation = invocation
+        self.tool_call = tool_call
         self.is_over = False
+
+    @property
+    def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
+        """The listeners of the call for its inner calls."""
+        return self.invocation.state.inner_listeners
 
     @property
     def deadline(self) -> float | None:

@@ -218,13 +218,16 @@ def request_model(
                 error.__cause__ = cause.__cause__  # the error itself says the same
             attempt = Attempt(name, error.reply, cause, seconds, output_format.strategy)
             state.add_attempt(attempt, prepared, error.discarded_characters)
-            yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
+            failure = ReplyFailed(name, error, seconds, reply=state.attempts[-1].reply, request=prepared)
+            yield Emit(failure, streamed=False)
             raise
         except ReplyStopped as stopped:  # for example, a guard refused a part of a streamed reply
             seconds = time.monotonic() - started_at
             attempt = Attempt(name, stopped.reply, stopped.error, seconds, output_format.strategy)
             state.add_attempt(attempt, prepared, stopped.discarded_characters)
-            yield Emit(ReplyFailed(name, stopped.error, seconds, request=prepared), streamed=False)
+            attempt = state.attempts[-1]
+            failure = ReplyFailed(name, stopped.error, seconds, reply=attempt.reply, request=prepared)
+            yield Emit(failure, streamed=False)
             raise stopped.error from stopped.error.__cause__
         else:
             seconds = time.monotonic() - started_at

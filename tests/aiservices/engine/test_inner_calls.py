@@ -42,6 +42,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.agents import ReActAgent
+from aiservices.service.side_question import SideQuestion
 
 
 class Helper(Protocol):
@@ -423,9 +424,61 @@ def test_listeners_hear_inner_calls_of_all_levels_with_their_parents() -> None:
     assert len([event for event in heard if isinstance(event, CallCompleted)]) == 2
 
 
+def test_listeners_of_a_with_block_hear_each_event_of_all_calls_once() -> None:
+    heard: list[Any] = []
+    inner = helper(reply("yes"), reply("no"))
+    agent = ReActAgent("Friday", "Be brief.", ScriptedChatModel([calls("ask"), reply("done")]), [inner.ask])
+    with SharedBudget(), SharedBudget(listeners=[heard.append]):
+        agent.reply("Hi")
+        inner.ask("Really?")
+    inner_calls = [event.invocation for event in heard if isinstance(event, CallStarted)]
+    assert [call.qualname for call in inner_calls] == ["Friday.reply", "Helper.ask", "Helper.ask"]
+    assert [call.parent_id for call in inner_calls] == [None, inner_calls[0].id, None]
+    assert len({id(event) for event in heard}) == len(heard)
+    assert [type(event).__name__ for event in heard if event.invocation is inner_calls[1]] == [
+        "CallStarted",
+        "AttemptStarted",
+        "ReplyReceived",
+        "CallCompleted",
+    ]
+
+
+def test_an_inner_call_knows_the_tool_call_that_makes_it() -> None:
+    heard: list[Any] = []
+    inner = helper(reply("yes"))
+    with SharedBudget(listeners=[heard.append]):
+        desk(inner.ask).answer("Hi")
+    outer_call, inner_call = [event.invocation for event in heard if isinstance(event, CallStarted)]
+    assert outer_call.parent_tool_call is None
+    assert inner_call.parent_tool_call == ToolCall("c0", "ask", '{"question": "Why?"}')
+
+
+def test_the_events_of_a_side_question_in_an_inner_call_are_heard_once() -> None:
+    question = SideQuestion(Helper, "ask", ScriptedChatModel([reply("what")]))
+
+    def ask_first(invocation: Any, proceed: Any) -> Any:
+        yield from question.ask(invocation, {"question": "What?"})
+        return (yield from proceed(invocation))
+
+    heard: list[Any] = []
+    inner = helper(reply("yes"), interceptors=[ask_first])
+    desk(inner.ask, listeners=[InnerCalls(heard.append)]).answer("Hi")
+    assert [type(event).__name__ for event in heard] == [
+        "CallStarted",
+        "AttemptStarted",
+        "ReplyReceived",
+        "AttemptStarted",
+        "ReplyReceived",
+        "CallCompleted",
+    ]
+
+
 def test_inner_calls_are_heard_by_a_function_that_is_not_async() -> None:
     async def listen(event: object) -> None: ...
 
+    with pytest.raises(DefinitionError) as caught:
+        SharedBudget(listeners=[listen])  # type: ignore[list-item]
+    assert str(caught.value) == "SharedBudget: listen is async; pass a function that is not"
     with pytest.raises(DefinitionError) as caught:
         InnerCalls(listen)  # type: ignore[arg-type]
     assert str(caught.value) == "InnerCalls: listen is async; pass a function that is not"

@@ -151,7 +151,16 @@ def test_a_request_that_failed_is_reported_with_its_model() -> None:
     recorder = EventRecorder()
     counter(DOWN, ONE, recorder=recorder).count("x")
     (failed,) = [event for event in recorder.events if isinstance(event, ReplyFailed)]
-    assert (failed.model, failed.error) == ("scripted", DOWN)
+    assert (failed.model, failed.error, failed.reply) == ("scripted", DOWN, None)
+
+
+def test_a_streamed_request_that_failed_has_the_part_of_the_reply_that_was_read() -> None:
+    recorder = EventRecorder()
+    with pytest.raises(ServiceOutputError) as caught:
+        list(counter('{"value": [1, "many", 3]}', recorder=recorder).each("x"))
+    (failed,) = [event for event in recorder.events if isinstance(event, ReplyFailed)]
+    assert failed.reply is not None
+    assert failed.reply is caught.value.attempts[-1].reply
 
 
 def test_completed_items_are_events() -> None:
