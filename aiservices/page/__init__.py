@@ -1,10 +1,20 @@
-"""A web page in which a person can call the methods of a service.
+"""Web pages to try the methods of services, and to see the calls of a run.
 
-The code is in ``aiservices.integrations.playground``. It needs the extra ``fastapi``.
+The code is in ``aiservices.integrations.playground``. ``mount`` needs the extra ``fastapi``.
 """
 
 from __future__ import annotations
 
-from ..integrations.playground import mount
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["mount"]
+from ..integrations import playground
+from ..integrations.playground import CallTree
+
+if TYPE_CHECKING:
+    from ..integrations.playground import mount
+
+__all__ = ["CallTree", "mount"]
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(playground, name)

@@ -48,6 +48,7 @@ class EventName(StrEnum):
     FIELD = "field"
     RESULT = "result"
     ERROR = "error"
+    STEP = "step"  # of a call, on the page for trying services only
 
 
 class StreamMode(StrEnum):

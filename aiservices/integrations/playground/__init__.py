@@ -1,13 +1,15 @@
-"""A web page for trying out the methods of services; needs the extra ``fastapi``."""
+"""A web page for trying out the methods of services (extra ``fastapi``), and a tree of the calls of a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .call_tree import CallTree
+
 if TYPE_CHECKING:
     from .app import mount
 
-__all__ = ["mount"]
+__all__ = ["CallTree", "mount"]
 
 
 # Imported on first use, so that a missing package is reported with the name of its extra.

@@ -7,14 +7,15 @@ would send to the model.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
-from importlib.resources import files
 from typing import Any, NamedTuple
 
+import anyio
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -26,19 +27,21 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Coercion, strict_equal
 
+from ...engine.budget import SharedBudget
 from ...engine.plan import Invocation
 from ...engine.results import Result
 from ...engine.streams import Completed
-from ...models.errors import Attempt, DefinitionError, usage_of
-from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
+from ...models.errors import DefinitionError, total_usage, usage_of
+from ...models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
 from ...models.requests import ChatOptions
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method
 from ...service.preview import Preview, preview
 from ..fastapi.calls import MethodCall, ProblemError, Threads, iterate, log_problem
-from ..fastapi.codec import JsonCodec, JsonObject, attempts_to_json
+from ..fastapi.codec import JsonCodec, JsonObject
 from ..fastapi.contract import Contract, Method, caller_problems
 from ..fastapi.openapi import description_of
+from ..fastapi.problems import problem_of
 from ..fastapi.request_check import RequestCheck, host_problems
 from ..fastapi.responses import EventStreamResponse, json_response
 from ..fastapi.server import (
@@ -50,8 +53,8 @@ from ..fastapi.server import (
     contract_of_provider,
 )
 from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
+from .call_tree import ROLES, STATIC, CallTree, Step
 
-_STATIC = files("aiservices.integrations.playground") / "static"
 _SUBPATH = "_page"  # everything but the page itself is below it
 _INDEX = "index.html"
 _DESCRIPTION = "services.json"
@@ -73,12 +76,6 @@ _FILE_HEADERS = {
 }
 _NOT_WORD = re.compile(r"\W+")
 _UNSET: Any = object()
-_ROLES: dict[type, str] = {
-    SystemMessage: "system",
-    UserMessage: "user",
-    AiMessage: "assistant",
-    ToolMessage: "tool",
-}
 _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
@@ -221,14 +218,14 @@ def _add_files(router: APIRouter, base: str, descriptions: list[JsonObject]) -> 
 
     router.add_api_route(f"{base}{_SUBPATH}/{_DESCRIPTION}", services_json, include_in_schema=False)
     router.add_api_route(base, _file_endpoint(_INDEX), include_in_schema=False)
-    for name in sorted(file.name for file in _STATIC.iterdir() if file.is_file()):
+    for name in sorted(file.name for file in STATIC.iterdir() if file.is_file()):
         if name != _INDEX and name.rpartition(".")[2] in _MEDIA_TYPES:
             router.add_api_route(f"{base}{_SUBPATH}/{name}", _file_endpoint(name), include_in_schema=False)
 
 
 def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
     # Read once, because the files are small and never change while the program runs.
-    content = (_STATIC / name).read_bytes()
+    content = (STATIC / name).read_bytes()
     media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
 
     async def send_file() -> Response:
@@ -264,15 +261,60 @@ class RunEndpoints(Endpoints):
 async def _run_events(
     method: Method, run: PlaygroundRun, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
+    """Yield the events of a run: the steps of its calls as they happen, and its outcome."""
+    events: asyncio.Queue[SseEvent | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def send(event: SseEvent | None) -> None:  # also from the threads of calls
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    task = asyncio.create_task(_send_events(method, run, threads, send, is_large=is_large))
     try:
-        async with aclosing(_answer_events(method, run, threads, is_large=is_large)) as events:
-            async for event in events:
-                yield event
-    except ProblemError as error:
-        yield error_event(error.problem)
-    except Exception as error:
-        yield error_event(log_problem(error, method.qualname))
-    yield SseEvent(EventName.END, run.account_json())
+        while (event := await events.get()) is not None:
+            yield event
+        await task
+    finally:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((task,))
+
+
+async def _send_events(
+    method: Method,
+    run: PlaygroundRun,
+    threads: Threads,
+    send: Callable[[SseEvent | None], None],
+    *,
+    is_large: bool,
+) -> None:
+    try:
+        tree = _PageTree(send)
+        try:
+            with SharedBudget(listeners=[tree]):
+                async with aclosing(_answer_events(method, run, threads, is_large=is_large)) as events:
+                    async for event in events:
+                        send(event)
+        except ProblemError as error:
+            send(error_event(error.problem))
+        except Exception as error:
+            send(error_event(log_problem(error, method.qualname)))
+        send(SseEvent(EventName.END, run.account_json()))
+    finally:
+        send(None)
+
+
+class _PageTree(CallTree):
+    """A tree of calls that sends each step to a page, without the messages of exceptions."""
+
+    def __init__(self, send: Callable[[SseEvent], None]) -> None:
+        super().__init__()
+        self._send = send
+
+    def step_changed(self, step: Step) -> None:
+        self._send(SseEvent(EventName.STEP, step.to_json()))
+
+    def error_text(self, error: BaseException) -> str:
+        return problem_of(error, "").title if isinstance(error, Exception) else type(error).__name__
 
 
 async def _answer_events(
@@ -332,7 +374,7 @@ class PlaygroundRun(MethodCall):
         if self.invocation is None:
             return "null"
         state, output_format = self.invocation.state, self.invocation.state.output_format
-        usage = usage_of(state.attempts) or Usage()
+        usage = total_usage(usage_of(state.attempts), state.inner_calls()) or Usage()
         coercions = self._coercions(self.invocation)
         account = {
             "seconds": self._outcome.seconds if isinstance(self._outcome, Result) else state.seconds,
@@ -343,12 +385,9 @@ class PlaygroundRun(MethodCall):
             "cached_tokens": usage.cached_tokens,
             "reasoning_tokens": usage.reasoning_tokens,
             "cache_write_tokens": usage.cache_write_tokens,
-            "attempts": _attempts_with_text(state.attempts),
+            "cost": state.cost,
+            "attempts": len(state.attempts),
             "coercions": None if coercions is None else [coercion._asdict() for coercion in coercions],
-            "tool_runs": [
-                {"name": run.call.name, "arguments": run.call.arguments, "text": run.text}
-                for run in state.tool_runs
-            ],
         }
         return to_json(account, fallback=str).decode()
 
@@ -375,26 +414,6 @@ class PlaygroundRun(MethodCall):
         if shape is ReturnShape.TEXT_STREAM:
             return "".join(self.items)
         return self.items if shape is ReturnShape.ITEMS else self._outcome
-
-
-def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
-    """Convert model requests to JSON objects with the text of the reply and the reason for its rejection."""
-    records = []
-    for attempt, record in zip(attempts, attempts_to_json(attempts), strict=True):
-        problems = attempt.error.problems if isinstance(attempt.error, OutputParsingError) else ()
-        calls = () if attempt.reply is None else attempt.reply.message.tool_calls
-        texts = (attempt.text, *(f"{call.name}({call.arguments})" for call in calls))
-        records.append(
-            {
-                **record.model_dump(mode="json"),
-                "text": "\n".join(texts).strip("\n"),
-                "problems": [
-                    {"path": problem.path, "message": problem.message, "found": problem.found}
-                    for problem in problems
-                ],
-            }
-        )
-    return records
 
 
 # --- previewing a method ---
@@ -435,7 +454,7 @@ def preview_json(preview: Preview) -> str:
         "strategy": preview.strategy,
         "reasons": preview.reasons,
         "messages": [
-            {"role": _ROLES[type(message)], "parts": _message_parts(message)} for message in preview.messages
+            {"role": ROLES[type(message)], "parts": _message_parts(message)} for message in preview.messages
         ],
         "options": options,
         "schema": preview.schema,

@@ -1,11 +1,11 @@
-// Shows the details of a call: time, tokens, attempts, coercions, tools; or its problem.
+// Shows the details of a call: time, tokens, cost, strategy and coercions; or its problem.
 
 import { el } from "./dom.js";
 
 /** Create the elements for the details of a call. There are none for a function that create() did not make. */
 export function callDetails(details) {
   if (!details) return [];
-  return [facts(details), reasons(details), attempts(details), coercions(details), tools(details)].filter(Boolean);
+  return [facts(details), reasons(details), coercions(details)].filter(Boolean);
 }
 
 /** Create the element for a problem (RFC 9457). */
@@ -39,31 +39,17 @@ function facts(details) {
   const rows = [
     ["Time", seconds(details.seconds)],
     ["Tokens", `${details.input_tokens} in, ${details.output_tokens} out${notes.length ? ` (${notes.join("; ")})` : ""}`],
-    ["Attempts", String(details.attempts.length)],
+    ["Cost", details.cost === null ? "" : details.cost.toFixed(6)],
+    ["Attempts", String(details.attempts)],
     ["Strategy", details.strategy ?? "not known"],
   ];
-  return el("dl", { class: "facts" }, ...rows.map(([name, value]) =>
+  return el("dl", { class: "facts" }, ...rows.filter(([, value]) => value).map(([name, value]) =>
     el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
 function reasons(details) {
   if (!details.reasons.length) return null;
   return el("p", { class: "faint" }, `Why this strategy: ${details.reasons.join("; ")}`);
-}
-
-function attempts(details) {
-  if (!details.attempts.length) return el("p", { class: "faint" }, "No model was asked.");
-  const rows = details.attempts.map((item, index) => {
-    const outcome = item.problems.length ? "does not fit" : item.error ?? "accepted";
-    const tokens = item.usage ? `, ${item.usage.input_tokens} + ${item.usage.output_tokens} tokens` : "";
-    const summary = `${index + 1}. ${item.model}: ${outcome}, ${seconds(item.seconds)}${tokens}`;
-    const items = item.problems.map((problem) => el("li", {}, el("code", {}, problem.path), ` ${problemText(problem)}`));
-    return el("details", { open: Boolean(item.error) && details.attempts.length > 1 },
-      el("summary", { class: item.error ? "bad" : null }, summary),
-      items.length ? el("ul", {}, ...items) : null,
-      el("pre", { tabindex: "0", role: "region", "aria-label": `Text of attempt ${index + 1}` }, item.text || "No text."));
-  });
-  return el("section", {}, el("h3", {}, "Attempts"), ...rows);
 }
 
 function coercions(details) {
@@ -77,11 +63,4 @@ function coercions(details) {
     return el("li", {}, el("code", {}, item.path), ` ${item.rule}${change}`);
   });
   return el("section", {}, heading, el("ul", {}, ...rows));
-}
-
-function tools(details) {
-  if (!details.tool_runs.length) return null;
-  const rows = details.tool_runs.map((run) =>
-    el("details", {}, el("summary", {}, `${run.name}(${run.arguments})`), el("pre", { tabindex: "0" }, run.text)));
-  return el("section", {}, el("h3", {}, "Tools"), ...rows);
 }

@@ -1,8 +1,8 @@
 // The history of calls, in the local storage of this browser only.
 
-const KEY = "aiservices.calls";
+const KEY = "aiservices.runs";
 const MAX_CALLS = 30;
-const MAX_CHARACTERS = 50_000; // of one call; larger ones, with pictures for example, are not saved
+const MAX_CHARACTERS = 50_000; // of one call; larger ones are saved without their steps, or not at all
 
 /** Return the saved calls, the most recent one first. */
 export function savedCalls() {
@@ -16,7 +16,9 @@ export function savedCalls() {
 
 /** Save a call, and drop the oldest ones if the storage is full. */
 export function saveCall(call) {
-  const calls = JSON.stringify(call).length > MAX_CHARACTERS ? savedCalls() : [call, ...savedCalls()].slice(0, MAX_CALLS);
+  const withoutSteps = { ...call, outcome: { ...call.outcome, steps: [] } };
+  const saved = [call, withoutSteps].filter((one) => JSON.stringify(one).length <= MAX_CHARACTERS).slice(0, 1);
+  const calls = [...saved, ...savedCalls()].slice(0, MAX_CALLS);
   while (calls.length && !store(calls)) calls.pop();
 }
 

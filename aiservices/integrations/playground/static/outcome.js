@@ -1,6 +1,7 @@
-// Shows the outcome of a call while it arrives: the value or the problem, and the details of the call at the end.
+// Shows the outcome of a call while it arrives: the value or the problem, the calls inside it, and details at the end.
 
 import { callDetails, problemElement, seconds, problemText } from "./call_details.js";
+import { CallTree } from "./call_tree.js";
 import { code, el, byId } from "./dom.js";
 import { parse, write } from "./json.js";
 import { valueElement } from "./values.js";
@@ -15,6 +16,9 @@ export class Outcome {
     this.itemErrors = []; // items that could not be read
     this.ended = false;
     this.attempt = 1;
+    this.steps = []; // of the calls, by their ids
+    this.changedSteps = []; // that the tree does not show yet
+    this.tree = new CallTree();
   }
 
   apply({ name, data }) {
@@ -23,6 +27,7 @@ export class Outcome {
     else if (name === "text") this.value = (this.value ?? "") + JSON.parse(data);
     else if (name === "item") this.value = [...(this.value ?? []), parse(data)];
     else if (name === "unfit") this.itemErrors.push(JSON.parse(data));
+    else if (name === "step") this.setStep(JSON.parse(data));
     else if (name === "error") this.problem = JSON.parse(data);
     else if (name === "end") this.finish(JSON.parse(data));
   }
@@ -39,6 +44,25 @@ export class Outcome {
     this.snapshot = null;
   }
 
+  setStep(step) {
+    this.steps[step.id] = step;
+    this.changedSteps.push(step);
+  }
+
+  /** Return the element with the tree of calls, as far as they are known. */
+  treeElement() {
+    this.tree.update(this.changedSteps);
+    this.changedSteps = [];
+    return this.steps.length ? this.tree.element : null;
+  }
+
+  /** Mark the steps about whose end nothing was heard. */
+  stopSteps() {
+    for (const step of this.steps) {
+      if (step.state === "running") this.setStep({ ...step, state: "stopped", facts: ["stopped", ...step.facts.slice(1)] });
+    }
+  }
+
   finish(account) {
     this.account = account;
     this.ended = true;
@@ -46,8 +70,8 @@ export class Outcome {
 
   /** Return plain data from which `restoreOutcome` creates an equal outcome. */
   toJson() {
-    const { problem, account, itemErrors, ended } = this;
-    return { value: this.value === undefined ? null : write(this.value), problem, account, itemErrors, ended };
+    const { problem, account, itemErrors, ended, steps } = this;
+    return { value: this.value === undefined ? null : write(this.value), problem, account, itemErrors, ended, steps };
   }
 
   get summary() {
@@ -62,6 +86,7 @@ export class Outcome {
 export function restoreOutcome(data) {
   const outcome = Object.assign(new Outcome(), data);
   outcome.value = data.value === null ? undefined : parse(data.value);
+  outcome.changedSteps = data.steps;
   return outcome;
 }
 
@@ -73,6 +98,14 @@ export function showOutcome(outcome) {
   element.classList.remove("growing");
   element.setAttribute("aria-busy", "false");
   byId("call-details").replaceChildren(...callDetails(outcome?.account));
+  outcome?.stopSteps();
+  showTree(outcome);
+}
+
+function showTree(outcome) {
+  const element = outcome?.treeElement() ?? null;
+  const container = byId("call-tree");
+  if (container.firstChild !== element) container.replaceChildren(...(element ? [element] : []));
 }
 
 /** Show an outcome that is still arriving. */
@@ -81,6 +114,7 @@ export function showPartial(outcome) {
   element.setAttribute("aria-busy", "true");
   element.classList.add("growing");
   element.replaceChildren(...(outcome.value === undefined || outcome.value === null ? [] : [valueElement(outcome.value)]));
+  showTree(outcome);
 }
 
 /** Set the status line, which screen readers announce when it changes. */

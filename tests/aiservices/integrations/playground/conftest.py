@@ -19,18 +19,22 @@ import pytest
 
 from aiservices import (
     AiMessage,
+    Budget,
     ChatReply,
     ChatRequest,
     Image,
     MemoryId,
     ModelConnectionError,
+    Price,
     ReplyDelta,
     Result,
     ScriptedChatModel,
     Stream,
+    ToolCall,
     Usage,
     create,
     system_message,
+    tool,
     user_message,
 )
 from output_parsers import ItemError
@@ -117,6 +121,24 @@ class Desk(Protocol):
     def names(self, letter: str) -> AsyncIterator[Ingredient | ItemError]: ...
 
 
+class Clerk(Protocol):
+    @user_message("How many are there? {{item}}")
+    def stock(self, item: str) -> int:
+        """Return how many pieces of an item are in stock."""
+        ...
+
+
+@system_message("You decide what to buy.")
+class Buyer(Protocol):
+    @user_message("Decide about {{items}}")
+    def decide(self, items: str) -> str: ...
+
+
+def order(item: str) -> str:
+    """Order an item."""
+    raise AssertionError(item)
+
+
 RECIPE = (
     '{"title": "Bread & <b>butter</b>", "steps": ["Mix flour and water", "Wait an hour", "Bake it"], '
     '"minutes": 90}'
@@ -165,6 +187,32 @@ def _reply(request: ChatRequest) -> ChatReply | Exception:
         return ModelConnectionError("no connection to https://example.org with the key sk-secret")
     answer = next(answer for part, answer in _ANSWERS.items() if part in text)
     return ChatReply(AiMessage(answer), usage=Usage(input_tokens=21, output_tokens=8), model="scripted")
+
+
+def _buyer(script: Script) -> Buyer:
+    """A service that asks another service about pears and plums at once. The answer about plums waits."""
+
+    def count(request: ChatRequest) -> str:
+        if "plums" in request.messages[0].text:
+            script.go_on.wait(LONGEST_WAIT)
+            return '{"value": 0}'
+        is_repeated = len(request.messages) > 1
+        return '{"value": 12}' if is_repeated else "<script>alert(1)</script> a dozen or so\n" * 9
+
+    def decide(request: ChatRequest) -> ChatReply:
+        names = ["order"] if "approval" in request.messages[-1].text else ["stock", "stock"]
+        if len(request.messages) > 2:
+            return ChatReply(AiMessage("Buy plums."), usage=Usage(30, 3), model="scripted")
+        calls = tuple(
+            ToolCall(f"c{number}", name, f'{{"item": "{item}"}}')
+            for number, (name, item) in enumerate(zip(names, ("pears", "plums"), strict=False))
+        )
+        return ChatReply(AiMessage("", calls), usage=Usage(20, 5), model="scripted")
+
+    prices = {"scripted": Price(input=1.0, output=2.0)}
+    clerk = create(Clerk, ScriptedChatModel(count))
+    tools = [clerk.stock, tool(needs_approval=True)(order)]
+    return create(Buyer, ScriptedChatModel(decide), tools=tools, budget=Budget(prices=prices))
 
 
 class Browser:
@@ -259,6 +307,7 @@ def serving() -> Iterator[Serving]:
     desk = create(Desk, script, listeners=[lambda event: None])  # it might read the memory id
     made = app(desk, caller_arguments=["user"])
     mount(made, desk, caller_arguments=["user"])
+    mount(made, _buyer(script), path="/buyer")
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(made, log_level="critical", ws="none", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)

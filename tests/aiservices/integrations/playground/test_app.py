@@ -59,14 +59,23 @@ def page_of(service: object, **settings: Any) -> TestClient:
 
 
 def events(answer: Any) -> list[tuple[str, Any]]:
-    """Return the server-sent events of a response without durations, which differ between runs."""
+    """Return the server-sent events of a response, without steps and durations."""
     assert answer.status_code == 200, answer.text
-    blocks = [block.split("\n") for block in answer.text.strip().split("\n\n")]
-    events = [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
+    events = [event for event in all_events(answer) if event[0] != "step"]
     for _, message in events:
-        for timed in (message, *message.get("attempts", ())) if isinstance(message, dict) else ():
-            timed.pop("seconds", None)
+        if isinstance(message, dict):
+            message.pop("seconds", None)
     return events
+
+
+def all_events(answer: Any) -> list[tuple[str, Any]]:
+    blocks = [block.split("\n") for block in answer.text.strip().split("\n\n")]
+    return [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
+
+
+def steps(answer: Any) -> list[dict[str, Any]]:
+    """Return the steps of the calls in a response, as they are at the end."""
+    return list({data["id"]: data for name, data in all_events(answer) if name == "step"}.values())
 
 
 def test_the_page_loads_nothing_from_other_hosts() -> None:
@@ -163,7 +172,8 @@ def test_dependencies_restrict_access_to_the_page() -> None:
 
 def test_a_method_that_returns_a_bare_value_has_call_details() -> None:
     client = page_of(reader('{"value": "maybe"}', '```\n{"value": true}\n```'))
-    result, (name, account) = events(client.post("/_page/Reader/good/run", json={"text": "it"}))
+    answer = client.post("/_page/Reader/good/run", json={"text": "it"})
+    result, (name, account) = events(answer)
     assert (result, name) == (("result", {"value": True}), "end")
     assert account == {
         "strategy": "json_schema",
@@ -173,13 +183,18 @@ def test_a_method_that_returns_a_bare_value_has_call_details() -> None:
         "cached_tokens": 0,
         "reasoning_tokens": 0,
         "cache_write_tokens": 0,
-        "attempts": account["attempts"],
+        "cost": None,
+        "attempts": 2,
         "coercions": [{"path": "$", "rule": "text around the JSON left out", "before": "", "after": ""}],
-        "tool_runs": [],
     }
-    assert [(one["error"], one["text"]) for one in account["attempts"]] == [
-        ("OutputParsingError", '{"value": "maybe"}'),
-        (None, '```\n{"value": true}\n```'),
+    assert [(one["kind"], one["state"], one["texts"][-1]) for one in steps(answer)] == [
+        ("call", "done", ["answer", "True"]),
+        (
+            "request",
+            "rejected",
+            ["problems", '$.value: expected true or false; the text names none of them, found "maybe"'],
+        ),
+        ("request", "done", ["reply", '```\n{"value": true}\n```']),
     ]
 
 
@@ -209,17 +224,11 @@ def test_coercions_are_null_if_an_interceptor_changed_the_value() -> None:
 def test_a_failed_call_has_call_details(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     client = page_of(reader(*['{"value": "maybe"}'] * 3))
-    (name, problem), (end, account) = events(client.post("/_page/Reader/good/run", json={"text": "it"}))
+    answer = client.post("/_page/Reader/good/run", json={"text": "it"})
+    (name, problem), (end, account) = events(answer)
     assert (name, problem["type"], end) == ("error", "urn:aiservices:unreadable-reply", "end")
-    assert [one["problems"] for one in account["attempts"]] == [
-        [
-            {
-                "path": "$.value",
-                "message": "expected true or false; the text names none of them",
-                "found": '"maybe"',
-            }
-        ]
-    ] * 3
+    assert account["attempts"] == 3
+    assert [one["state"] for one in steps(answer)] == ["failed", "rejected", "rejected", "rejected"]
 
 
 def test_invalid_arguments_are_a_problem_and_make_no_request() -> None:
@@ -313,6 +322,45 @@ def test_a_service_not_made_by_create_runs_without_call_details() -> None:
     assert described["methods"][0]["preview"] is None
     answer = events(client.post("/_page/Reader/good/run", json={"text": "gold"}))
     assert answer == [("result", {"value": True}), ("end", None)]
+
+
+class BothWays:
+    """Asks a service twice, in plain Python."""
+
+    def __init__(self, inner: Reader) -> None:
+        self._inner = inner
+
+    def good(self, text: str) -> bool:
+        return self._inner.good(text) and not self._inner.good(f"not {text}")
+
+    def numbers(self, text: str) -> Iterator[int]:
+        yield from self._inner.numbers(text)
+        yield int(self._inner.good(text))
+
+
+def test_the_calls_of_a_service_in_plain_python_are_steps() -> None:
+    answers = ['{"value": true}', '{"value": false}', '{"items": [1, 2]}', '{"value": true}']
+    client = page_of(provide(BothWays(reader(*answers))), interface=Reader)
+    good = client.post("/_page/Reader/good/run", json={"text": "gold"})
+    numbers = client.post("/_page/Reader/numbers/run", json={"text": "gold"})
+    assert events(good) == [("result", {"value": True}), ("end", None)]
+    assert [one["name"] for one in steps(good) if one["kind"] == "call"] == ["Reader.good", "Reader.good"]
+    assert events(numbers) == [("item", 1), ("item", 2), ("item", 1), ("end", None)]
+    assert [one["name"] for one in steps(numbers) if one["kind"] == "call"] == [
+        "Reader.numbers",
+        "Reader.good",
+    ]
+
+
+def test_the_steps_contain_no_messages_of_exceptions(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    service = create(Reader, ScriptedChatModel([RuntimeError("the key is sk-secret")]))
+    answer = page_of(service).post("/_page/Reader/good/run", json={"text": "it"})
+    assert "sk-secret" not in answer.text
+    assert [one["texts"][-1] for one in steps(answer)] == [
+        ["error", "The service failed"],
+        ["user", "Is it good?"],
+    ]
 
 
 class Bare(Protocol):

@@ -49,15 +49,15 @@ def test_a_rejected_attempt_is_shown_with_its_problems(page: Any) -> None:
     run(page)
     assert done(page) == "Done in …"
     assert facts(page)["Attempts"] == "2"
-    attempts = page.locator("#call-details section", has_text="Attempts")
-    assert [text.partition(",")[0] for text in attempts.locator("summary").all_inner_texts()] == [
-        "1. scripted: does not fit",
-        "2. scripted: accepted",
+    requests = page.locator("#call-tree .step.request")
+    assert [text.partition(" · ")[0] for text in requests.locator(".title").all_inner_texts()] == [
+        "request 1 to scripted (json_schema) rejected",
+        "request 2 to scripted (json_schema) 0 ms",
     ]
-    assert attempts.locator("li").inner_text() == (
-        '$.value expected true or false; the text names none of them, found "it depends"'
-    )
-    assert attempts.locator("pre").first.inner_text() == '{"value": "it depends"}'
+    assert requests.first.locator(".texts > *").all_inner_texts()[-2:] == [
+        'reply {"value": "it depends"}',
+        'problems $.value: expected true or false; the text names none of them, found "it depends"',
+    ]
 
 
 def test_a_record_and_its_list_grow_while_they_are_written(page: Any, script: Any) -> None:
@@ -82,8 +82,10 @@ def test_text_of_models_is_never_parsed_as_html(page: Any) -> None:
     run(page)
     done(page)
     assert page.locator("#value dd").first.inner_text() == "Bread & <b>butter</b>"
+    page.locator("#call-tree .request > details > summary").click()
+    assert "user A recipe of <img src=x onerror=alert(1)>, please." in page.locator("#call-tree").inner_text()
     page.get_by_role("tab", name="Prompt").click()
-    page.get_by_text("A recipe of <img src=x onerror=alert(1)>, please.").wait_for()
+    page.locator("#prompt").get_by_text("A recipe of <img src=x onerror=alert(1)>, please.").wait_for()
     assert page.locator("main img, main b").count() == 0
 
 
@@ -202,7 +204,8 @@ def test_a_rejected_answer_is_not_shown_as_the_value(page: Any) -> None:
         "The model's reply cannot be read as the declared type"
     )
     assert facts(page)["Attempts"] == "3"
-    assert page.get_by_text(re.compile("Burnt")).count() == 1  # in the text of an attempt only
+    assert page.locator("#value", has_text="Burnt").count() == 0
+    assert page.locator("#call-tree .request", has_text="Burnt").count() == 1
 
 
 def test_items_are_shown_as_records_and_invalid_items_with_the_reason(page: Any) -> None:
@@ -357,10 +360,10 @@ def test_the_page_can_be_used_with_the_keyboard_alone(page: Any) -> None:
 
 
 @pytest.mark.parametrize("look", [PHONE], ids=["phone"])
-def test_the_page_fits_a_phone(page: Any) -> None:
-    names = page.locator(".methods a").all_text_contents()
-    assert len(names) == 8
-    for name in names:
+def test_the_page_fits_a_phone(page: Any, serving: Any) -> None:
+    methods = page.locator(".methods a").all_text_contents()
+    assert len(methods) == 8
+    for name in methods:
         page.locator("#methods > summary").click()
         open_method(page, name)
         if name == "cook":
@@ -376,6 +379,131 @@ def test_the_page_fits_a_phone(page: Any) -> None:
     assert done(page) == "Done in …"
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.locator("#status").evaluate("one => one.getBoundingClientRect().top < innerHeight")
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("fruit")
+    run(page)
+    assert done(page) == "Done in …"
+    page.evaluate("for (const one of document.querySelectorAll('#call-tree details')) one.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def open_buyer(page: Any, serving: Any) -> None:
+    """Open the page of the service that asks another one."""
+    page.goto(f"{serving.url}buyer/")
+    page.get_by_label("items").wait_for()
+
+
+def names(page: Any) -> list[str]:
+    """Return the names of the steps on the page, with two spaces for each level."""
+    depth = (
+        "one => '  '.repeat(document.evaluate('count(ancestor::li)', one).numberValue - 1) + one.innerText"
+    )
+    return [name.evaluate(depth) for name in page.locator("#call-tree .name").all()]
+
+
+BEFORE_PLUMS = [
+    "Buyer.decide",
+    "  request 1 to scripted (text)",
+    "  tool stock",
+    "    Clerk.stock",
+    "      request 1 to scripted (json_schema)",
+    "      request 2 to scripted (json_schema)",
+    "  tool stock",
+    "    Clerk.stock",
+    "      request 1 to scripted (json_schema)",
+]
+
+
+def test_the_tree_of_calls_grows_while_they_run(page: Any, serving: Any, script: Any) -> None:
+    script.go_on.clear()
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("fruit")
+    run(page)
+    page.get_by_text("request 2 to scripted (json_schema)").wait_for()
+    page.wait_for_function("document.querySelectorAll('#call-tree .name').length === 9")
+    assert names(page) == BEFORE_PLUMS
+    running = page.locator("#call-tree .step.running")
+    assert running.locator("> details > summary .name").all_inner_texts() == [
+        "Buyer.decide",
+        "tool stock",
+        "Clerk.stock",
+        "request 1 to scripted (json_schema)",
+    ]
+    page.locator("#call-tree .request > details > summary").first.click()
+    script.go_on.set()
+    assert done(page) == "Done in …"
+    assert names(page) == [*BEFORE_PLUMS, "  request 2 to scripted (text)"]
+    assert running.count() == 0
+    opened = page.locator("#call-tree .request").first
+    assert opened.locator(".texts").inner_text().split("\n\n")[-1] == (
+        'reply stock({"item": "pears"}) stock({"item": "plums"})'
+    )
+
+
+def test_the_tree_shows_usage_cost_times_and_collapsed_messages(page: Any, serving: Any) -> None:
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("fruit")
+    run(page)
+    assert done(page) == "Done in …"
+    assert facts(page) == {
+        "Tokens": "144 in, 57 out",
+        "Cost": "0.000258",
+        "Attempts": "2",
+        "Strategy": "text",
+    }
+    top = page.locator("#call-tree .step").first
+    text = top.locator("> details > summary .facts-line").inner_text()
+    assert re.fullmatch(r"\S+ m?s · 144 \+ 57 tokens · cost 0\.000258", text)
+    assert re.fullmatch(r"\+\d\.\d\d s", page.locator("#call-tree .start").last.inner_text())
+    reply = page.locator("#call-tree .rejected .texts > details", has_text="reply")
+    assert not reply.locator("pre").is_visible()
+    reply.locator("summary").click()
+    assert reply.locator("pre").text_content() == "<script>alert(1)</script> a dozen or so\n" * 9
+    assert page.locator("main script").count() == 0
+
+
+def test_a_suspended_call_shows_what_it_waits_for(page: Any, serving: Any) -> None:
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("approval")
+    run(page)
+    assert done(page) == "Failed after …"
+    (waiting,) = page.locator("#call-tree .step.waiting").all()
+    assert waiting.locator("> details > .texts").inner_text() == 'waits for order({"item": "pears"})'
+
+
+def test_steps_of_a_stopped_call_are_stopped(page: Any, serving: Any, script: Any) -> None:
+    script.go_on.clear()
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("fruit")
+    run(page)
+    page.get_by_text("request 2 to scripted (json_schema)").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped before the end.").wait_for()
+    assert page.locator("#call-tree .running").count() == 0
+    assert page.locator("#call-tree .step.stopped").count() == 4
+
+
+def test_a_call_in_the_history_has_its_tree(page: Any, serving: Any) -> None:
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("fruit")
+    run(page)
+    done(page)
+    shown = page.locator("#call-tree").inner_text()
+    page.reload()
+    page.locator("#calls button").click()
+    page.locator("#call-tree .step").first.wait_for()
+    assert page.locator("#call-tree").inner_text() == shown
+
+
+def test_a_long_call_is_in_the_history_without_its_tree(page: Any, serving: Any) -> None:
+    open_buyer(page, serving)
+    page.get_by_label("items").fill("fruit " * 5000)
+    run(page)
+    done(page)
+    page.reload()
+    page.locator("#calls button").click()
+    page.locator("#value > .text").wait_for()
+    assert page.locator("#call-tree .step").count() == 0
 
 
 _CONTRASTS = """() => {
