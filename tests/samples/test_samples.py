@@ -47,6 +47,7 @@ PUBLIC_PACKAGES = {
     "aiservices.interceptors",
     "aiservices.memory",
     "aiservices.moderation",
+    "aiservices.page",
     "aiservices.prices",
     "aiservices.retrieval",
     "aiservices.rows",

@@ -1,13 +1,14 @@
-"""The telemetry sample prints the spans of its call."""
+"""The samples about telemetry print the spans of a call and the tree of a run."""
 
 from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 
 import pytest
 
-from samples import telemetry
+from samples import call_tree, telemetry
 
 
 def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
@@ -30,3 +31,31 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
     assert rejected == "Clerk.available: answer rejected, asking again: $: expected an array"
     pattern = r"Clerk\.available: answered, 4 requests to scripted, 42 \+ 3 tokens, \d+\.\d{3} s"
     assert re.fullmatch(pattern, line)
+
+
+def test_the_tree_of_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    call_tree.main(path=str(tmp_path / "run.html"))
+    lines = capsys.readouterr().out.splitlines()
+    steps = [
+        re.sub(r"^ +\d+\.\d{3} s  (.*?)(: .*)?$", r"\1", line) for line in lines if re.match(r" +\d", line)
+    ]
+    assert steps == [
+        "Supervisor.serve",
+        "    request 1 to scripted (text)",
+        "    tool exchange",
+        "    request 2 to scripted (text)",
+        "    tool withdraw",
+        "        Teller.withdraw",
+        "            request 1 to scripted (text)",
+        "            tool book",
+        "            request 2 to scripted (text)",
+        "    request 3 to scripted (text)",
+        "    tool credit",
+        "        Teller.credit",
+        "            request 1 to scripted (text)",
+        "            tool book",
+        "            request 2 to scripted (text)",
+        "    request 4 to scripted (text)",
+    ]
+    assert lines[-1] == f"see {tmp_path / 'run.html'}"
+    assert "115 dollars went from Mario to Georgios." in (tmp_path / "run.html").read_text("utf-8")
