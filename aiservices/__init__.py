@@ -44,7 +44,7 @@ _NAMES = {
         "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage"
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
-    ".models.openai.presets": "Preset register_provider",
+    ".models.openai.client": "Preset register_provider",
     ".models.providers.anthropic": "AnthropicChatModel",
     ".models.providers.bedrock": "BedrockChatModel",
     ".models.providers.decisions": "DecisionChatModel",
@@ -55,11 +55,10 @@ _NAMES = {
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",
     ".retrieval.tool_search": "ToolSearch",
-    ".service.async_calls": "acall call",
     ".service.create": "create",
-    ".service.methods": "resume",
-    ".service.options": "options",
+    ".service.methods": "acall call resume",
     ".service.preview": "Preview preview",
+    ".service.options": "options",
     ".tools.tool": "Denied ReturnBehavior Tool ToolAnswer ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",
 }

@@ -130,7 +130,7 @@ from .models.openai import (
     OpenAiChatModel as OpenAiChatModel,
     OpenAiResponsesModel as OpenAiResponsesModel,
 )
-from .models.openai.presets import (
+from .models.openai.client import (
     Preset as Preset,
     register_provider as register_provider,
 )
@@ -158,12 +158,12 @@ from .models.requests import (
 from .models.scripted import ScriptedChatModel as ScriptedChatModel
 from .models.strategy import Strategy as Strategy
 from .retrieval.tool_search import ToolSearch as ToolSearch
-from .service.async_calls import (
+from .service.create import create as create
+from .service.methods import (
     acall as acall,
     call as call,
+    resume as resume,
 )
-from .service.create import create as create
-from .service.methods import resume as resume
 from .service.options import options as options
 from .service.preview import (
     Preview as Preview,

@@ -23,8 +23,8 @@ from typing import NamedTuple, Protocol
 
 from aiservices import Decision, create, user_message
 from aiservices.testing import Labelled
-from aiservices.testing.calibration_math import find_threshold, fit, measures, threshold_at
-from aiservices.testing.reliability import reliability_svg
+from aiservices.testing.calibration import find_threshold, fit, measures, threshold_at
+from aiservices.testing.report import reliability_svg
 
 _ARCHIVE = "hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets_GroundTruth.txt", "amazonReviewSnippets_GroundTruth.txt")

@@ -21,13 +21,13 @@ from ..engine.approval import (
     ApprovalRequiredError,
     Approvals,
     SuspendedCall,
+    resumed_invocation,
 )
 from ..engine.budget import Budget
 from ..engine.effects import Flow
 from ..engine.pipeline import Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..engine.resumption import resumed_invocation
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, SuspendedCallError, ToolError
 from ..models.media import Media
 from ..models.messages import (

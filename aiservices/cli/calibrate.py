@@ -14,7 +14,7 @@ from output_parsers.result.errors import shorten
 
 from ..engine.calibration import Calibration
 from ..integrations.fastapi.contract import Method, contract_of
-from ..service.calibration import answers_of
+from ..service.decisions import answers_of
 from ..service.methods import service_method_of
 from ..testing.calibration import Calibrated, calibrate as calibrate_method
 from ..testing.evaluation import Case

@@ -433,7 +433,7 @@ def mcp(
     tools that need approval are shown to the user of the client. Needs the extra mcp.
     """
     with report_errors(debug=debug):
-        from .mcp import McpSettings, serve_mcp
+        from .serve import McpSettings, serve_mcp
 
         names = session_argument or [], caller_argument or []
         serve_mcp(McpSettings(target, model, argument or [], *names))
@@ -443,7 +443,7 @@ def mcp(
 def list_batches(output: Output, debug: Debug = False) -> None:
     """List the batches of a run that are not finished."""
     with report_errors(debug=debug):
-        from .batch import list_batches
+        from .map import list_batches
 
         list_batches(output)
 
@@ -452,7 +452,7 @@ def list_batches(output: Output, debug: Debug = False) -> None:
 def status(output: Output, debug: Debug = False) -> None:
     """Show the progress of the batches."""
     with report_errors(debug=debug):
-        from .batch import show_status
+        from .map import show_status
 
         show_status(output)
 
@@ -464,7 +464,7 @@ def fetch(output: Output, debug: Debug = False) -> None:
     Providers delete them after some weeks. The command map reads the stored responses.
     """
     with report_errors(debug=debug):
-        from .batch import fetch
+        from .map import fetch
 
         fetch(output)
 
@@ -476,7 +476,7 @@ def cancel(output: Output, debug: Debug = False) -> None:
     The responses to finished requests are kept.
     """
     with report_errors(debug=debug):
-        from .batch import cancel
+        from .map import cancel
 
         cancel(output)
 

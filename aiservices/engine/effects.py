@@ -35,10 +35,10 @@ from ..models.errors import (
     ModelError,
     ModelTimeoutError,
     ServiceOutputError,
+    hide_library_frames,
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from ..models.requests import ChatRequest
-from .tracebacks import hide_library_frames
 
 if TYPE_CHECKING:
     import asyncio

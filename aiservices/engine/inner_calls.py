@@ -16,11 +16,10 @@ from ..models.errors import (
     SuspendedCallError,
 )
 from ..tools.tool import Tool, ToolRun
-from .approval import AlreadyResumedError, ApprovalRequiredError
+from .approval import AlreadyResumedError, ApprovalRequiredError, ExternalResultError, suspendable_method
 from .budget import using_accounts
 from .effects import Run
 from .plan import CallState, EnclosingCall, Invocation
-from .resumption import ExternalResultError, suspendable_method
 
 # A model cannot do anything about these errors, and they will occur again.
 FINAL_ERRORS = (AuthenticationError, DefinitionError)

@@ -15,10 +15,9 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from ..models.base import Capabilities, ChatModel
+from ..models.base import Capabilities, ChatModel, Rest
 from ..models.errors import ModelError
 from ..models.requests import ChatRequest, JsonSchemaFormat
-from ..models.rest import Rest
 from ..models.strategy import Strategy
 from .budget import Budget
 from .output_format import OutputFormat

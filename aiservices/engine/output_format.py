@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
-from output_parsers.result.reading import Coercion, Leniency, Reading, strict_equal
-from output_parsers.types.node import OutputParser
+from output_parsers.result.reading import Coercion, Cursor, Json, Leniency, Reading, strict_equal
+from output_parsers.types.choices import BoolNode, ChoiceNode
+from output_parsers.types.constraints import ConstrainedNode
+from output_parsers.types.containers import ListNode
+from output_parsers.types.decisions import DecisionNode, MembersNode, Scale, options_of
+from output_parsers.types.node import Node, OutputParser, RecursiveNode
+from output_parsers.types.records import ObjectNode
+from output_parsers.types.unions import UnionNode
 
+from ..models.base import DecisionLimits
 from ..models.messages import (
     AiMessage,
     ChatReply,
@@ -29,12 +36,14 @@ from ..models.messages import (
     ToolMessage,
     UserMessage,
 )
-from ..models.questions import DecisionFormat
 from ..models.requests import (
+    AnswerOption,
     ChatRequest,
+    DecisionFormat,
     ImageFormat,
     JsonObjectFormat,
     JsonSchemaFormat,
+    Question,
     ResponseFormat,
     Tooling,
     ToolSpecification,
@@ -114,7 +123,7 @@ class OutputFormat(NamedTuple):
             tools = None if tools is None else _with_choice(tools, options.tool_choice)
             options = replace(options, tool_choice=None)
         if isinstance(self.response_format, DecisionFormat):
-            from .decision_questions import without_task  # few models are decision endpoints
+            from .output_format import without_task  # few models are decision endpoints
 
             messages, examples = without_task(messages, self.response_format.task), ()
         if examples:
@@ -382,3 +391,111 @@ def _hint(parser: TypeParser[Any]) -> str:
 
 def _schema_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "_", name).strip("_")[:60] or "value"
+
+
+# --- questions for a decision endpoint ----------------------------------------------------------------------
+
+_YES_NO = (AnswerOption(False), AnswerOption(True))
+
+
+class QuestionError(ValueError):
+    """Raised when questions with fixed answers cannot determine a value of the requested type."""
+
+
+def decision_format(parser: TypeParser[Any], task: str, limits: DecisionLimits) -> DecisionFormat:
+    """Convert a return type to multiple-choice questions for a decision endpoint.
+
+    ``task`` is the question of the prompt, without the data. Raises QuestionError if the type has a part
+    that is not a choice, or if a question has more options than the endpoint accepts.
+    """
+    description = parser.target.description or ""
+    questions = tuple(_questions(parser.node, description or task, task, (), Cursor()))
+    if not questions:
+        raise QuestionError("it has nothing to decide")
+    for question in questions:
+        limit = limits.levels if question.kind == "scale" else limits.options
+        if len(question.options) > limit:
+            kind = "levels" if question.kind == "scale" else "options"
+            raise QuestionError(
+                f"{question.path} has {len(question.options)} {kind}; the endpoint accepts {limit}"
+            )
+        if not question.text:
+            raise QuestionError(
+                f"{question.path} has no question: write it in the prompt in a paragraph of its own, without "
+                'placeholders, or annotate the type, as in Annotated[Decision[bool], "Is it spam?"]'
+            )
+    return DecisionFormat(questions, task)
+
+
+def without_task(messages: tuple[Message, ...], task: str) -> tuple[Message, ...]:
+    """Remove the question from the last user message, because the endpoint receives it separately."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, UserMessage):
+            text = message.text.removeprefix(task) if task else message.text
+            if text == message.text and task:
+                text = message.text.removesuffix(task)
+            return (*messages[:index], replace(message, text=text.strip()), *messages[index + 1 :])
+    return messages
+
+
+def _questions(
+    node: Node[Any], text: str, task: str, keys: tuple[str, ...], cursor: Cursor
+) -> Iterator[Question]:
+    is_scale = False
+    while isinstance(node, (DecisionNode, ConstrainedNode, RecursiveNode)):
+        is_scale = is_scale or (isinstance(node, DecisionNode) and issubclass(node.cls, Scale))
+        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    options = options_of(node)
+    if isinstance(node, MembersNode):
+        for (key, _), choice in zip(node.options, node.item.choices.choices, strict=True):
+            question = _member_question(text, key, choice.description)
+            yield Question(cursor.child(key).path, (*keys, key), "yes_no", question, _YES_NO)
+    elif isinstance(node, BoolNode):
+        yield Question(cursor.path, keys, "yes_no", text, _YES_NO)
+    elif options is not None and len(options) > 1:
+        descriptions = _descriptions(node)
+        answers = [AnswerOption(data, descriptions.get(_key(data), "")) for data, _ in options]
+        yield Question(cursor.path, keys, "scale" if is_scale else "choice", text, tuple(answers))
+    elif isinstance(node, ListNode) and isinstance(node.item, ChoiceNode):
+        for position, choice in enumerate(node.item.choices.choices):
+            label = node.item.write(choice.value)
+            if not isinstance(label, str):
+                raise QuestionError(f"{cursor.path} is a list of options that are not texts")
+            question = _member_question(text, label, choice.description)
+            yield Question(f"{cursor.path}[{position}]", keys, "yes_no", question, _YES_NO, label)
+    elif isinstance(node, ObjectNode):
+        for field in node.spec.fields:
+            key = field.keys[0]
+            name = key.replace("_", " ")
+            question = f"{task}\nAnswer for: {name}" if task else f"What is the {name}?"
+            question = node.descriptions[field.name] or question
+            try:
+                yield from _questions(node.nodes[field.name], question, task, (*keys, key), cursor.child(key))
+            except QuestionError:
+                if field.required:
+                    raise
+    else:
+        raise QuestionError(
+            f"{cursor.path} is {node.kind}; a decision endpoint answers only bool, Enum, Literal, lists of "
+            "an Enum, and records of them"
+        )
+
+
+def _member_question(text: str, label: str, description: str | None) -> str:
+    """Return the yes/no question for one option of a list."""
+    meaning = f" ({description})" if description else ""
+    return f"{text}\nDoes this apply: {label}{meaning}?"
+
+
+def _descriptions(node: Node[Any]) -> dict[str, str]:
+    if isinstance(node, ChoiceNode):
+        return {_key(node.write(choice.value)): choice.description or "" for choice in node.choices.choices}
+    found: dict[str, str] = {}
+    for option in node.options if isinstance(node, UnionNode) else ():
+        found |= _descriptions(option)
+    return found
+
+
+def _key(data: Json) -> str:
+    return repr(data)

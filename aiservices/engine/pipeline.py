@@ -249,8 +249,9 @@ def _read_answer(invocation: Invocation) -> Flow[Answer]:
     decisions: tuple[Decision[Any], ...] = ()
     try:
         if wants_probabilities:
-            from .continuations import continue_shared_tokens  # few calls want probabilities
-            from .probable_reading import read_with_probabilities
+            # Late, because few calls want probabilities.
+            from .continuations import continue_shared_tokens
+            from .probabilities import read_with_probabilities
 
             continued = yield from continue_shared_tokens(output_format, reply, sent[-1], state)
             probable = read_with_probabilities(

@@ -38,7 +38,7 @@ from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
 if TYPE_CHECKING:  # imported late, because few methods have adjustments
-    from .probable_reading import Adjustment
+    from .probabilities import Adjustment
 
 T = TypeVar("T")
 RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]

@@ -20,14 +20,12 @@ from ..models.errors import (
     AiServiceError,
     DefinitionError,
     DefinitionProblem,
+    import_extra,
     is_positive,
 )
-from ..models.extras import import_extra
 from ..models.http.model import HttpChatModel
-from ..models.messages import ChatReply, Usage
-from ..models.reply_json import reply_from_json, reply_to_json
-from ..models.request_hash import request_hash
-from ..models.requests import ChatRequest
+from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
+from ..models.requests import ChatRequest, request_hash
 from ..models.scripted import ScriptedChatModel
 from ..models.sqlite_file import SqliteFile
 from .effects import CallModel, Effect, Flow, Gather, Outcome, Run, map_effects

@@ -89,7 +89,7 @@ def _questions(
     offers_tools: bool,
 ) -> StrategyFallbacks:
     """Return the output format for models that can only answer questions with fixed answers."""
-    from .decision_questions import QuestionError, decision_format  # few models are decision endpoints
+    from .output_format import QuestionError, decision_format  # few models are decision endpoints
 
     if requested not in (None, Strategy.DECISION):
         raise StrategyError(f"{model_name} is a decision endpoint, which does not support {requested}")

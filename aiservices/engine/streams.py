@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import strict_equal
 
-from ..models.errors import AiServiceError, ServiceOutputError, StreamConsumedError
+from ..models.errors import AiServiceError, ServiceOutputError, StreamConsumedError, hide_library_frames
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from .effects import Flow, astream, stream
 from .events import AttemptStarted, ToolFinished, ToolStarted
 from .output_format import OutputFormat
 from .plan import Invocation
 from .results import Answer, Result
-from .tracebacks import hide_library_frames
 
 if TYPE_CHECKING:  # imported late, because most calls are not streamed
     from output_parsers.streaming import ItemReader, PartialReader, Snapshot

@@ -11,10 +11,9 @@ from ..interface.parameters import function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, ToolError
 from ..tools.tool import Tool, ToolException, ToolRun
 from ..tools.toolbox import ToolLimits
-from .approval import ApprovalRequiredError
+from .approval import ApprovalRequiredError, InnerDecisions
 from .effects import Flow, Run
 from .inner_calls import within_call
-from .resumption import InnerDecisions
 from .tool_execution import ToolInvocation, execution
 
 ToolProceed: TypeAlias = Callable[[ToolInvocation], Flow[ToolRun]]

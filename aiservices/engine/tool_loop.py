@@ -29,7 +29,17 @@ from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolC
 from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ExternalResult, ReturnBehavior, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
-from .approval import ApprovalRequiredError, SuspendedCall, suspend
+from .approval import (
+    ApprovalRequiredError,
+    InnerDecisions,
+    SuspendedCall,
+    check_external_call,
+    finished_run,
+    suspend,
+    suspended_method,
+    waiting_calls,
+    with_resumption,
+)
 from .compensation import has_failed, store_undoable, undo_earlier_tools
 from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
@@ -38,14 +48,6 @@ from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .provided_tools import current_toolbox
-from .resumption import (
-    InnerDecisions,
-    check_external_call,
-    finished_run,
-    suspended_method,
-    waiting_calls,
-    with_resumption,
-)
 from .tool_execution import ToolInvocation, limit_text, prepare_call, with_result
 from .tool_interceptors import check_before_waiting, run_tool
 

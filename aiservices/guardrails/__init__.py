@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .grounding import grounded
 from .guard import (
     Guard,
     GuardFunction,
@@ -15,6 +14,7 @@ from .guard import (
     Verdict,
     ensure,
     forbidden,
+    grounded,
     masked,
     max_length,
     no_injection,
@@ -25,8 +25,7 @@ from .guard import (
     rewritten,
 )
 from .input import InputGuardrails
-from .output import OutputGuardrails
-from .parts import Chunks, paragraphs, sentences
+from .output import Chunks, OutputGuardrails, paragraphs, sentences
 from .tools import ToolGuardFunction, ToolGuardrails
 
 __all__ = [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Reading, strict_equal
@@ -33,7 +34,165 @@ from .guard import (
     run_guard,
 )
 from .input import GuardMessage
-from .parts import Chunks, PartCheck
+
+# --- the parts of a text that is being streamed -------------------------------------------------------------
+
+# Gets the text that has arrived, and returns the length of its first complete part; 0 if there is none yet.
+# More text after it must not change the length, so that the parts do not depend on how a reply arrives.
+Chunks: TypeAlias = Callable[[str], int]
+
+_WINDOW = 256  # characters that are searched for the end of a part at least
+
+# The end of a sentence is decided by the character after it, so that more text cannot change it.
+_SENTENCE_END = re.compile(
+    r"""\n
+    | (?<=[.!?…]) ["'”’»)\]*_]{0,3} \s
+    | (?<=[。！？]) [」』”’）]{0,3} (?=[^」』”’）])""",
+    re.VERBOSE,
+)
+_PARAGRAPH_END = re.compile(r"\n[ \t\r]*\n")
+_VISIBLE = re.compile(r"\S")
+
+
+def sentences() -> Chunks:
+    """Return a function that finds the sentences of a text, as ``chunks`` of OutputGuardrails.
+
+    A sentence ends after ``.``, ``!``, ``?`` or ``…`` with white space behind it, after ``。``, ``！`` or
+    ``？``, and at the end of a line. An abbreviation such as "Dr. " is a part of its own.
+    """
+    return _first_part(_SENTENCE_END)
+
+
+def paragraphs() -> Chunks:
+    """Return a function that finds the paragraphs of a text, as ``chunks`` of OutputGuardrails.
+
+    A paragraph ends at an empty line.
+    """
+    return _first_part(_PARAGRAPH_END)
+
+
+def _first_part(end: re.Pattern[str]) -> Chunks:
+    def length(text: str) -> int:
+        visible = _VISIBLE.search(text)  # a part has more than white space
+        found = None if visible is None else end.search(text, visible.end())
+        return 0 if found is None else found.end()
+
+    return length
+
+
+class TextParts:
+    """The complete parts of a text that arrives in pieces.
+
+    It takes time in proportion to the length of the text: a long incomplete part is searched again only when
+    it has grown by a quarter.
+    """
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+        self._text = ""
+        self._start = 0  # of the first part that is not complete
+        self._searched = 0  # so many characters from there on have no end of a part
+        self._pieces: list[str] = []
+        self._length = 0  # of the pieces
+        self._is_first = True
+
+    def add(self, text: str) -> None:
+        """Add a piece of the text."""
+        self._pieces.append(text)
+        self._length += len(text)
+
+    def complete(self, *, is_last: bool) -> Iterator[tuple[str, bool]]:
+        """Yield each part that is complete now, and at the end of the text the rest.
+
+        The second item is False for white space at the end of the text, which is not checked.
+        """
+        left = len(self._text) - self._start + self._length
+        if not is_last and self._searched >= _WINDOW and left < self._searched * 5 // 4:
+            return
+        self._text = "".join((self._text[self._start :], *self._pieces))
+        self._start = self._length = 0
+        self._pieces.clear()
+        while length := self._next_length():
+            part = self._text[self._start : self._start + length]
+            self._start += length
+            self._is_first = False
+            yield part, True
+        if is_last:
+            rest = self._text[self._start :]
+            if rest or self._is_first:
+                yield rest, self._is_first or not rest.isspace()
+
+    def _next_length(self) -> int:
+        """Return the length of the next complete part, 0 if there is none."""
+        left = len(self._text) - self._start
+        while self._searched < left:
+            window = min(left, max(_WINDOW, 2 * self._searched))
+            length = self._chunks(self._text[self._start : self._start + window])
+            if type(length) is not int or not 0 <= length <= window:
+                raise ValueError(
+                    f"it returned {length!r} for a text of {window} characters; it must return the length of "
+                    "the first complete part, or 0"
+                )
+            self._searched = 0 if length else window
+            if length:
+                return length
+        return 0
+
+
+class PartCheck:
+    """Checks the parts of one reply with guards, and keeps what may be shown.
+
+    Attributes:
+        original: The reply as the model wrote it, so far.
+        shown: The parts as the guards left them.
+        is_rejected: True after a guard rejected a part. Then nothing more is shown.
+        is_complete: True after the end of the reply.
+    """
+
+    def __init__(self, chunks: Chunks, check: Callable[[str], Flow[str | None]]) -> None:
+        """``check`` checks a part, and returns it as it may be shown, or None if it is rejected."""
+        self._parts = TextParts(chunks)
+        self._check = check
+        self.original: list[str] = []
+        self.shown: list[str] = []
+        self.is_rejected = False
+        self.is_complete = False
+
+    def filter(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
+        """Yield a flow for each part that a delta of the reply completes; it returns what may be shown."""
+        self.original.append(delta.text)
+        self.is_complete = delta.reply is not None
+        if self.is_rejected:
+            return
+        others = delta._replace(text="", reply=None, raw=None)  # the event has the text, too
+        if others != ReplyDelta():
+            yield _unchecked(others)
+        self._parts.add(delta.text)
+        for part, is_checked in self._parts.complete(is_last=self.is_complete):
+            yield self._show(part, is_checked=is_checked)
+            if self.is_rejected:
+                return
+        if delta.reply is not None:
+            yield _unchecked(ReplyDelta(reply=self._shown_reply(delta.reply)))
+
+    def _shown_reply(self, reply: ChatReply) -> ChatReply:
+        """Return a reply without the text before it was rewritten, which its other fields may have, too."""
+        message = AiMessage("".join(self.shown), reply.message.tool_calls)
+        return ChatReply(message, reply.finish_reason, reply.usage, reply.model, reply.id)
+
+    def _show(self, part: str, *, is_checked: bool) -> Flow[ReplyDelta | None]:
+        text = (yield from self._check(part)) if is_checked else part
+        if text is None:
+            self.is_rejected = True
+            return None
+        self.shown.append(text)
+        return ReplyDelta(text) if text else None
+
+
+def _unchecked(delta: ReplyDelta) -> Flow[ReplyDelta]:
+    yield from ()
+    return delta
+
 
 _MAX_ATTEMPTS = 3
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from ..models.errors import MemoryBusyError, MemoryConflictError, MemoryIdError, MemoryStoreError
 from ..models.messages import message_from_dict, message_to_dict
 from .chat_memory import ChatMemory
-from .history import Exchange
 from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
 from .stores.redis import RedisChatMemoryStore
 from .stores.sqlalchemy import SqlAlchemyChatMemoryStore
 from .stores.sqlite import SqliteChatMemoryStore
-from .windows import MessageWindow, SummarizingWindow, TokenWindow, Window, WindowView, estimate_tokens
+from .windows import (
+    Exchange,
+    MessageWindow,
+    SummarizingWindow,
+    TokenWindow,
+    Window,
+    WindowView,
+    estimate_tokens,
+)
 
 __all__ = [
     "ChatMemory",

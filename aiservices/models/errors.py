@@ -14,7 +14,7 @@ AiServiceError
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
 ├── MemoryStoreError           the store of the conversations failed
-├── RowsError                  the rows of a table cannot be read or written (defined in rows.errors)
+├── RowsError                  the rows of a table cannot be read or written (defined in rows.row)
 ├── MissingExtraError          a package of an extra is not installed (also an ImportError)
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer
@@ -35,11 +35,17 @@ AiServiceError
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import output_parsers
 from output_parsers.result.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
@@ -515,3 +521,95 @@ def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> N
     ]
     if problems:
         raise DefinitionError(problems)
+
+
+# --- optional packages --------------------------------------------------------------------------------------
+
+
+def import_extra(module: str, extra: str, feature: str) -> Any:
+    """Import an optional package, or raise MissingExtraError if it is not installed.
+
+    Args:
+        module: The module to import.
+        extra: The extra of this package that installs it.
+        feature: What needs it, such as "KeywordRetriever", for the message.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        # another name is that of a dependency of the installed package
+        if error.name not in (module, module.partition(".")[0]):
+            raise
+    raise missing_extra(module, extra, feature)
+
+
+def require_extra(module: str, extra: str, feature: str) -> None:
+    """Raise MissingExtraError if an optional package is not installed, without importing it."""
+    if find_spec(module) is None:
+        raise missing_extra(module, extra, feature)
+
+
+def missing_extra(module: str, extra: str, feature: str) -> MissingExtraError:
+    """Return the error for an optional package that is not installed."""
+    package = module.partition(".")[0].replace("_", "-")
+    message = f"{feature} needs the package {package}: install the extra {extra} of aiservices"
+    return MissingExtraError(message, name=module.partition(".")[0])
+
+
+# --- tracebacks ---------------------------------------------------------------------------------------------
+
+DEBUG_VARIABLE = "AISERVICES_DEBUG"
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_LIBRARY = (_PACKAGE, str(Path(output_parsers.__file__).parent) + os.sep)
+_STANDARD_LIBRARY = str(Path(os.__file__).parent) + os.sep
+
+
+def hide_library_frames(error: AiServiceError) -> None:
+    """Remove the frames of this library from the traceback of an error and of its causes.
+
+    The functions that users call do this just before the error leaves them, so the traceback shows the line
+    of the user's program that made the call. They raise it again with ``raise`` alone, which does not add
+    their own frame. Nothing is removed if ``AISERVICES_DEBUG`` is set.
+    """
+    if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+        return
+    from_model = isinstance(error, ModelError)  # its cause is an error of the connection
+    current: BaseException | None = error
+    seen: set[int] = set()
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        current.__traceback__ = _shortened(current, is_expected=from_model)
+        context = None if current.__suppress_context__ else current.__context__
+        current = current.__cause__ or context
+
+
+def _shortened(error: BaseException, *, is_expected: bool) -> TracebackType | None:
+    """Return the traceback of an error without the frames that are of no use to users.
+
+    An exception of another class that was raised in this library keeps its frames unless it ``is_expected``,
+    because it may come from a mistake in the library.
+    """
+    frames: list[Any] = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    is_own = isinstance(error, AiServiceError)
+    if not is_own and not is_expected and frames and _file_of(frames[-1]).startswith(_LIBRARY):
+        return error.__traceback__
+    shortened = None
+    for frame in reversed(frames):
+        file = _file_of(frame)
+        # frames of the standard library are, for example, those of the threads in which tools run
+        if not file.startswith(_LIBRARY) and not (is_own and _is_standard_library(file)):
+            shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return shortened
+
+
+def _file_of(traceback: TracebackType) -> str:
+    return traceback.tb_frame.f_code.co_filename
+
+
+def _is_standard_library(file: str) -> bool:
+    # outside of a virtual environment, the directory of installed packages is in the same one
+    return file.startswith(_STANDARD_LIBRARY) and "site-packages" not in file and "dist-packages" not in file

@@ -6,11 +6,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, 
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
-from .base import Capabilities, ChatModel, PickledByArguments, find_model, members_of, rests_of
+from .base import Capabilities, ChatModel, PickledByArguments, Rest, find_model, members_of, rests_of
 from .errors import ModelError, check_settings, is_at_least, is_positive
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
-from .rest import Rest
 
 
 class FallbackChatModel(PickledByArguments):

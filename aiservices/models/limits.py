@@ -23,6 +23,7 @@ from .base import (
     Capabilities,
     ChatModel,
     PickledByArguments,
+    Rest,
     find_model,
     header_listener,
     members_of,
@@ -31,7 +32,6 @@ from .base import (
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .messages import AiMessage, ChatReply, ReplyDelta, Usage
 from .requests import ChatRequest
-from .rest import Rest
 
 MAX_CONCURRENCY = 256
 _FIRST_CONCURRENCY = 8

@@ -6,19 +6,135 @@ What users pass as messages is converted here: texts, pairs, and the message dic
 from __future__ import annotations
 
 import binascii
+import json
 from base64 import b64decode
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from hashlib import blake2b
+from threading import Lock
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from .errors import BadRequestError, DefinitionError, DefinitionProblem
 from .media import Audio, File, Image, Media
-from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from .questions import DecisionFormat
+from .messages import (
+    AiMessage,
+    ChatReply,
+    Distribution,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    message_to_dict,
+)
 
 if TYPE_CHECKING:
     from output_parsers.parser.type_parser import TypeParser
+
+
+# A decision endpoint gets a text and a list of questions, and returns a probability for each possible answer.
+
+
+class AnswerOption(NamedTuple):
+    """One possible answer to a question.
+
+    Attributes:
+        value: The answer as a JSON value: a string, a number, a boolean or null.
+        description: What the answer means, for the model; "" if the value says it.
+    """
+
+    value: Any
+    description: str = ""
+
+
+class Question(NamedTuple):
+    """A question with a fixed set of answers.
+
+    Attributes:
+        path: The JSON path of the answer in the typed value, such as ``"$.team"``.
+        keys: The object keys that lead to the answer; empty if the answer is the whole value.
+        kind: "yes_no", "choice" (one of several options) or "scale" (levels from low to high).
+        text: The question.
+        options: The possible answers. Those of a yes/no question are false and true.
+        member: For a list of options that is asked for with one yes/no question each: the option of this
+            question; None for other questions.
+    """
+
+    path: str
+    keys: tuple[str, ...]
+    kind: Literal["yes_no", "choice", "scale"]
+    text: str
+    options: tuple[AnswerOption, ...]
+    member: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionFormat:
+    """The response format of a chat request whose answers must be chosen from fixed options.
+
+    Attributes:
+        questions: The questions about the messages of the request.
+        task: The question of the prompt, which is not part of the last message; "" if there is none.
+    """
+
+    questions: tuple[Question, ...]
+    task: str = ""
+
+
+def decision_reply(
+    questions: Sequence[Question],
+    answers: Sequence[Sequence[float] | None],
+    *,
+    usage: Usage | None = None,
+    model: str = "",
+    id: str = "",
+    raw: bytes | None = None,
+) -> ChatReply:
+    """Make the reply of a decision endpoint: the JSON of the most likely answers, and their probabilities.
+
+    ``answers`` has the probabilities of the options of each question, in their order; None if the model
+    refused the question. Refused questions that null does not answer make the whole reply a refusal.
+    """
+    value: Any = None
+    refused: list[str] = []
+    distributions: dict[str, Distribution] = {}
+    for question, probabilities in zip(questions, answers, strict=True):
+        answer: Any = None
+        if probabilities is not None:
+            total = sum(probabilities)
+            shares = [probability / total for probability in probabilities]
+            options = [option.value for option in question.options]
+            distributions[question.path] = tuple(zip(options, shares, strict=True))
+            answer = options[shares.index(max(shares))]
+        elif all(option.value is not None for option in question.options):
+            refused.append(question.path)
+        value = _with_answer(value, question, answer)
+    refusal = f"the model refused to answer {', '.join(refused)}" if refused else None
+    message = AiMessage(json.dumps(value, ensure_ascii=False))
+    return ChatReply(
+        message, usage=usage, model=model, id=id, refusal=refusal, raw=raw, probabilities=distributions
+    )
+
+
+def _with_answer(value: Any, question: Question, answer: Any) -> Any:
+    """Return a JSON value with an answer put at the place of its question."""
+    if question.member is not None:
+        place = value
+        for key in question.keys:
+            place = place.get(key) if isinstance(place, Mapping) else None
+        members = place if isinstance(place, list) else []
+        answer = [*members, question.member] if answer else members
+    if not question.keys:
+        return answer
+    whole: dict[str, Any] = {} if value is None else value
+    place = whole
+    for key in question.keys[:-1]:
+        place = place.setdefault(key, {})
+    place[question.keys[-1]] = answer
+    return whole
 
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -565,3 +681,78 @@ def _decode(data: str) -> bytes:
         return b64decode(data, validate=True)
     except binascii.Error as error:
         raise ValueError(f"its data is not base64: {error}") from error
+
+
+# --- the hash of a request ----------------------------------------------------------------------------------
+
+_NOT_HASHED = (
+    "raw_events",
+    "timeout",
+    "extra_headers",
+)  # they do not change the reply, or contain credentials
+_MAX_REMEMBERED = 256
+# The digests of options, formats and tools, by the identity of the object, which is kept alive here.
+_digests: OrderedDict[int, tuple[object, bytes]] = OrderedDict()
+_lock = Lock()
+
+
+def request_hash(model: str, address: str, request: ChatRequest) -> str:
+    """Return a hash of everything that determines the reply to a chat request: 32 hexadecimal digits.
+
+    ``model`` is the name of the model and ``address`` that of its server. The timeout, the deadline and HTTP
+    headers are not part of the hash.
+    """
+    hashed = blake2b(digest_size=16)
+    for text in (model, address):
+        _add(hashed, text.encode())
+    for part in (request.options, request.response_format, request.tooling):
+        hashed.update(_digest(part))
+    hashed.update(request.logprobs.to_bytes(4))
+    for message in request.messages:
+        if type(message) is UserMessage and not (message.contents or message.name or message.other):
+            hashed.update(b"u")
+            _add(hashed, message.text.encode("utf-8", "surrogatepass"))
+        else:
+            hashed.update(b"m")
+            _add(hashed, _json(message_to_dict(message)))
+    return hashed.hexdigest()
+
+
+def _add(hashed: Any, data: bytes) -> None:
+    hashed.update(len(data).to_bytes(8))  # so that the borders between two texts count
+    hashed.update(data)
+
+
+def _digest(part: object) -> bytes:
+    """Return the digest of options, a response format or tools."""
+    found = _digests.get(id(part))
+    if found is not None and found[0] is part:
+        return found[1]
+    digest = blake2b(_json(_plain(part)), digest_size=16).digest()
+    with _lock:
+        _digests[id(part)] = (part, digest)
+        if len(_digests) > _MAX_REMEMBERED:
+            _digests.popitem(last=False)
+    return digest
+
+
+def _plain(part: object) -> Any:
+    match part:
+        case None:
+            return None
+        case ChatOptions():
+            names = [field.name for field in fields(part) if field.name not in _NOT_HASHED]
+            values = {name: getattr(part, name) for name in names}
+            return ["options", {name: value for name, value in values.items() if value is not None}]
+        case JsonSchemaFormat():
+            return ["schema", part.name, part.schema, part.strict]
+        case DecisionFormat():
+            return ["questions", part.task, [question._asdict() for question in part.questions]]
+        case Tooling():
+            return ["tools", part.choice, part.parallel_calls, [asdict(tool) for tool in part.tools]]
+        case _:
+            return [type(part).__name__]
+
+
+def _json(data: object) -> bytes:
+    return json.dumps(data, sort_keys=True, default=repr).encode()

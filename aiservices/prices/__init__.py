@@ -10,8 +10,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from ..engine.budget import Budget, Price
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem
-from ..models.extras import import_extra
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, import_extra
 from ..models.messages import Usage
 
 __all__ = ["PriceTable", "Prices", "PublishedPrices"]

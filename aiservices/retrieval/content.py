@@ -16,8 +16,7 @@ from ..engine.effects import Flow, Run
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import function_name
-from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
-from ..models.extras import import_extra
+from ..models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
 from ..models.messages import Message, UserMessage
 
 

@@ -15,7 +15,7 @@ from ..interface.decorators import user_message
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
 from ..models.messages import AiMessage, Message, UserMessage
-from ..service.side_question import SideQuestion
+from ..service.structured import SideQuestion
 from .content import Content, Query, Retriever, call_effect
 
 T = TypeVar("T")

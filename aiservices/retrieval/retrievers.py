@@ -23,9 +23,10 @@ from ..models.errors import (
     DefinitionProblem,
     InvalidReplyError,
     check_settings,
+    import_extra,
     is_at_least,
+    require_extra,
 )
-from ..models.extras import import_extra, require_extra
 from ..models.http.errors import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
 from .content import Content, Query, to_contents, to_query

@@ -1,10 +1,9 @@
 """Call a service method for each row of a table, within limits, and go on after an interruption."""
 
 from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf
-from .errors import RowError, RowsError
 from .estimates import Estimate, Range, estimate
 from .mapping import AsyncRows, Rows, RowSettings, amap_rows, map_rows
-from .row import Progress, Row, Summary
+from .row import Progress, Row, RowError, RowsError, Summary
 
 __all__ = [
     "AsyncRows",

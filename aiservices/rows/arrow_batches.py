@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ..models.extras import import_extra
-from .errors import RowsError
+from ..models.errors import import_extra
+from .row import RowsError
 
 Row: TypeAlias = dict[str, Any]
 

@@ -57,9 +57,8 @@ from output_parsers.types.scalars import (
 )
 from output_parsers.types.unions import UnionNode
 
-from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.extras import import_extra
-from .errors import RowsError
+from ..models.errors import DefinitionError, DefinitionProblem, import_extra
+from .row import RowsError
 from .tables import Table
 
 _PREFIX = "answer_"

@@ -14,11 +14,10 @@ from ..engine.budget import Budget, SharedBudget
 from ..models.errors import counted
 from ..models.limits import Limits
 from .binding import MappedMethod, work_of
-from .errors import RowError, RowsError
 from .journal import Journal, temporary_folder
 from .outputs import Fields, open_output
 from .review import Review, ReviewedAnswers
-from .row import Progress, Row, Summary
+from .row import Progress, Row, RowError, RowsError, Summary
 from .runner import Runner, RunSettings, RunTrace, start_trace
 from .tables import Table, open_table
 

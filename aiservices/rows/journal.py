@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import RowsError
+from .row import RowsError
 
 try:
     import fcntl

@@ -20,11 +20,10 @@ from typing import IO, Any, Self
 
 from output_parsers.result.reading import Json, dump_json
 
-from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.extras import import_extra
+from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from .arrow_rows import BATCH_ROWS, ArrowRows, Cells, fit, json_value
-from .errors import RowsError
 from .fields import AnswerColumn, AnswerColumns, Fields, answer_columns, output_fields, pyarrow, utf8_text
+from .row import RowsError
 from .tables import Table
 
 __all__ = [

@@ -13,12 +13,11 @@ from typing import Any
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Leniency
 
-from ..engine.probable_reading import Adjustment
+from ..engine.probabilities import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem
-from ..service.calibration import answers_of
+from ..service.decisions import answers_of
 from .binding import MappedMethod, content_id
-from .errors import RowsError
-from .row import Row
+from .row import Row, RowsError
 
 _INDEX = re.compile(r"\[\d+\]")
 _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"

@@ -6,9 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ..models.errors import counted
+from ..models.errors import AiServiceError, counted
 from ..models.messages import Usage
-from .errors import RowError
+
+
+class RowsError(AiServiceError):
+    """Raised when a table, an output or a journal cannot be read or written, or a run cannot go on."""
+
+
+class RowError(AiServiceError):
+    """The reason why a row has no value.
+
+    Attributes:
+        type: The name of the exception, such as "ServiceOutputError".
+        message: Its message.
+    """
+
+    def __init__(self, type: str, message: str) -> None:
+        super().__init__(f"{type}: {message}")
+        self.type = type
+        self.message = message
+
 
 T = TypeVar("T")
 _NO_USAGE = Usage()

@@ -40,16 +40,13 @@ from ..models.errors import (
     RateLimitError,
     usage_of,
 )
-from ..models.messages import ChatReply
-from ..models.reply_json import reply_from_json, reply_to_json
-from ..models.request_hash import request_hash
+from ..models.messages import ChatReply, reply_from_json, reply_to_json
+from ..models.requests import request_hash
 from ..service.methods import result_of
-from .binding import MappedMethod, content_id
-from .entries import EntryReader, done_entry, error_entry
-from .errors import RowError, RowsError
+from .binding import EntryReader, MappedMethod, content_id, done_entry, error_entry
 from .journal import Journal
 from .review import ReviewedAnswers
-from .row import Progress, Row
+from .row import Progress, Row, RowError, RowsError
 
 # Errors after which no other row can succeed.
 _FATAL = (AuthenticationError, ModelNotFoundError, DefinitionError, MissingExtraError, RowsError)

@@ -61,8 +61,7 @@ def create(interface: Any, model: ChatModel | str | None = None, **settings: Unp
     try:
         return _create(interface, model, settings, sys._getframe(1))
     except Exception as error:
-        from ..engine.tracebacks import hide_library_frames
-        from ..models.errors import AiServiceError
+        from ..models.errors import AiServiceError, hide_library_frames
 
         if isinstance(error, AiServiceError):
             hide_library_frames(error)
@@ -130,7 +129,7 @@ def _create(
     calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
     if calibration is not None or thresholds:
         from ..engine.calibration import Calibration
-        from .calibration import with_adjustments
+        from .decisions import with_adjustments
 
         if calibration is not None and not isinstance(calibration, Calibration):
             calibration = Calibration.read(calibration)
@@ -140,7 +139,7 @@ def _create(
         raise DefinitionError([DefinitionProblem(name, message)])
     votes = None
     if settings.get("votes"):
-        from ..engine.votes import Votes
+        from .decisions import Votes
 
         votes = Votes()
     call_settings = CallSettings(

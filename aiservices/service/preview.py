@@ -12,8 +12,14 @@ from ..engine.output_format import OutputFormat
 from ..engine.plan import Invocation
 from ..models.base import ChatModel
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
-from ..models.questions import DecisionFormat, Question
-from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
+from ..models.requests import (
+    ChatOptions,
+    ChatRequest,
+    DecisionFormat,
+    JsonSchemaFormat,
+    Question,
+    ToolSpecification,
+)
 from ..models.strategy import Strategy
 from .methods import plan_of
 

@@ -16,30 +16,42 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import type_name
 
-from ..engine.approval import Approvals, SuspendedCall
+from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
-from ..engine.effects import arun, run
+from ..engine.effects import Effect, Emit, Flow, arun, map_effects, run, without_streaming
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import FewShotExample
 from ..engine.pipeline import Interceptor, Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..engine.resumption import resumed_invocation
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import media_problem
-from ..models.base import ChatModel, find_model, members_of, rests_of
-from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
+from ..models.base import ChatModel, Rest, find_model, members_of, rests_of
+from ..models.errors import (
+    Attempt,
+    AttemptPurpose,
+    DefinitionError,
+    DefinitionProblem,
+    FinishError,
+    ServiceOutputError,
+)
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
-from ..models.rest import Rest
 from ..models.strategy import Strategy
 from ..tools.tool import ToolSource
 from ..tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
-from .compile import immediate_tool_problems, tool_name_problems, usable_capabilities, with_leniency
-from .methods import add_service_to_interceptors, interceptor_order_problems, start_stream
+from .compile import (
+    MethodPlan,
+    immediate_tool_problems,
+    tool_name_problems,
+    usable_capabilities,
+    with_leniency,
+)
+from .create import create
+from .methods import add_service_to_interceptors, interceptor_order_problems, plan_of, start_stream
 from .prompt_binding import example_value
 from .settings import check_keywords, check_types
 
@@ -443,3 +455,69 @@ def _parse_strategy(
         names = ", ".join([*Strategy, *_LANGCHAIN_NAMES])
         problems.append(DefinitionProblem(qualname, f"the strategy {name!r} is unknown; use one of: {names}"))
         return None
+
+
+# --- a question inside another call -------------------------------------------------------------------------
+
+_PIPELINE = Pipeline([Retry()])
+
+
+class SideQuestion:
+    """A service method that is called inside another service call, for example to rephrase a query.
+
+    Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
+    but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
+    ``create``.
+    """
+
+    def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
+        self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
+
+    def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
+        """Call a service method from inside another service call, and return the answer's value.
+
+        ``invocation`` is the other call. Without one the requests are not recorded anywhere.
+        """
+        question = self._plan.invocation((), arguments, Budget())
+        if invocation is None:
+            return (yield from hide_from_stream(_PIPELINE.flow(question))).value
+        outer = invocation.state
+        question = replace(question, state=state_within(outer))
+        try:
+            answer = yield from hide_from_stream(_PIPELINE.flow(question))
+        finally:
+            outer.attempts += map(_of_side_question, question.state.attempts[len(outer.attempts) :])
+            outer.estimated_usage = question.state.estimated_usage
+        return answer.value
+
+
+def state_within(outer: CallState) -> CallState:
+    """Return the state of a call that is made inside another one, with what is left of its budget.
+
+    The requests of the other call do not count as attempts at the answer of this one.
+    """
+    return CallState(
+        outer.budget,
+        outer.started_at,
+        [*map(_of_side_question, outer.attempts)],
+        enclosing=outer.enclosing,
+        inner=outer.inner,
+        estimated_usage=outer.estimated_usage,
+        is_abandoned=outer.is_abandoned,
+        _id=outer.id,
+    )
+
+
+def _of_side_question(attempt: Attempt) -> Attempt:
+    return attempt._replace(purpose=AttemptPurpose.SIDE_QUESTION)
+
+
+def hide_from_stream(flow: Flow[T]) -> Flow[T]:
+    """Run a part of a service call without showing its events in the user's stream."""
+    return map_effects(flow, _perform_hidden)
+
+
+def _perform_hidden(effect: Effect) -> Flow[Any]:
+    if isinstance(effect, Emit):
+        effect = replace(effect, streamed=False)
+    return (yield from without_streaming(effect))

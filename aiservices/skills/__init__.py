@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .provider import Skills
-from .scripts import ScriptSettings
-from .skill import Skill
+from .skills import ScriptSettings, Skill, Skills
 
 __all__ = ["ScriptSettings", "Skill", "Skills"]

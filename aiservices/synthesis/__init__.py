@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .questions import SynthesisPrompts
-from .synthesizer import PartAnswered, ResponseMode, Synthesizer
+from .synthesizer import PartAnswered, ResponseMode, SynthesisPrompts, Synthesizer
 
 __all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .calibration import Calibrated, calibrate
-    from .calibration_math import Labelled, ReliabilityBin, Threshold
     from .case_files import cases_from
     from .cassette import CassetteChatModel, CassetteError, CassetteMode
     from .evaluation import Case, aevaluate, evaluate
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from .golden import Golden, GoldenError
     from .guard import RealModelCallError
     from .hypothesis_values import strategy_of
-    from .reliability import Reliability
+    from .reliability import Labelled, Reliability, ReliabilityBin, Threshold
     from .report import Interval, Outcome, Report, Summary, mean_interval, wilson_interval
     from .scoring import (
         Scorer,
@@ -72,7 +71,6 @@ __all__ = [
 
 _NAMES_BY_MODULE = {
     "calibration": ("Calibrated", "calibrate"),
-    "calibration_math": ("Labelled", "ReliabilityBin", "Threshold"),
     "case_files": ("cases_from",),
     "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
     "evaluation": ("Case", "aevaluate", "evaluate"),
@@ -80,7 +78,7 @@ _NAMES_BY_MODULE = {
     "golden": ("Golden", "GoldenError"),
     "guard": ("RealModelCallError",),
     "hypothesis_values": ("strategy_of",),
-    "reliability": ("Reliability",),
+    "reliability": ("Labelled", "Reliability", "ReliabilityBin", "Threshold"),
     "report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
     "scoring": (
         "Scorer",
@@ -105,7 +103,7 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise
-        from ..models.extras import missing_extra
+        from ..models.errors import missing_extra
 
         raise missing_extra("hypothesis", "testing", name) from None
     value: object = getattr(module, name)

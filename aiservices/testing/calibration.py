@@ -17,19 +17,20 @@ from ..engine.effects import Flow, Gather, Run, arun, run
 from ..engine.probabilities import PossibleAnswers
 from ..engine.results import Answer
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
-from ..service.calibration import answers_of, question_hash
+from ..service.decisions import answers_of, question_hash
 from ..service.methods import ServiceMethod, is_service_method, service_method_of
-from .calibration_math import (
+from .evaluation import Case
+from .reliability import (
     Labelled,
     Threshold,
     find_threshold,
     fit,
     labels_needed,
     measures,
+    reliability_svg,
+    stated_text,
     threshold_table,
 )
-from .evaluation import Case
-from .reliability import reliability_svg, stated_text
 
 _MISSING = object()
 

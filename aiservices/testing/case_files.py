@@ -21,8 +21,7 @@ from output_parsers.types.node import OutputParser
 from output_parsers.types.target import type_name
 
 from ..interface.parameters import Parameter, Role
-from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.extras import import_extra
+from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..models.media import Media
 from ..models.messages import UserMessage
 from ..service.compile import MethodPlan, ReturnShape

@@ -18,8 +18,7 @@ from output_parsers.types.target import type_name
 from ..engine.probabilities import answer_leaves
 from ..interface.parameters import Parameter, Role
 from ..models.base import Capabilities
-from ..models.errors import DefinitionError, DefinitionProblem
-from ..models.extras import require_extra
+from ..models.errors import DefinitionError, DefinitionProblem, require_extra
 from ..models.media import Image
 from ..models.messages import (
     AiMessage,
@@ -34,7 +33,7 @@ from ..models.messages import (
 from ..models.requests import ChatRequest, ImageFormat, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
 from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
-from .serialization import canonical_json, request_to_json
+from .cassette import canonical_json, request_to_json
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
 _CAPABILITIES = Capabilities(

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..service.methods import is_service_method, plan_of
 from ..service.preview import preview
+from .cassette import write_atomically
 from .fake import sample_arguments
-from .serialization import write_atomically
 
 _SEPARATOR = "\n\n" + "=" * 72 + "\n\n"
 

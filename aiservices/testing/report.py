@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from output_parsers.result.errors import shorten
 
 from ..models.messages import Usage
+from .cassette import write_atomically
 from .reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
 from .scoring import Score
-from .serialization import write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -6,9 +6,9 @@ one.
 
 from __future__ import annotations
 
+from .builders import PartialList, PartialObject
 from .items import ItemError, ItemPolicy, ItemReader
 from .reader import PartialReader, Snapshot
-from .views import PartialList, PartialObject
 
 __all__ = [
     "ItemError",

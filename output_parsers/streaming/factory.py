@@ -45,8 +45,11 @@ from ..types.unions import UnionNode
 from .builders import (
     HIDDEN,
     INVALID,
+    NO_TAIL,
     Builder,
     JsonBuilder,
+    LazyList,
+    LazyObject,
     ListBuilder,
     ListPlan,
     MemberBuilder,
@@ -55,10 +58,10 @@ from .builders import (
     ObjectPlan,
     ReadExact,
     ScanState,
+    Tail,
     build_parts,
 )
 from .tokens import StringPrefix, partial_string
-from .views import NO_TAIL, LazyList, LazyObject, Tail
 
 TypeNode: TypeAlias = Node[object]  # a node of any type
 Check = Callable[[Any, Cursor], object]

@@ -20,11 +20,10 @@ from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError
 from ..result.reading import Cursor, Leniency, Reading
 from ..types.scalars import TextNode
-from .builders import Container, ScanState
+from .builders import Container, PartialList, PartialObject, ScanState, plain
 from .factory import factory_for, make_view
 from .scanner import IncrementalScanner, ReasoningFilter, RootFinder, TextWindow
 from .tokens import StringBuffer, StringPrefix
-from .views import PartialList, PartialObject, plain
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Protocol
 
 from aiservices import AiMessage, MemoryId, ScriptedChatModel, UserMessage, create
 from aiservices.memory import ChatMemory, MemoryConflictError, RedisChatMemoryStore, SqliteChatMemoryStore
-from aiservices.memory.history import join_exchanges, split_exchanges
+from aiservices.memory.windows import join_exchanges, split_exchanges
 
 PREFIX = f"{os.getpid()}:"  # of this run in Redis, which other tests use too
 WRITERS = 4  # at the same time; two of them share a conversation

@@ -51,7 +51,7 @@ from aiservices.memory import (
     StoredConversation,
     TokenWindow,
 )
-from aiservices.memory.history import join_exchanges, split_exchanges
+from aiservices.memory.windows import join_exchanges, split_exchanges
 
 TEN_TOKENS = Usage(4, 6)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiservices.models.base import REGISTERED
-from aiservices.models.openai.presets import PRESETS
+from aiservices.models.openai.client import PRESETS
 from aiservices.testing.fake import FakeChatModel
 
 

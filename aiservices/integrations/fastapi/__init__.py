@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "fastapi_offline", "httpx2", "starlette"):
             raise
-        from ...models.extras import missing_extra
+        from ...models.errors import missing_extra
 
         raise missing_extra(error.name, "fastapi", name) from None
     value = getattr(module, name)

@@ -22,8 +22,7 @@ from anyio.to_thread import run_sync
 
 from ...engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
 from ...engine.plan import Invocation
-from ...interface.memory_ids import memory_id_data
-from ...interface.parameters import Role
+from ...interface.parameters import Role, memory_id_data
 from ...memory.stores import RESUMED_PREFIX, ChatMemoryStore
 from ...models.errors import MemoryConflictError, SuspendedCallError
 from ...models.messages import SystemMessage

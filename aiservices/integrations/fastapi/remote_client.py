@@ -30,12 +30,11 @@ from ...engine.approval import (
     ApprovalRequiredError,
     Approvals,
     SuspendedCall,
+    decisions_for,
 )
 from ...engine.events import AttemptStarted
 from ...engine.output_format import OutputFormat
-from ...engine.resumption import decisions_for
 from ...engine.streams import Accepted, AsyncStream, Stream
-from ...engine.tracebacks import hide_library_frames
 from ...interface.stubs import has_own_init
 from ...models.errors import (
     AiServiceError,
@@ -58,6 +57,7 @@ from ...models.errors import (
     ServiceOutputError,
     SuspendedCallError,
     TruncatedError,
+    hide_library_frames,
 )
 from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
@@ -67,7 +67,7 @@ from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
 from .codec import JsonObject, attempts_from_json, read_result
 from .contract import RESUME_PATH, Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
-from .sse import EventName
+from .responses import EventName
 
 S = TypeVar("S")
 T = TypeVar("T")

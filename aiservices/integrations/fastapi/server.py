@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...engine.resumption import ExternalResultError
+from ...engine.approval import ExternalResultError
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
@@ -62,24 +62,28 @@ from .openapi import (
     schema_type,
 )
 from .problems import (
+    NO_STORE,
+    RequestCheck,
     WrongPart,
     argument_problem,
     body_too_large_problem,
     headers_too_large_problem,
+    host_problems,
     http_method_problem,
     not_json_problem,
+    problem_response,
     suspended_call_problem,
     wrong_parts,
 )
-from .request_check import NO_STORE, RequestCheck, host_problems, problem_response
 from .responses import (
     DocumentedEventStream,
+    StreamMode,
     cancel_on_disconnect,
+    event_schema,
     json_response,
     stream_method,
     validation_problem,
 )
-from .sse import StreamMode, event_schema
 
 S = TypeVar("S")
 

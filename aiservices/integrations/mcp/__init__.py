@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .connection import McpServerError
-from .server_requests import McpQuestion
+from .connection import McpQuestion, McpServerError
 from .tools import McpTools
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "mcp", "mcp_types", "starlette"):
             raise
-        from ...models.extras import missing_extra
+        from ...models.errors import missing_extra
 
         raise missing_extra(error.name, "mcp", name) from None
     value = getattr(module, name)

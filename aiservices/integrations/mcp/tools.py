@@ -17,21 +17,22 @@ from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import close_objects, schema_parser
 
 from ...models.base import ChatModel
-from ...models.extras import require_extra
+from ...models.errors import require_extra
 from ...models.media import Media
 from ...models.messages import Message
 from ...tools.tool import Tool, ToolException
 from .connection import (
+    AskUser,
     Connection,
     LoopThread,
     McpServerError,
+    Sampler,
     ServerRequests,
     await_on_loop,
     http_server_client,
     run_on_loop,
     stdio_server_client,
 )
-from .server_requests import AskUser, Sampler
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...models.extras import import_extra
+from ...models.errors import import_extra
 
 # The check is here, because this file runs before any module of the package that imports OpenTelemetry.
 import_extra("opentelemetry.trace", "otel", "telemetry")

@@ -25,7 +25,7 @@ from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocke
 from ...engine.pipeline import GLOBAL_INTERCEPTORS, Interceptor, Proceed
 from ...engine.plan import Invocation
 from ...engine.results import Answer
-from ...interface.memory_ids import memory_id_text
+from ...interface.parameters import memory_id_text
 from ...models.base import Capabilities, ChatModel
 from ...models.errors import Attempt, ModelError, usage_of
 from ...models.messages import ChatReply, ReplyDelta, ToolCall, Usage

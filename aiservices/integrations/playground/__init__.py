@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "starlette"):
             raise
-        from ...models.extras import missing_extra
+        from ...models.errors import missing_extra
 
         raise missing_extra(error.name, "fastapi", "the page") from None
     globals()[name] = mount

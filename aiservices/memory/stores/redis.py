@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...models.errors import MemoryConflictError
-from ...models.extras import import_extra
+from ...models.errors import MemoryConflictError, import_extra
 from ...models.messages import Message, SystemMessage, message_to_dict
 from . import (
     StoredConversation,

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...models.errors import DefinitionError, DefinitionProblem, MemoryConflictError, MissingExtraError
-from ...models.extras import import_extra
+from ...models.errors import (
+    DefinitionError,
+    DefinitionProblem,
+    MemoryConflictError,
+    MissingExtraError,
+    import_extra,
+)
 from ...models.messages import Message, message_to_dict
 from . import (
     StoredConversation,

@@ -24,8 +24,8 @@ from ..errors import (
     ModelNotFoundError,
     ModelTimeoutError,
     UnavailableError,
+    require_extra,
 )
-from ..extras import require_extra
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest, check_model_options
 from .prompting import JsonObject, ReplyBuilder, ReplyConstraint, callable_tools, chat_body, reply_constraint

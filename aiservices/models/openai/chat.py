@@ -13,7 +13,9 @@ from ..http.api import (
     ApiDialect,
     CallSettings,
     RequestWriter,
+    accepted_options,
     json_request_writer,
+    learn_refusal,
     refused_options_at,
     safe_name,
 )
@@ -44,7 +46,6 @@ from ..messages import (
 )
 from ..requests import ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
-from .refused_options import accepted_options, learn_refusal
 
 # The members of a message that some service wants back in later requests, those for all services first.
 _RETURNED = ("reasoning_details", "extra_content")

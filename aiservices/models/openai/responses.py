@@ -10,7 +10,9 @@ from ..http.api import (
     ApiDialect,
     CallSettings,
     RequestWriter,
+    accepted_options,
     json_request_writer,
+    learn_refusal,
     refused_options_at,
     safe_name,
 )
@@ -43,7 +45,6 @@ from ..messages import (
 )
 from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
-from .refused_options import accepted_options, learn_refusal
 
 _MISSING_OPTIONS = ("stop", "seed")
 _REASONING_STATE = "reasoning.encrypted_content"

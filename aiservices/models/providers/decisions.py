@@ -44,8 +44,7 @@ from ..messages import (
     UserMessage,
 )
 from ..openai.client import Endpoint, check_url, read_credentials
-from ..questions import AnswerOption, DecisionFormat, Question, decision_reply
-from ..requests import ChatOptions, ChatRequest
+from ..requests import AnswerOption, ChatOptions, ChatRequest, DecisionFormat, Question, decision_reply
 from .gemini import read_google_error
 
 DecisionProvider: TypeAlias = Literal["openai-decisions", "google-decisions", "systemone"]

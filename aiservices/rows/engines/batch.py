@@ -32,10 +32,9 @@ from ...models.errors import (
 )
 from ...models.http.model import HttpChatModel
 from ...models.messages import Usage
-from ..errors import RowsError
 from ..job import Job
 from ..journal import Journal
-from ..row import Progress, Row
+from ..row import Progress, Row, RowsError
 from ..runner import Runner, RunTrace
 from .batch_services import (
     BatchRequest,

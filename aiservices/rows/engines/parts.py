@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
-from ...models.extras import import_extra
-from ..errors import RowsError
+from ...models.errors import import_extra
 from ..journal import Journal, decode_line, done_line, encode_line, reply_line
+from ..row import RowsError
 
 _MAX_LINES = 100
 _MAX_SECONDS = 5.0

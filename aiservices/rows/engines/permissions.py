@@ -24,7 +24,7 @@ from ...models.errors import BudgetExceededError, ModelError, ModelTimeoutError
 from ...models.limits import REFUSED, RESET_HEADERS, Limiter, Limits, text_length
 from ...models.messages import ChatReply, ReplyDelta, Usage
 from ...models.requests import ChatRequest
-from ..errors import RowsError
+from ..row import RowsError
 
 _CONNECT_SECONDS = 10.0
 

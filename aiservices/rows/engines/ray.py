@@ -10,8 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 from ...engine.budget import SharedBudget
-from ...models.errors import DefinitionError, DefinitionProblem, is_positive
-from ...models.extras import import_extra
+from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_positive
 from ..job import Job
 from ..journal import Journal
 from ..row import Progress, Row

@@ -15,8 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from ...engine.budget import SharedBudget
-from ...models.errors import DefinitionError, DefinitionProblem, MissingExtraError
-from ...models.extras import import_extra
+from ...models.errors import DefinitionError, DefinitionProblem, MissingExtraError, import_extra
 from ..fields import pyarrow
 from ..job import Job
 from ..journal import Journal

@@ -13,15 +13,13 @@ from typing import Any, TypedDict, Unpack
 
 from ...engine.budget import Budget, SharedBudget
 from ...engine.response_cache import ResponseCache
-from ...models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
-from ...models.extras import import_extra
+from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least, is_positive
 from ...models.limits import Limits
 from ...service.settings import check_keywords
 from ..arrow_batches import batch_rows
-from ..binding import MappedMethod, content_id, map_method, with_columns
-from ..entries import EntryReader
-from ..errors import RowsError
+from ..binding import EntryReader, MappedMethod, content_id, map_method, with_columns
 from ..fields import Fields, answer_columns, output_fields, pyarrow
+from ..row import RowsError
 from ..tables import open_table
 from .parts import PartFolder
 from .permissions import PermissionAddress, PermissionServer

@@ -24,15 +24,13 @@ from uuid import uuid4
 from ...engine.budget import Budget, SharedBudget
 from ...engine.response_cache import ResponseCache
 from ...models.base import ChatModel
-from ...models.errors import DefinitionError, DefinitionProblem, is_at_least
-from ...models.extras import import_extra
+from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
 from ...models.limits import Limits
 from ...models.messages import Usage
 from ..binding import MappedMethod, map_method, work_of
-from ..errors import RowError, RowsError
 from ..job import Job
 from ..journal import Journal
-from ..row import Progress, Row
+from ..row import Progress, Row, RowError, RowsError
 from ..runner import RowFailure, RowOutcome, Runner, RunSettings, RunTrace, answer_row
 from .parts import Part, PartFolder
 from .permissions import PermissionAddress, PermissionClient, PermissionServer, PermittedChatModel

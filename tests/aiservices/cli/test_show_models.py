@@ -9,7 +9,7 @@ import pytest
 
 from aiservices.cli.show import PROVIDERS, ModelProvider
 from aiservices.models.base import BUILT_IN, find_model
-from aiservices.models.openai.presets import PRESETS
+from aiservices.models.openai.client import PRESETS
 
 from .conftest import CommandRun
 

@@ -37,7 +37,7 @@ from aiservices import (
 )
 from aiservices.engine.budget import SharedBudget
 from aiservices.guardrails import GuardrailError, OutputGuardrails, passed, refused
-from aiservices.models.reply_json import reply_from_json, reply_to_json
+from aiservices.models.messages import reply_from_json, reply_to_json
 from aiservices.rows import map_rows
 
 USED = Usage(10, 2)

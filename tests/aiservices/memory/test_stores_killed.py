@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from aiservices.memory import SqliteChatMemoryStore
-from aiservices.memory.history import join_exchanges, split_exchanges
+from aiservices.memory.windows import join_exchanges, split_exchanges
 
 PROGRAM = Path(__file__).with_name("killed_while_talking.py")
 ROOT = Path(__file__).parents[3]

@@ -30,7 +30,7 @@ from aiservices.memory import (
     Window,
     estimate_tokens,
 )
-from aiservices.memory.history import split_exchanges
+from aiservices.memory.windows import split_exchanges
 from aiservices.models.media import Image
 
 CALLS = AiMessage("", (ToolCall("1", "look", "{}"), ToolCall("2", "look", "{}")))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiservices import DefinitionError, DefinitionProblem, ScriptedChatModel
-from aiservices.models import base, extras
+from aiservices.models import base, errors
 from aiservices.models.base import find_model, members_of
 from aiservices.models.errors import MissingExtraError
 from aiservices.models.openai import OpenAiChatModel
@@ -63,7 +63,7 @@ def test_without_weights_the_problem_first_tells_how_to_choose_a_model(
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
     monkeypatch.setattr(base, "find_spec", lambda name: object())
-    monkeypatch.setattr(extras, "find_spec", lambda name: object())
+    monkeypatch.setattr(errors, "find_spec", lambda name: object())
     with pytest.raises(DefinitionError) as caught:
         find_model(None, "Service")
     assert str(caught.value).startswith(

@@ -36,7 +36,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.models.base import BUILT_IN
-from aiservices.models.openai.presets import PRESETS
+from aiservices.models.openai.client import PRESETS
 
 T = TypeVar("T")
 K = TypeVar("K")

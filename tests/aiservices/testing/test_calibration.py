@@ -30,7 +30,7 @@ from aiservices import (
 )
 from aiservices.engine.calibration import logit, sigmoid
 from aiservices.testing import Calibrated, Case, Labelled, calibrate
-from aiservices.testing.calibration_math import (
+from aiservices.testing.reliability import (
     auroc,
     bins_of,
     brier,

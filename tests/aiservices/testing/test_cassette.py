@@ -35,7 +35,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.testing import CassetteChatModel, CassetteError, CassetteMode
-from aiservices.testing.serialization import REMOVED, without_secrets
+from aiservices.testing.cassette import REMOVED, without_secrets
 
 
 class Shop(Protocol):

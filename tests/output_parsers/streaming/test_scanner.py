@@ -10,17 +10,15 @@ from hypothesis import given, settings, strategies as st
 
 from output_parsers.streaming.builders import Container, Member, exact_json
 from output_parsers.streaming.scanner import (
+    PARTIAL_MEMBER,
     IncrementalScanner,
     PartialString,
     QuoteRole,
     ReasoningFilter,
     RootFinder,
     TextWindow,
-    classify_quote,
-)
-from output_parsers.streaming.tokens import (
-    PARTIAL_MEMBER,
     UnreadableToken,
+    classify_quote,
     partial_string,
     scan_bare_value,
     scan_key,

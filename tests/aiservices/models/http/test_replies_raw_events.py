@@ -28,7 +28,7 @@ from aiservices import (
     options,
 )
 from aiservices.guardrails import OutputGuardrails, masked, sentences
-from aiservices.models.request_hash import request_hash
+from aiservices.models.requests import request_hash
 
 SEARCH = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 CLAUDE: list[dict[str, Any]] = [

@@ -39,7 +39,7 @@ from aiservices import (
 )
 from aiservices.models.base import Capabilities, DecisionLimits, find_model
 from aiservices.models.messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage
-from aiservices.models.questions import AnswerOption, DecisionFormat, Question
+from aiservices.models.requests import AnswerOption, DecisionFormat, Question
 
 Provider: TypeAlias = Literal["openai-decisions", "google-decisions", "systemone"]
 

@@ -29,7 +29,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.models.base import REGISTERED, find_model
-from aiservices.models.openai.presets import PRESETS
+from aiservices.models.openai.client import PRESETS
 from aiservices.testing.fake import FakeChatModel
 
 

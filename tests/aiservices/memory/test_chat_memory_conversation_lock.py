@@ -33,7 +33,7 @@ from aiservices.memory import (
     MemoryStoreError,
     SqliteChatMemoryStore,
 )
-from aiservices.memory.conversation_lock import ConversationLocks
+from aiservices.memory.chat_memory import ConversationLocks
 
 
 class Chat(Protocol):

@@ -14,7 +14,7 @@ pytest.importorskip("mcp")
 from mcp import Client
 from mcp_types import CallToolResult
 
-from aiservices.cli.mcp import McpSettings, server_of
+from aiservices.cli.serve import McpSettings, server_of
 
 from .conftest import CommandRun
 

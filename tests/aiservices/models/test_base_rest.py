@@ -32,7 +32,7 @@ from aiservices import (
     create,
 )
 from aiservices.agents import ReActAgent
-from aiservices.models.rest import Rest
+from aiservices.models.base import Rest
 from aiservices.structured import structured
 
 REQUEST = ChatRequest((UserMessage("x"),))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from aiservices.interface.memory_ids import (
+from aiservices.interface.parameters import (
     memory_id_data,
     memory_id_from_data,
     memory_id_problem,

@@ -37,7 +37,7 @@ from aiservices import (
     create,
 )
 from aiservices.memory import ChatMemory, ChatMemoryStore, InMemoryChatMemoryStore, SqliteChatMemoryStore
-from aiservices.memory.history import Exchange, join_exchanges, split_exchanges
+from aiservices.memory.windows import Exchange, join_exchanges, split_exchanges
 
 ROOT = Path(__file__).parents[3]
 CONVERSATIONS, TURNS, THREADS = 20, 10, 40
