@@ -10,15 +10,17 @@ from hypothesis import given, settings, strategies as st
 
 from output_parsers.streaming.builders import Container, Member, exact_json
 from output_parsers.streaming.scanner import (
-    PARTIAL_MEMBER,
     IncrementalScanner,
     PartialString,
     QuoteRole,
     ReasoningFilter,
     RootFinder,
     TextWindow,
-    UnreadableToken,
     classify_quote,
+)
+from output_parsers.streaming.tokens import (
+    PARTIAL_MEMBER,
+    UnreadableToken,
     partial_string,
     scan_bare_value,
     scan_key,
