@@ -28,8 +28,8 @@ from ..interface.templates import Prompt
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Media
 from ..models.messages import Usage
-from ..service.decisions import answers_of
 from ..service.compile import ReturnShape
+from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of
 from .row import Row, RowError, RowsError
 

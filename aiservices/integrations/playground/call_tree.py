@@ -35,7 +35,7 @@ from ...engine.plan import Invocation
 from ...models.errors import ServiceOutputError
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatRequest
-from ...testing.serialization import write_atomically
+from ...testing.cassette import write_atomically
 from ...tools.tool import ToolRun
 
 StepState: TypeAlias = Literal["running", "done", "rejected", "failed", "waiting", "stopped"]

@@ -42,7 +42,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.agents import ReActAgent
-from aiservices.service.side_question import SideQuestion
+from aiservices.service.structured import SideQuestion
 
 
 class Helper(Protocol):

@@ -41,7 +41,7 @@ from aiservices.agents import ReActAgent
 from aiservices.guardrails import InputGuardrails, Verdict, passed
 from aiservices.integrations.playground.call_tree import Step
 from aiservices.page import CallTree
-from aiservices.service.side_question import SideQuestion
+from aiservices.service.structured import SideQuestion
 
 PRICES = {"fake": Price(1_000_000, 2_000_000)}
 
