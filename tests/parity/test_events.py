@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any, Protocol
 
 import pytest
@@ -29,6 +30,7 @@ from aiservices import (
     ToolFinished,
     create,
 )
+from aiservices.call_log import log_content
 from aiservices.guardrails import InputGuardrails, OutputGuardrails, passed, refused
 from aiservices.memory import ChatMemory
 
@@ -70,6 +72,15 @@ def test_listeners_of_one_service_do_not_hear_another(kind: str) -> None:
     text_service(strict_provider("a"), listeners=[heard.append])
     CALL_KINDS[kind](text_service(strict_provider("a")))
     assert heard == []
+
+
+@every_call_kind
+def test_a_listener_hears_all_services_that_it_is_passed_to(kind: str) -> None:
+    heard: list[Any] = []
+    for _ in range(2):
+        CALL_KINDS[kind](text_service(strict_provider("a"), listeners=[heard.append]))
+    assert [type(event).__name__ for event in heard].count("ReplyReceived") == 2
+    assert len({event.invocation.id for event in heard}) == 2
 
 
 @every_call_kind
@@ -134,6 +145,28 @@ def test_a_listener_records_the_history_of_all_conversations(fails: bool) -> Non
         desk.chat("r1", "hello")
     outcome = ("failed", "r1", "ModelServerError") if fails else ("agent", "r1", "Hello.")
     assert recorded == [("user", "r1", "hello"), outcome]
+
+
+@every_call_kind
+def test_requests_replies_and_results_of_tools_are_logged_with_their_content(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = text_service(strict_provider(tool_calls_reply(ADD_CALL), "3"), add, listeners=[log_content])
+    with caplog.at_level(logging.INFO, logger="aiservices.content"):
+        CALL_KINDS[kind](service)
+    lines = [message.split(" ", 2)[2] for message in caplog.messages]
+    question = 'to scripted: {"type": "user", "text": "x"}'
+    call = '{"id": "c1", "name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}'
+    calls = f'scripted: {{"type": "ai", "text": "", "tool_calls": [{call}]}}'
+    assert lines == [
+        question,
+        f"from {calls}",
+        "tool add: 3",
+        question,
+        f"to {calls}",
+        'to scripted: {"type": "tool", "call_id": "c1", "name": "add", "text": "3"}',
+        'from scripted: {"type": "ai", "text": "3"}',
+    ]
 
 
 # streams

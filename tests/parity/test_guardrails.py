@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 import pytest
 
-from aiservices import Budget, Image, Result, ScriptedChatModel, UserMessage, create, user_message
+from aiservices import Budget, Image, MemoryId, Result, ScriptedChatModel, UserMessage, create, user_message
 from aiservices.guardrails import (
     Guard,
     GuardrailError,
@@ -22,6 +22,7 @@ from aiservices.guardrails import (
     reprompt,
 )
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
+from aiservices.memory import ChatMemory
 from aiservices.retrieval import Content, RetrievalAugmentor
 
 CAT = Image(b"\x89PNG\r\n\x1a\n", "image/png")
@@ -85,6 +86,33 @@ def test_a_guard_sees_the_arguments_of_the_prompt() -> None:
     model = ScriptedChatModel(["Hello.", "Hello Ann."])
     guards = [InputGuardrails(known), OutputGuardrails(mentions)]
     assert create(Shop, model, interceptors=guards).greet("Ann", "Rome") == "Hello Ann."
+
+
+def test_a_guard_sees_the_conversation() -> None:
+    class Rooms(Protocol):
+        def chat(self, room: Annotated[str, MemoryId], text: str) -> str: ...
+
+    seen: list[list[str]] = []
+    memory = ChatMemory()
+
+    def before(text: str, invocation: Invocation) -> Verdict:
+        seen.append([message.text for message in memory.messages(invocation.memory_id)])
+        return passed()
+
+    def after(text: str, invocation: Invocation) -> Verdict:
+        seen.append([message.text for message in invocation.request.messages])
+        return passed()
+
+    interceptors = [InputGuardrails(before), memory, OutputGuardrails(after)]
+    rooms = create(Rooms, ScriptedChatModel(["Hello Ann.", "Ann."]), interceptors=interceptors)
+    rooms.chat("r1", "I am Ann.")
+    rooms.chat("r1", "Who am I?")
+    assert seen == [
+        [],
+        ["I am Ann."],
+        ["I am Ann.", "Hello Ann."],
+        ["I am Ann.", "Hello Ann.", "Who am I?"],
+    ]
 
 
 def test_without_further_attempts_the_first_rejected_answer_ends_the_call() -> None:

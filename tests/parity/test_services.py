@@ -15,6 +15,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     FinishReason,
+    Image,
     MemoryId,
     Message,
     Result,
@@ -28,6 +29,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
+from aiservices.retrieval import Content, Query, RetrievalAugmentor
 
 
 @runtime_checkable
@@ -123,6 +125,27 @@ def test_the_conversation_of_a_service_can_be_in_the_prompt_of_another() -> None
     model = ScriptedChatModel(["Ann said hello."])
     create(Summaries, model).summarize(list(memory.messages("r1")))
     assert model.requests[0].messages[0].text == "Summarize:\nuser: I am Ann.\nassistant: Hello Ann."
+
+
+def test_the_text_of_a_message_is_searched_and_its_images_stay() -> None:
+    asked: list[str] = []
+
+    class Rules:
+        def retrieve(self, query: Query, /) -> list[Content]:
+            asked.append(query.text)
+            return [Content("Lamps cost 9.")]
+
+    class Shop(Protocol):
+        def price(self, text: Annotated[str, UserMessage], picture: Image) -> str: ...
+
+    model = ScriptedChatModel(["9"])
+    lamp = Image(b"\x89PNG\r\n\x1a\n", "image/png")
+    create(Shop, model, interceptors=[RetrievalAugmentor(Rules())]).price("What does it cost?", lamp)
+    (message,) = model.requests[0].messages
+    assert asked == ["What does it cost?"]
+    assert "Lamps cost 9." in message.text
+    assert isinstance(message, UserMessage)
+    assert lamp in message.contents
 
 
 # results

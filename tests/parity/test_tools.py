@@ -29,6 +29,7 @@ from aiservices import (
     ApprovalRequiredError,
     AttemptStarted,
     ChatRequest,
+    DefinitionError,
     Int32,
     MemoryId,
     ReplyReceived,
@@ -400,6 +401,17 @@ def test_a_provider_gets_the_conversation_and_the_values_that_the_model_does_not
     desk.ask("x", "r1", "boss")
     desk.ask("x", "r1", "guest")
     assert offered(model) == [["add"], []]
+
+
+def test_a_provider_that_returns_nothing_is_an_error() -> None:
+    class Forgets:
+        def tools(self, invocation: Invocation) -> Any: ...
+
+    model = strict_provider("Done.")
+    with pytest.raises(DefinitionError) as caught:
+        text_service(model, Forgets()).ask("x")
+    message = "TextService.ask: Forgets.tools returned NoneType; it must return a list of tools"
+    assert (str(caught.value), model.requests) == (message, [])
 
 
 @every_call_kind
