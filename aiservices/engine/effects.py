@@ -87,6 +87,9 @@ class CallModel(NamedTuple):
         counts_usage: True to read a stream that is abandoned because an item does not fit to its end, which
             has its token counts.
         stream_filters: Functions that check and change the deltas that a stream shows, applied in this order.
+        early: Flows to start while the reply is streamed, after the checks; None for most requests. With them
+            the model is asked for a stream in all kinds of calls. Requests with stream filters ignore them.
+        streamed: False to show nothing of the reply in a stream.
     """
 
     model: ChatModel
@@ -94,6 +97,8 @@ class CallModel(NamedTuple):
     checks: tuple[Run, ...] = ()
     counts_usage: bool = False
     stream_filters: tuple[StreamFilter, ...] = ()
+    early: EarlyFlows | None = None
+    streamed: bool = True
 
 
 class Gather(NamedTuple):
@@ -117,10 +122,13 @@ class GatherFlows(NamedTuple):
     Attributes:
         flows: The flows. Their outcomes are in the same order.
         max_concurrency: How many run at the same time.
+        running: Flows that began during a request. The step waits for them, too, and their outcomes come
+            first.
     """
 
     flows: tuple[Flow[Any], ...]
     max_concurrency: int
+    running: RunningFlows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,108 @@ Flow: TypeAlias = Generator[Effect, Outcome, T]
 # Gets each delta of a streamed reply, and yields flows, which run one after the other. Each returns a delta
 # to show, or None. An error that a flow raises ends the request. A call that is not streamed ignores filters.
 StreamFilter: TypeAlias = Callable[[ReplyDelta], Iterator[Flow[ReplyDelta | None]]]
+
+
+class EarlyFlows(NamedTuple):
+    """Flows that start while a reply is still streamed, such as tools whose calls are complete.
+
+    Attributes:
+        start: Gets each delta of the reply after it was shown, and returns the flows to start then.
+        running: Contains the flows once they have started. They are closed if the request fails. If not, a
+            GatherFlows waits for them, or they must be closed.
+    """
+
+    start: Callable[[ReplyDelta], list[Flow[Any]]]
+    running: RunningFlows
+
+
+class RunningFlows:
+    """Flows that run at the same time: their effects in threads or tasks, and the steps between them in turn.
+
+    Attributes:
+        flows: The flows that have started.
+        outcomes: Their outcomes, in the same order; RunningFlows.UNFINISHED while a flow runs.
+        effects: The futures of the effects that are being performed, each with the index of its flow.
+        is_early: True while the reply is streamed. Then an error of a flow is kept in ``error``.
+        error: The first error of a flow that started early.
+        is_closed: True once the flows have been closed. Then no other flow starts.
+    """
+
+    UNFINISHED: Any = object()
+
+    def __init__(self) -> None:
+        self.flows: list[Flow[Any]] = []
+        self.outcomes: list[Outcome] = []
+        self.effects: dict[Any, int] = {}
+        self.is_early = False
+        self.error: BaseException | None = None
+        self.is_closed = False
+
+    def start(self, flow: Flow[Any], perform: Callable[[Effect], Any]) -> Iterator[Any]:
+        """Start a flow, and yield the events before its first effect. ``perform`` returns a future."""
+        self.flows.append(flow)
+        self.outcomes.append(self.UNFINISHED)
+        return self._advance(len(self.flows) - 1, flow.send, None, perform)
+
+    def proceed(self, done: Any, perform: Callable[[Effect], Any]) -> Iterator[Any]:
+        """Continue the flow that waits for an effect which is done, and yield its events."""
+        index = self.effects.pop(done)
+        flow = self.flows[index]
+        try:
+            outcome = done.result()
+        except BaseException as error:  # also the CancelledError of a task
+            return self._advance(index, flow.throw, error, perform)
+        return self._advance(index, flow.send, outcome, perform)
+
+    def _advance(
+        self,
+        index: int,
+        step: Callable[[Outcome], Effect],
+        outcome: Outcome,
+        perform: Callable[[Effect], Any],
+    ) -> Iterator[Any]:
+        while True:
+            try:
+                effect = step(outcome)
+            except StopIteration as stop:
+                self.outcomes[index] = stop.value
+                return
+            except BaseException as error:
+                self.outcomes[index] = None
+                if not self.is_early:
+                    raise
+                self.error = self.error or error
+                return
+            if not isinstance(effect, Emit):
+                break
+            if effect.streamed:
+                yield effect.event
+            step, outcome = self.flows[index].send, None
+        self.effects[perform(effect)] = index
+
+    def join(self) -> None:
+        """Raise the error of a flow that started early, and from now on the errors of all flows at once."""
+        self.is_early = False
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Close the flows. Tasks are cancelled; threads continue, and their outcomes are ignored."""
+        self.is_closed = True
+        for future in self.effects:
+            if not future.cancel() and future.done() and not future.cancelled():
+                future.exception()  # nobody else asks for it
+        for flow in self.flows:
+            flow.close()
+
+    async def aclose(self) -> None:
+        """Close the flows, and wait until their tasks have ended."""
+        import asyncio
+
+        for task in self.effects:
+            task.cancel()
+        await asyncio.gather(*self.effects, return_exceptions=True)
+        self.close()
 
 
 class ReplyBlocked(Exception):
@@ -237,8 +347,9 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                         if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(effect, CallModel):
-                        source = _checked_deltas(effect) if effect.checks else _deltas(effect)
+                    elif isinstance(effect, CallModel) and (effect.streamed or effect.early is not None):
+                        is_plain = not effect.checks and effect.early is None
+                        source = _deltas(effect) if is_plain else _parallel_deltas(effect)
                         outcome = yield from _filtered(source, effect) if effect.stream_filters else source
                         step = flow.send
                     elif isinstance(effect, GatherFlows):
@@ -266,9 +377,10 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                         if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(effect, CallModel):
+                    elif isinstance(effect, CallModel) and (effect.streamed or effect.early is not None):
                         outcome = None
-                        source = _achecked_deltas(effect) if effect.checks else _adeltas(effect)
+                        is_plain = not effect.checks and effect.early is None
+                        source = _adeltas(effect) if is_plain else _aparallel_deltas(effect)
                         if effect.stream_filters:
                             async with aclosing(_afiltered(source, effect)) as visible_deltas:
                                 async for part in visible_deltas:
@@ -280,19 +392,24 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                             continue
                         async with aclosing(source) as deltas:
                             async for delta in deltas:
-                                outcome = delta.reply
+                                if isinstance(delta, ReplyDelta):  # not an event of an early flow
+                                    outcome = delta.reply
+                                    if not effect.streamed:
+                                        continue
                                 try:
                                     yield delta
                                 except ServiceOutputError as error:
+                                    if effect.early is not None:
+                                        await effect.early.running.aclose()
                                     await _aread_usage(error, effect, outcome, deltas)
                                     raise
                         outcome, step = _whole_reply(outcome, effect), flow.send
                     elif isinstance(effect, GatherFlows):
-                        outcomes: list[Outcome] = [None] * len(effect.flows)
-                        async with aclosing(_agather_flows(effect, outcomes)) as events:
+                        running = effect.running or RunningFlows()
+                        async with aclosing(_agather_flows(effect, running)) as events:
                             async for event in events:
                                 yield event
-                        outcome, step = outcomes, flow.send
+                        outcome, step = running.outcomes, flow.send
                     else:
                         outcome, step = await _aperform(effect), flow.send
                 except GeneratorExit:
@@ -318,14 +435,8 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
             except StopIteration as stop:
                 value: T = stop.value
                 return value
-            if type(effect) is GatherFlows:
-                flows = tuple([map_effects(one, perform) for one in effect.flows])
-                effect = effect._replace(flows=flows)
-            elif type(effect) is CallModel and effect.stream_filters:
-                filters = [
-                    partial(_mapped_filter, stream_filter, perform) for stream_filter in effect.stream_filters
-                ]
-                effect = effect._replace(stream_filters=tuple(filters))
+            if type(effect) in (GatherFlows, CallModel, Gather):
+                effect = _with_mapped_flows(effect, perform)
             try:
                 outcome, step = (yield from perform(effect)), flow.send
             except GeneratorExit:
@@ -334,10 +445,35 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
                 outcome, step = error, flow.throw
 
 
+def _with_mapped_flows(effect: Effect, perform: Callable[[Effect], Flow[Outcome]]) -> Effect:
+    """Return a copy of an effect whose own flows run with ``perform``, like all other steps of the call."""
+    if type(effect) is GatherFlows:
+        return effect._replace(flows=tuple([map_effects(one, perform) for one in effect.flows]))
+    if type(effect) is Gather:
+        if any(type(one) is CallModel for one in effect.effects):
+            effects: list[Any] = [_with_mapped_flows(one, perform) for one in effect.effects]
+            effect = effect._replace(effects=tuple(effects))
+    elif type(effect) is CallModel:
+        if effect.stream_filters:
+            filters = [partial(_mapped_filter, one, perform) for one in effect.stream_filters]
+            effect = effect._replace(stream_filters=tuple(filters))
+        if effect.early is not None:
+            start = partial(_mapped_starts, effect.early.start, perform)
+            effect = effect._replace(early=EarlyFlows(start, effect.early.running))
+    return effect
+
+
+def _mapped_starts(
+    start: Callable[[ReplyDelta], list[Flow[Any]]],
+    perform: Callable[[Effect], Flow[Outcome]],
+    delta: ReplyDelta,
+) -> list[Flow[Any]]:
+    return [map_effects(flow, perform) for flow in start(delta)]
+
+
 def _mapped_filter(
     stream_filter: StreamFilter, perform: Callable[[Effect], Flow[Outcome]], delta: ReplyDelta
 ) -> Iterator[Flow[ReplyDelta | None]]:
-    """Run the flows of a stream filter with ``perform``, like all other steps of the call."""
     for flow in stream_filter(delta):
         yield map_effects(flow, perform)
 
@@ -380,10 +516,7 @@ def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exceptio
 
 def without_streaming(effect: Effect) -> Flow[Outcome]:
     """Execute a step of a service call, but do not stream the model's reply to the user."""
-    if isinstance(effect, CallModel):
-        (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
-        return reply
-    return (yield effect)
+    return (yield effect._replace(streamed=False) if isinstance(effect, CallModel) else effect)
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
@@ -394,6 +527,8 @@ def hold_back(flow: Flow[T]) -> Flow[T]:
 def _perform(effect: Effect) -> Outcome:
     match effect:
         case CallModel(model, request, checks):
+            if effect.early is not None:
+                return _last_value(_parallel_deltas(effect))
             if not checks:
                 return model.complete(request)
             reply, *verdicts = _perform(Gather((CallModel(model, request), *checks)))
@@ -452,39 +587,33 @@ def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
 
     The flows themselves run here, one step after the other. Only their effects run in threads.
     """
-    flows, limit = effect.flows, min(effect.max_concurrency, len(effect.flows))
+    flows, running = effect.flows, effect.running or RunningFlows()
     with ExitStack() as stack:
+        stack.callback(running.close)
         for one in flows:
             stack.callback(one.close)
-        outcomes: list[Outcome] = [None] * len(flows)
-        if limit <= 1:
-            for index, one in enumerate(flows):
-                outcomes[index] = yield from _flow_with_events(one)
-            return outcomes
+        running.join()
+        limit = min(effect.max_concurrency, len(flows) + len(running.effects))
+        if limit <= 1 and not running.effects:
+            for one in flows:
+                running.outcomes.append((yield from _flow_with_events(one)))
+            return running.outcomes
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-        running: dict[Future[Outcome], int] = {}
         pool = stack.enter_context(ThreadPoolExecutor(limit))
-        started = 0
-        while started < len(flows) or running:
-            if started < len(flows) and len(running) < limit:
-                index, step, outcome = started, flows[started].send, None
-                started += 1
+
+        def perform(effect: Effect) -> Future[Outcome]:
+            return pool.submit(copy_context().run, _perform, effect)
+
+        waiting = list(reversed(flows))
+        while waiting or running.effects:
+            if waiting and len(running.effects) < limit:
+                yield from running.start(waiting.pop(), perform)
             else:
                 # in the order of the flows if several are done
-                future = min(wait(running, return_when=FIRST_COMPLETED).done, key=running.__getitem__)
-                index = running.pop(future)
-                step, outcome = _next_step(flows[index], future)
-            try:
-                while isinstance(next_effect := step(outcome), Emit):
-                    if next_effect.streamed:
-                        yield next_effect.event
-                    step, outcome = flows[index].send, None
-            except StopIteration as stop:
-                outcomes[index] = stop.value
-            else:
-                running[pool.submit(copy_context().run, _perform, next_effect)] = index
-        return outcomes
+                done = wait(running.effects, return_when=FIRST_COMPLETED).done
+                yield from running.proceed(min(done, key=running.effects.__getitem__), perform)
+        return running.outcomes
 
 
 def _flow_with_events(flow: Flow[T]) -> Generator[Any, None, T]:
@@ -508,21 +637,13 @@ def _flow_with_events(flow: Flow[T]) -> Generator[Any, None, T]:
             outcome, step = error, flow.throw
 
 
-def _next_step(
-    flow: Flow[Any], done: Future[Outcome] | asyncio.Task[Outcome]
-) -> tuple[Callable[[Outcome], Effect], Outcome]:
-    """Return how a flow continues after an effect: with its outcome, or with its error."""
-    try:
-        return flow.send, done.result()
-    except BaseException as error:  # also the CancelledError of a task
-        return flow.throw, error
-
-
 async def _aperform(effect: Effect) -> Outcome:
     import asyncio  # a third of the cost of importing this package, and blocking calls do not need it
 
     match effect:
         case CallModel(model, request, checks):
+            if effect.early is not None:
+                return await _astreamed_reply(effect)
             reply = _before_deadline(model.acomplete(request), effect)
             return await (_checked_reply(reply, partial(_apass, checks)) if checks else reply)
         case Run(deadline=deadline):
@@ -540,12 +661,12 @@ async def _aperform(effect: Effect) -> Outcome:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
-        case GatherFlows(flows):
-            outcomes: list[Outcome] = [None] * len(flows)
-            async with aclosing(_agather_flows(effect, outcomes)) as events:
+        case GatherFlows():
+            running = effect.running or RunningFlows()
+            async with aclosing(_agather_flows(effect, running)) as events:
                 async for _ in events:
                     pass
-            return outcomes
+            return running.outcomes
         case Sleep(seconds):
             await asyncio.sleep(seconds)
         case Emit():
@@ -555,40 +676,30 @@ async def _aperform(effect: Effect) -> Outcome:
     return None
 
 
-async def _agather_flows(effect: GatherFlows, outcomes: list[Outcome]) -> AsyncGenerator[Any, None]:
-    """Run flows at the same time in an event loop; yield their events, and store their outcomes.
+async def _agather_flows(effect: GatherFlows, running: RunningFlows) -> AsyncGenerator[Any, None]:
+    """Run flows at the same time in an event loop, and yield their events.
 
     If a flow raises an error, the effects of the others are cancelled.
     """
     import asyncio
 
-    flows, limit = effect.flows, effect.max_concurrency
-    running: dict[asyncio.Task[Outcome], int] = {}
-    started = 0
+    def perform(effect: Effect) -> asyncio.Task[Outcome]:
+        return asyncio.ensure_future(_aperform(effect))
+
+    waiting = list(reversed(effect.flows))
     try:
-        while started < len(flows) or running:
-            if started < len(flows) and len(running) < limit:
-                index, step, outcome = started, flows[started].send, None
-                started += 1
+        running.join()
+        while waiting or running.effects:
+            if waiting and len(running.effects) < effect.max_concurrency:
+                events = running.start(waiting.pop(), perform)
             else:
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                task = min(done, key=running.__getitem__)
-                index = running.pop(task)
-                step, outcome = _next_step(flows[index], task)
-            try:
-                while isinstance(next_effect := step(outcome), Emit):
-                    if next_effect.streamed:
-                        yield next_effect.event
-                    step, outcome = flows[index].send, None
-            except StopIteration as stop:
-                outcomes[index] = stop.value
-            else:
-                running[asyncio.ensure_future(_aperform(next_effect))] = index
+                done, _ = await asyncio.wait(running.effects, return_when=asyncio.FIRST_COMPLETED)
+                events = running.proceed(min(done, key=running.effects.__getitem__), perform)
+            for event in events:
+                yield event
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        for one in flows:
+        await running.aclose()
+        for one in waiting:
             one.close()
 
 
@@ -819,53 +930,75 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
     return reply
 
 
-def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """Stream a model's reply only after all checks, such as guardrails, have passed.
+def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
+    """Stream a model's reply that a thread reads, while the checks of the request and its early flows run.
 
-    Until then a thread reads and buffers the deltas. Raises ReplyBlocked when a check fails. If the thread is
-    still reading then, it closes the stream after the next delta.
+    The deltas are buffered until all checks, such as guardrails, have passed; ReplyBlocked is raised when one
+    fails. If the thread is still reading then, it closes the stream after the next delta. The events of early
+    flows are yielded between the deltas.
     """
     from queue import SimpleQueue  # few streams have checks
 
     deltas = _deltas(effect)
-    buffer: SimpleQueue[ReplyDelta] = SimpleQueue()
-    decided = threading.Event()
+    early = None if effect.stream_filters else effect.early  # a filter may still refuse the reply
+    arrived: SimpleQueue[Any] = SimpleQueue()  # deltas, and the effects of early flows that are done
+    has_ended = threading.Event()
 
     def read() -> ChatReply | None:
-        while not decided.is_set():
+        while not has_ended.is_set():
             try:
-                buffer.put(next(deltas))
+                arrived.put(next(deltas))
             except StopIteration as stop:
                 reply: ChatReply = stop.value
                 return reply
         return None
 
+    def perform(effect: Effect) -> Future[Outcome]:
+        future = _start_thread(partial(_perform, effect))
+        future.add_done_callback(arrived.put)
+        return future
+
     reading = _start_thread(read)
-    reading.add_done_callback(lambda _: buffer.put(_END))
+    reading.add_done_callback(lambda _: arrived.put(_END))
     try:
-        if not all(_perform(Gather(effect.checks))):
+        if effect.checks and not all(_perform(Gather(effect.checks))):
             raise ReplyBlocked(_reply_so_far(reading))
-        decided.set()
-        while (delta := buffer.get()) is not _END:
-            try:
-                yield delta
-            except ServiceOutputError as error:
-                _read_usage(error, effect, delta.reply, chain(iter(buffer.get, _END), deltas))
-                raise
+        if early is None:
+            has_ended.set()  # this thread can read the rest
+        while (item := arrived.get()) is not _END:
+            if early is not None and not isinstance(item, ReplyDelta):
+                yield from early.running.proceed(item, perform)
+                continue
+            if effect.streamed:
+                try:
+                    yield item
+                except ServiceOutputError as error:
+                    rest = chain(iter(arrived.get, _END), deltas)
+                    deltas_left = (one for one in rest if isinstance(one, ReplyDelta))
+                    _read_usage(error, effect, item.reply, deltas_left)
+                    raise
+            if early is not None:
+                for flow in early.start(item):
+                    yield from early.running.start(flow, perform)
         reply = reading.result()
         return (yield from deltas) if reply is None else reply
+    except BaseException:
+        if early is not None:
+            early.running.close()
+        raise
     finally:
-        decided.set()
+        has_ended.set()
         # A generator that runs in another thread cannot be closed, so close it when the thread is done.
         reading.add_done_callback(lambda _: deltas.close())
 
 
-async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Stream a model's reply in async code, but only after all checks, such as guardrails, have passed."""
+async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
+    """Stream a model's reply in async code, while the checks of the request and its early flows run."""
     import asyncio
 
     deltas = _adeltas(effect)
-    buffer: asyncio.Queue[ReplyDelta] = asyncio.Queue()
+    early = None if effect.stream_filters else effect.early
+    arrived: asyncio.Queue[Any] = asyncio.Queue()
 
     # One task reads the whole stream, because some streams must be read and closed by the same task.
     async def read() -> ChatReply | None:
@@ -873,16 +1006,47 @@ async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None
         async with aclosing(deltas):
             async for delta in deltas:
                 reply = delta.reply
-                buffer.put_nowait(delta)
+                arrived.put_nowait(delta)
         return reply
 
-    async with _task(read()) as reading:
-        reading.add_done_callback(lambda _: buffer.put_nowait(_END))
-        if not await _apass(effect.checks):
-            raise ReplyBlocked(_reply_so_far(reading))
-        while (delta := await buffer.get()) is not _END:
-            yield delta
-        await reading
+    def perform(effect: Effect) -> asyncio.Task[Outcome]:
+        task = asyncio.ensure_future(_aperform(effect))
+        task.add_done_callback(arrived.put_nowait)
+        return task
+
+    try:
+        async with _task(read()) as reading:
+            reading.add_done_callback(lambda _: arrived.put_nowait(_END))
+            if effect.checks and not await _apass(effect.checks):
+                raise ReplyBlocked(_reply_so_far(reading))
+            while (item := await arrived.get()) is not _END:
+                is_delta = isinstance(item, ReplyDelta)
+                if is_delta:
+                    yield item
+                if early is None or early.running.is_closed:
+                    continue
+                if not is_delta:
+                    for event in early.running.proceed(item, perform):
+                        yield event
+                    continue
+                for flow in early.start(item):
+                    for event in early.running.start(flow, perform):
+                        yield event
+            await reading
+    except BaseException:
+        if early is not None:
+            await early.running.aclose()
+        raise
+
+
+async def _astreamed_reply(effect: CallModel) -> ChatReply:
+    """Return the reply to a request with early flows in an async call that shows no deltas."""
+    reply = None
+    async with aclosing(_aparallel_deltas(effect)) as items:
+        async for item in items:
+            if isinstance(item, ReplyDelta):
+                reply = item.reply
+    return _whole_reply(reply, effect)
 
 
 async def _checked_reply(
@@ -904,6 +1068,7 @@ def _start_thread(work: Callable[[], T]) -> Future[T]:
     from concurrent.futures import Future
 
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
 
     def run_work() -> None:
         try:

@@ -25,7 +25,15 @@ from ..models.errors import (
     TruncatedError,
     counted,
 )
-from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
+from ..models.messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    ReplyDelta,
+    ToolCall,
+    ToolMessage,
+)
 from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ExternalResult, ReturnBehavior, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
@@ -41,7 +49,17 @@ from .approval import (
     with_resumption,
 )
 from .compensation import has_failed, store_undoable, undo_earlier_tools
-from .effects import CallModel, Emit, Flow, GatherFlows, ReplyStopped, Run, Sleep
+from .effects import (
+    CallModel,
+    EarlyFlows,
+    Emit,
+    Flow,
+    GatherFlows,
+    ReplyStopped,
+    Run,
+    RunningFlows,
+    Sleep,
+)
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .inner_calls import check_can_wait, price_problems, raise_if_final
 from .model_route import ModelFailover, ModelState, refuses_logprobs
@@ -92,41 +110,131 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
         invocation.messages_sent,
     )
     pending = messages[-1] if invocation.is_resumed else None
-    while True:
-        if base.providers:
-            toolbox = yield from current_toolbox(base, invocation)
-        if isinstance(pending, AiMessage):
-            message, pending = pending, None
-        else:
-            request = invocation.request.plus(*messages[messages_sent:])
-            choice = request.options.tool_choice
-            if choice is not None:
-                request, choice = _with_choice(request, choice, toolbox, invocation)
-            response = yield from request_model(invocation, request, toolbox)
-            check_finish(response.reply, invocation.plan.qualname)
-            final_reply = response.reply if choice == "none" else _final_reply(response)
-            if final_reply is not None:
-                return ToolLoopResult(final_reply, response.output_format)
-            state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
-            message = _with_unique_ids(response.reply.message, messages)
-            messages.append(message)
-            # Approvals decide about the pending calls, not about later calls with the same ids.
-            if invocation.approvals:
-                invocation = replace(invocation, approvals={})
-        message_index = len(messages) - 1
-        try:
-            runs = yield from _run_round(message, toolbox, invocation, messages_sent)
-        except BaseException:
-            # A later request must not contain tool calls without results.
-            del messages[message_index:]
-            raise
-        immediate_runs = _immediate_runs(runs, toolbox)
-        if immediate_runs:
-            last_reply = state.attempts[-1].reply if state.attempts else None
-            # A resumed call has no attempts, and so no reply.
-            reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
-            output_format = state.output_format or invocation.plan.output_format
-            return ToolLoopResult(reply, output_format, immediate_runs)
+    early: EarlyCalls | None = None
+    try:
+        while True:
+            if base.providers:
+                toolbox = yield from current_toolbox(base, invocation)
+            if isinstance(pending, AiMessage):
+                message, pending = pending, None
+            else:
+                # Approvals decide about the pending calls, not about later calls with the same ids.
+                if invocation.approvals:
+                    invocation = replace(invocation, approvals={})
+                request = invocation.request.plus(*messages[messages_sent:])
+                choice = request.options.tool_choice
+                if choice is not None:
+                    request, choice = _with_choice(request, choice, toolbox, invocation)
+                if toolbox.may_start_early and choice != "none":
+                    early = EarlyCalls(toolbox, invocation)
+                response = yield from request_model(invocation, request, toolbox, early)
+                check_finish(response.reply, invocation.plan.qualname)
+                final_reply = response.reply if choice == "none" else _final_reply(response)
+                if final_reply is not None:
+                    if early is not None:
+                        yield from early.discard()
+                    return ToolLoopResult(final_reply, response.output_format)
+                state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
+                message = _with_unique_ids(response.reply.message, messages)
+                messages.append(message)
+            message_index = len(messages) - 1
+            try:
+                runs = yield from _run_round(message, toolbox, invocation, messages_sent, early)
+            except BaseException:
+                # A later request must not contain tool calls without results.
+                del messages[message_index:]
+                raise
+            early = None
+            immediate_runs = _immediate_runs(runs, toolbox)
+            if immediate_runs:
+                last_reply = state.attempts[-1].reply if state.attempts else None
+                # A resumed call has no attempts, and so no reply.
+                reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
+                output_format = state.output_format or invocation.plan.output_format
+                return ToolLoopResult(reply, output_format, immediate_runs)
+    except GeneratorExit:
+        if early is not None:
+            early.running.close()
+        raise
+    except BaseException:
+        if early is not None:
+            yield from early.discard()
+        raise
+
+
+class EarlyCalls:
+    """The tool calls of one reply that run while the rest of the reply is still streamed.
+
+    Attributes:
+        running: The calls that have started.
+    """
+
+    def __init__(self, toolbox: Toolbox, invocation: Invocation) -> None:
+        self._toolbox = toolbox
+        self._invocation = invocation
+        self._calls: list[ToolCall] = []  # that are complete, in the order of the reply
+        self._started: list[ToolCall] = []
+        self.running = RunningFlows()
+
+    def flows(self) -> EarlyFlows:
+        """Return the flows of these calls, for one request."""
+        self.running.is_early = True
+        return EarlyFlows(self._start, self.running)
+
+    def _start(self, delta: ReplyDelta) -> list[Flow[ToolRun]]:
+        """Return the flows of the calls that are complete with a delta and may start."""
+        flows = []
+        for part in delta.tool_calls:
+            if part.call is None or part.index != len(self._calls):
+                continue
+            message = AiMessage("", (*self._calls, part.call))
+            # An id that the calls before it, or earlier rounds, have is replaced, as in the whole reply.
+            calls = _with_unique_ids(message, self._invocation.state.tool_messages).tool_calls
+            self._calls.append(calls[-1])
+            if self._may_start(part.index):
+                self._started.append(calls[-1])
+                flows.append(self._flow(part.index))
+        return flows
+
+    def _may_start(self, index: int) -> bool:
+        """Return True if the call at an index is one of a tool that starts early, and within all limits."""
+        state, limits = self._invocation.state, self._toolbox.limits
+        tool = self._toolbox.tools.get(self._calls[index].name)
+        return (
+            tool is not None
+            and tool.start_early
+            and state.tool_rounds < limits.max_rounds
+            and state.tool_calls + index < limits.max_calls
+            and (limits.max_calls_per_reply is None or index < limits.max_calls_per_reply)
+            and len(self.running.effects) < limits.max_concurrency
+            # One at a time means in order.
+            and (limits.max_concurrency > 1 or len(self._started) == index)
+        )
+
+    def _flow(self, index: int) -> Flow[ToolRun]:
+        calls, toolbox, invocation = self._calls[: index + 1], self._toolbox, self._invocation
+        beyond_limit = _beyond_limit(index, calls, toolbox, invocation.state)
+        prepared = beyond_limit or _prepare(calls[index], toolbox, invocation)
+        return (yield from _run_tool(prepared, toolbox, invocation))
+
+    def are_in(self, calls: Sequence[ToolCall]) -> bool:
+        """Return True if the whole reply has the calls that were started, as they were."""
+        return all(call in calls for call in self._started)
+
+    def ids(self) -> set[str]:
+        """Return the ids of the calls that were started."""
+        return {call.id for call in self._started}
+
+    def discard(self) -> Flow[None]:
+        """Stop the calls and ignore their results, because the reply is not used; report their end."""
+        running, started = self.running, self._started
+        running.close()
+        self._calls, self._started, self.running = [], [], RunningFlows()
+        for call, outcome in zip(started, running.outcomes, strict=False):
+            if outcome is RunningFlows.UNFINISHED:
+                message = f"the result of {call.name} is not needed any more"
+                run = ToolRun(call, None, None, message, ToolError(message, call=call), 0.0)
+                yield Emit(ToolFinished(run))
 
 
 def _with_choice(
@@ -142,18 +250,21 @@ def _with_choice(
 
 
 def request_model(
-    invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
+    invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None, early: EarlyCalls | None = None
 ) -> Flow[ModelResponse]:
     """Send a chat request; if it fails, retry, use a simpler output format, or try a fallback model.
 
-    Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
-    if no model can be asked any more, and BudgetExceededError if the budget does not allow another request.
+    Every request becomes an attempt in the state of the call and counts against its budget. ``early`` starts
+    tools while a reply is streamed, and discards them if another request follows. Raises ModelError if no
+    model can be asked any more, and BudgetExceededError if the budget does not allow another request.
     """
     state, plan, options = invocation.state, invocation.plan, invocation.request.options
     failover = state.failovers.get(invocation.routes) or _start_failover(invocation)
     paused: list[ChatReply] = []
     is_repeated = False
     while True:
+        if early is not None:
+            yield from early.discard()
         exceeded = state.exceeded()
         if exceeded is not None:
             raise exceeded
@@ -182,7 +293,9 @@ def request_model(
             account.add_request()
         started_at = time.monotonic()
         try:
-            reply: ChatReply = yield CallModel(route.model, prepared, (), state.limits_usage)
+            reply: ChatReply = yield CallModel(
+                route.model, prepared, (), state.limits_usage, (), None if early is None else early.flows()
+            )
         except ModelError as error:
             seconds = time.monotonic() - started_at
             state.attempts.append(Attempt(name, None, error, seconds, output_format.strategy))
@@ -390,27 +503,34 @@ def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessag
 
 
 def _run_round(
-    message: AiMessage, toolbox: Toolbox, invocation: Invocation, messages_sent: int
+    message: AiMessage,
+    toolbox: Toolbox,
+    invocation: Invocation,
+    messages_sent: int,
+    early: EarlyCalls | None,
 ) -> Flow[list[ToolRun]]:
-    """Run all tool calls of one model reply concurrently, and record their results."""
+    """Run all tool calls of one model reply concurrently, and record their results.
+
+    Those that ``early`` has started only have to end.
+    """
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
     finished = _finished_runs(calls, toolbox, invocation) if invocation.approvals else {}
+    if early is not None and not early.are_in(calls):  # an interceptor may have changed the reply
+        yield from early.discard()
+    started = early.ids() if early is not None else ()
     prepared = [
         _beyond_limit(index, calls, toolbox, state) or _prepare(call, toolbox, invocation)
         for index, call in enumerate(calls)
-        if call.id not in finished
+        if call.id not in finished and call.id not in started
     ]
     yield from _check_waiting(prepared, invocation, messages_sent)
-    if state.inner is None:
-        state.inner = []
-    if state.undoable is None:
-        state.undoable = []
     flows = tuple([_run_tool(one, toolbox, invocation) for one in prepared])
-    runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency)
-    if finished:
+    running = early.running if early is not None and started else None
+    runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency, running)
+    if finished or started:
         by_id = {**finished, **{run.call.id: run for run in runs}}
         runs = [by_id[call.id] for call in calls]
     state.tool_runs += runs
@@ -437,7 +557,11 @@ def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: 
     Raises the error of a service that the tool called if the outer call cannot go on after it. If the service
     waits for an approval, the error of the run is an ApprovalRequiredError.
     """
-    call = prepared.call
+    call, state = prepared.call, invocation.state
+    if state.inner is None:
+        state.inner = []
+    if state.undoable is None:
+        state.undoable = []
     yield Emit(ToolStarted(call))
     run: ToolRun
     if isinstance(prepared, ToolRun):  # the call cannot run
@@ -452,7 +576,7 @@ def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: 
     yield Emit(ToolFinished(run))
     if run.error is not None:
         is_resumed = isinstance(invocation.approvals.get(call.id), InnerDecisions)
-        raise_if_final(run.error, invocation.state, is_resumed=is_resumed)
+        raise_if_final(run.error, state, is_resumed=is_resumed)
     return run
 
 

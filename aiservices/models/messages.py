@@ -330,11 +330,14 @@ class ToolCallDelta:
         index: The position of the call among the tool calls of the reply, from 0.
         name: The name of the tool.
         arguments: The text that was added to the arguments.
+        call: The whole call, in the part that completes it; None in all others. A call that is complete only
+            at the end of the reply may have no such part.
     """
 
     index: int
     name: str
     arguments: str
+    call: ToolCall | None = None
 
 
 class ReplyDelta(NamedTuple):

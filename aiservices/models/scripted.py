@@ -105,8 +105,10 @@ class ScriptedChatModel(PickledByArguments):
         for word in _WORD.findall(reply.text):
             yield ReplyDelta(word)
         for index, call in enumerate(reply.message.tool_calls):
-            for word in _WORD.findall(call.arguments):
+            *words, last = _WORD.findall(call.arguments) or [""]
+            for word in words:
                 yield ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, word),))
+            yield ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, last, call),))
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:

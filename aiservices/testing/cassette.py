@@ -20,6 +20,7 @@ from ..models.base import Capabilities, ChatModel, DecisionLimits, find_model
 from ..models.messages import (
     ChatReply,
     ReplyDelta,
+    ToolCall,
     ToolCallDelta,
     message_to_dict,
     reply_from_json,
@@ -94,14 +95,23 @@ def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
     if not delta.tool_calls and not delta.reasoning:
         return delta.text
     data = {name: value for name, value in (("text", delta.text), ("reasoning", delta.reasoning)) if value}
-    return {**data, "tool_calls": [asdict(call) for call in delta.tool_calls]}
+    calls = [
+        {name: value for name, value in asdict(call).items() if value is not None}
+        for call in delta.tool_calls
+    ]
+    return {**data, "tool_calls": calls}
 
 
 def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
     """Convert JSON data back to a chunk of a streamed model reply."""
     if isinstance(data, str):
         return ReplyDelta(data)
-    calls = tuple(ToolCallDelta(**call) for call in data.get("tool_calls", ()))
+    calls = tuple(
+        [
+            ToolCallDelta(**{**call, "call": ToolCall(**call["call"]) if "call" in call else None})
+            for call in data.get("tool_calls", ())
+        ]
+    )
     return ReplyDelta(data.get("text", ""), data.get("reasoning", ""), tool_calls=calls)
 
 

@@ -130,6 +130,7 @@ class ToolDeclaration(NamedTuple):
     interceptors: tuple[Any, ...] = ()
     max_calls: int | None = None
     compensate: Callable[..., Any] | None = None
+    start_early: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,7 @@ class Tool:
             service.
         max_calls: How many times the model may call it in one call of a method; None sets no limit.
         compensate: Undoes a call that succeeded; None if nothing can be undone.
+        start_early: True if a call may run before the reply that contains it is complete.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Tool:
     interceptors: tuple[Any, ...] = ()
     max_calls: int | None = None
     compensate: Callable[..., Any] | None = None
+    start_early: bool = False
 
     @staticmethod
     def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
@@ -334,6 +337,7 @@ def tool(
     interceptors: Sequence[Any] = ...,
     max_calls: int | None = ...,
     compensate: Callable[..., Any] | None = ...,
+    start_early: bool = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -349,6 +353,7 @@ def tool(
     interceptors: Sequence[Any] = (),
     max_calls: int | None = None,
     compensate: Callable[..., Any] | None = None,
+    start_early: bool = False,
 ) -> Any:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
@@ -376,6 +381,9 @@ def tool(
             after the tool succeeded, and, with ``ToolErrors(compensate=True)``, when a later tool fails. It
             gets those of the tool's arguments that it has parameters for, and the result in a parameter
             ``result``. In a class, name a method that is defined above.
+        start_early: True for a tool that only reads. A call of it starts as soon as its arguments are
+            complete, while the rest of the reply is still streamed. If the reply is not used after that, for
+            example because it was cut off, the result is discarded.
     """
     behavior = ReturnBehavior(return_behavior)
     declaration = ToolDeclaration(
@@ -389,6 +397,7 @@ def tool(
         tuple(interceptors),
         max_calls,
         compensate,
+        start_early,
     )
 
     def decorate(decorated: Any) -> Any:
@@ -504,6 +513,14 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
         raise ToolDefinitionError(
             f"the tool {name} is external and has {setting}; its calls wait in any case, so remove {setting}"
         )
+    if declaration.start_early:
+        settings = ("needs_approval", "external", "compensate")
+        conflict = next((one for one in settings if getattr(declaration, one)), None)
+        if conflict is not None:
+            message = (
+                f"has start_early, which is for tools that only read, and {conflict}; remove one of them"
+            )
+            raise ToolDefinitionError(f"the tool {name} {message}")
     for interceptor in declaration.interceptors:
         problem = interceptor_problem(interceptor)
         if problem is not None:
@@ -529,6 +546,7 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
         interceptors=declaration.interceptors,
         max_calls=declaration.max_calls,
         compensate=compensate,
+        start_early=declaration.start_early,
     )
 
 

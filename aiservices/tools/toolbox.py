@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
@@ -83,6 +83,13 @@ class Toolbox:
     limits: ToolLimits = ToolLimits()
     takes_tools: bool = False
     _offered: dict[Capabilities, OfferedTools] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def may_start_early(self) -> bool:
+        """True if some tool starts early, and no tool may have to wait for a person before others run."""
+        tools = self.tools.values()
+        starts_early = any(tool.start_early for tool in tools)
+        return starts_early and not any(tool.needs_approval or tool.external for tool in tools)
 
     @property
     def is_open(self) -> bool:

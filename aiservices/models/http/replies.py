@@ -39,6 +39,14 @@ def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
     return data
 
 
+def is_json_object(text: str) -> bool:
+    """Return True if a text is a whole JSON object, such as the arguments of a tool call that is complete."""
+    try:
+        return isinstance(from_json(text), dict)
+    except ValueError:
+        return False
+
+
 class EventDecoder(Protocol):
     """The interface of decoders that split a byte stream into events with JSON data."""
 
@@ -247,7 +255,7 @@ class WholeReplyReader(StreamReader):
 def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
     """Split a complete model reply into the parts that a streamed reply would have."""
     calls = reply.message.tool_calls
-    call_deltas = tuple(ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls))
+    call_deltas = tuple([ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls)])
     return [
         ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=call_deltas),
         ReplyDelta(reply=reply),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from urllib.parse import quote
 
@@ -26,6 +26,7 @@ from ..http.replies import (
     JsonObject,
     StreamReader,
     WholeReplyReader,
+    is_json_object,
     parse_object,
     read_logprobs,
 )
@@ -403,6 +404,10 @@ def _usage(usage: JsonObject | None) -> Usage | None:
     )
 
 
+def _calls_of(collected: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
+    return tuple([ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in collected])
+
+
 class ChatStreamReader(EventStreamReader):
     """Parses one streamed reply of the chat completions API.
 
@@ -434,7 +439,7 @@ class ChatStreamReader(EventStreamReader):
     def _last_deltas(self) -> list[ReplyDelta]:
         if not self._has_choices:
             raise UnreadableReplyError("it has no choices")
-        calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in self._calls)
+        calls = _calls_of(self._calls)
         thoughts, contents = "".join(self._thoughts) or None, _images(self._images)
         message = AiMessage(self.text, calls, thoughts, contents=contents)
         message = _with_state(message, self._state, self._calls, self._provider, self._model)
@@ -473,7 +478,7 @@ class ChatStreamReader(EventStreamReader):
         if delta.get("refusal"):
             self._refusals.append(delta["refusal"])
         calls = delta.get("tool_calls")
-        call_deltas = tuple(map(self._read_call, calls)) if calls else ()
+        call_deltas = tuple(self._read_calls(calls)) if calls else ()
         text, reasoning = _text_and_reasoning(delta)
         if not text and not reasoning and not call_deltas:
             return None
@@ -498,6 +503,20 @@ class ChatStreamReader(EventStreamReader):
                 for name, value in piece.items():
                     is_text = name in ("text", "summary", "data") and isinstance(same.get(name), str)
                     same[name] = same[name] + value if is_text and value else value or same.get(name)
+
+    def _read_calls(self, calls: Sequence[JsonObject]) -> Iterator[ToolCallDelta]:
+        for call in calls:
+            count = len(self._calls)
+            delta = self._read_call(call)
+            if len(self._calls) > count > 0:
+                yield from self._completed_call(count - 1)  # because the next one has begun
+            yield delta
+
+    def _completed_call(self, position: int) -> Iterator[ToolCallDelta]:
+        """Yield the end of a call; nothing for a server that writes several calls at the same time."""
+        (call,) = _calls_of(self._calls[position : position + 1])
+        if is_json_object(call.arguments):
+            yield ToolCallDelta(position, call.name, "", call)
 
     def _read_call(self, call: JsonObject) -> ToolCallDelta:
         # a piece without an index begins a call if it has an id, and continues the last call if not

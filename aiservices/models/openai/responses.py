@@ -266,11 +266,7 @@ def _reply(
     try:
         message = AiMessage(
             "".join(_texts(output, "output_text", "text")),
-            tuple(
-                ToolCall(item["call_id"], item["name"], item["arguments"])
-                for item in output
-                if item["type"] == "function_call"
-            ),
+            tuple(_tool_call(item) for item in output if item["type"] == "function_call"),
             "\n\n".join(filter(None, _thoughts(output))) or None,
             contents=tuple(_contents(output)),
         )
@@ -299,6 +295,10 @@ def _reply(
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its output has an unexpected shape") from None
+
+
+def _tool_call(item: JsonObject) -> ToolCall:
+    return ToolCall(item["call_id"], item["name"], item["arguments"])
 
 
 def _contents(output: Sequence[JsonObject]) -> Iterator[Media]:
@@ -432,7 +432,7 @@ class ResponseStreamReader(EventStreamReader):
             case "response.output_item.added":
                 return self._begin_item(data["output_index"], data["item"])
             case "response.output_item.done":
-                self._items[data["output_index"]] = data["item"]
+                return self._end_item(data["output_index"], data["item"])
             case "response.completed" | "response.incomplete" | "response.failed" as event_type:
                 self._read_last(data["response"], event_type.removeprefix("response."))
             case "error":
@@ -468,6 +468,14 @@ class ResponseStreamReader(EventStreamReader):
         call = ToolCallDelta(len(self._calls), item["name"], item.get("arguments") or "")
         self._calls[index] = call
         return ReplyDelta(tool_calls=(call,))
+
+    def _end_item(self, index: int, item: JsonObject) -> ReplyDelta | None:
+        self._items[index] = item
+        begun = self._calls.get(index)
+        if begun is None or item.get("status", "completed") != "completed":
+            return None
+        call = _tool_call(item)
+        return ReplyDelta(tool_calls=(ToolCallDelta(begun.index, call.name, "", call),))
 
     def _read_arguments(self, data: JsonObject) -> ReplyDelta | None:
         call = self._calls.get(data["output_index"])

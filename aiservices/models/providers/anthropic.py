@@ -614,6 +614,10 @@ def _source(media: Media) -> JsonObject:
     return {"type": "base64", "media_type": str(media.media_type), "data": media.base64}
 
 
+def _tool_call(block: JsonObject) -> ToolCall:
+    return ToolCall(block["id"], block["name"], to_json(block["input"]).decode())
+
+
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
     """Convert the content of an Anthropic reply to a message, with the original blocks if needed later."""
     texts, thoughts, calls = [], [], []
@@ -624,7 +628,7 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
             texts.append(block["text"])
             needs_state = needs_state or bool(block.get("citations"))
         elif kind == "tool_use":
-            calls.append(ToolCall(block["id"], block["name"], to_json(block["input"]).decode()))
+            calls.append(_tool_call(block))
         else:
             needs_state = True
             if kind == "thinking" and block["thinking"]:
@@ -717,6 +721,8 @@ class MessageStreamReader(EventStreamReader):
                 return self._start_block(data["index"], data["content_block"])
             case "content_block_delta":
                 return self._read_delta(data["index"], data["delta"])
+            case "content_block_stop" if data.get("index") in self._call_indexes:
+                return self._end_call(data["index"])
             case "message_delta":
                 self._message |= data["delta"]
                 usage = self._message["usage"] = dict(self._message.get("usage") or {})
@@ -726,7 +732,7 @@ class MessageStreamReader(EventStreamReader):
                 self.done = True
             case "error":
                 raise ReportedError(data.get("error") or {})
-            case _:  # pings and the ends of blocks say nothing, and new types are added over time
+            case _:  # pings and the ends of other blocks say nothing, and new types are added over time
                 pass
         return None
 
@@ -759,6 +765,13 @@ class MessageStreamReader(EventStreamReader):
             case _:  # new types are added over time
                 pass
         return None
+
+    def _end_call(self, index: int) -> ReplyDelta | None:
+        try:
+            call = _tool_call(self._complete_block(index))
+        except UnreadableReplyError:  # the reply was cut off here, or is wrong: its end decides
+            return None
+        return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], call.name, "", call),))
 
     def _text_delta(self, index: int, kind: str, text: str) -> ReplyDelta | None:
         if kind != "text" or not text:

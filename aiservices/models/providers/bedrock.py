@@ -615,6 +615,10 @@ def _block(part: str | Media) -> JsonObject:
     return {"document": {"format": formats[kind], "name": name, "source": {"bytes": part.base64}}}
 
 
+def _tool_call(use: JsonObject) -> ToolCall:
+    return ToolCall(use["toolUseId"], use["name"], to_json(use["input"]).decode())
+
+
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
     """Convert the content of a Bedrock reply to a message, with the original blocks if needed later."""
     texts, thoughts, calls = [], [], []
@@ -626,8 +630,7 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
             needs_state = True
             texts += [one["text"] for one in block["citationsContent"].get("content") or () if "text" in one]
         elif "toolUse" in block and not _is_server_tool(block):
-            use = block["toolUse"]
-            calls.append(ToolCall(use["toolUseId"], use["name"], to_json(use["input"]).decode()))
+            calls.append(_tool_call(block["toolUse"]))
         else:
             needs_state = True
             thoughts.append(
@@ -779,6 +782,8 @@ class ConverseStreamReader(EventStreamReader):
                     return self._start_block(event["contentBlockIndex"], event["start"])
                 case "contentBlockDelta":
                     return self._read_delta(event["contentBlockIndex"], event["delta"])
+                case "contentBlockStop" if event.get("contentBlockIndex") in self._call_indexes:
+                    return self._end_call(event["contentBlockIndex"])
                 case "messageStop":
                     self._stop_reason = event["stopReason"]
                 case "metadata":  # the last event
@@ -820,6 +825,13 @@ class ConverseStreamReader(EventStreamReader):
         if "reasoningContent" in delta:
             return self._read_reasoning(index, delta["reasoningContent"])
         return None
+
+    def _end_call(self, index: int) -> ReplyDelta | None:
+        try:
+            call = _tool_call(self._complete_block(index)["toolUse"])
+        except UnreadableReplyError:  # the reply was cut off here, or is wrong: its end decides
+            return None
+        return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], call.name, "", call),))
 
     def _read_reasoning(self, index: int, piece: JsonObject) -> ReplyDelta | None:
         content = self._blocks.setdefault(index, {"reasoningContent": {}})["reasoningContent"]

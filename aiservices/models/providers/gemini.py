@@ -542,6 +542,14 @@ def _part(part: str | Media) -> JsonObject:
     return {"inlineData": {"data": part.base64, **kind}}
 
 
+def _made_up_id() -> str:
+    return f"{_MADE_UP_ID}{os.urandom(6).hex()}"
+
+
+def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
+    return ToolCall(call_id, call["name"], to_json(call.get("args") or {}).decode())
+
+
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
     """Convert the content of a Gemini reply to a message, with the original parts if needed later."""
     texts, thoughts, calls = [], [], []
@@ -564,8 +572,10 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
             kept[-1] = {**part, _DATA: {"index": index}}  # the message has the data in its contents
         elif "functionCall" in part:
             call = part["functionCall"]
-            call_id = call.get("id") or f"{_MADE_UP_ID}{os.urandom(6).hex()}"
-            calls.append(ToolCall(call_id, call["name"], to_json(call.get("args") or {}).decode()))
+            call_id = call.get("id") or _made_up_id()
+            calls.append(_tool_call(call, call_id))
+            if "id" in call and not _call_id(call_id):  # the reader of the stream made it up
+                kept[-1] = {**part, "functionCall": {name: call[name] for name in call if name != "id"}}
     contents = tuple(pieces) if len(texts) < len(pieces) else ()
     message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None, contents=contents)
     return message.with_state(provider, model, kept) if needs_state else message
@@ -684,8 +694,9 @@ class GeminiStreamReader(EventStreamReader):
                 texts.append(part["text"])
             elif "functionCall" in part:
                 call = part["functionCall"]
-                arguments = to_json(call.get("args") or {}).decode()
-                calls.append(ToolCallDelta(self._calls, call["name"], arguments))
+                call["id"] = call.get("id") or _made_up_id()  # the same in the whole reply
+                tool_call = _tool_call(call, call["id"])
+                calls.append(ToolCallDelta(self._calls, call["name"], tool_call.arguments, tool_call))
                 self._calls += 1
         delta = ReplyDelta("".join(texts), "".join(thoughts), tool_calls=tuple(calls))
         self._texts.append(delta.text)

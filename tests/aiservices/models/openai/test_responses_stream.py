@@ -147,6 +147,8 @@ def test_reasoning_and_tool_calls_are_streamed(loopback: Loopback, model: OpenAi
         ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", ""),)),
         ReplyDelta(tool_calls=(ToolCallDelta(0, "add", ":1}"),)),
         ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", '{"b":2}'),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", "", calls[0]),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", "", calls[1]),)),
         ReplyDelta(reply=reply),
     ]
 
