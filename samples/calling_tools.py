@@ -1,4 +1,4 @@
-"""Tools: functions that the model calls before it answers, their errors, and limits for the calls."""
+"""Tools: functions that the model calls before it answers, their errors, limits, and an early start."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from aiservices import (
     ChatModel,
     ChatReply,
     ChatRequest,
+    ReplyDelta,
     Result,
     ScriptedChatModel,
+    Stream,
     ToolCall,
     ToolException,
     ToolLimitError,
     ToolLimits,
+    ToolStarted,
     create,
     system_message,
     tool,
@@ -26,6 +29,7 @@ from aiservices import (
 SHELF = {"lamp": (3, 40.0), "chair": (0, 85.0)}
 
 
+@tool(start_early=True)  # it only reads, so it may run while the model still writes its next call
 def in_stock(article: str) -> int:
     """Return how many pieces of an article are in stock.
 
@@ -55,6 +59,8 @@ class Clerk(Protocol):
     @system_message("You are the clerk of a furniture shop. Look up what you do not know.")
     def offer(self, wish: str) -> Result[Offer]: ...
 
+    def offer_live(self, wish: str) -> Stream[Offer]: ...
+
 
 def calls(*arguments_by_name: tuple[str, dict[str, object]]) -> ChatReply:
     """Return a reply of the model that calls tools."""
@@ -72,6 +78,8 @@ def scripted() -> ScriptedChatModel:
         yield calls(("in_stock", {"article": "lamps"}), ("price_of", {"article": "lamps"}))
         yield calls(("in_stock", {"article": "lamp"}), ("price_of", {"article": "lamp", "currency": "GBP"}))
         yield '{"article": "lamp", "in_stock": true, "price": 34.0}'
+        yield calls(("in_stock", {"article": "lamp"}), ("price_of", {"article": "lamp"}))
+        yield '{"article": "lamp", "in_stock": true, "price": 40.0}'
         while True:
             yield calls(("in_stock", {"article": "chair"}))
 
@@ -91,6 +99,12 @@ def main(model: ChatModel | str | None = None) -> None:
     for run in result.tool_runs:
         print(f"{run.name}({run.call.arguments}) → {run.text}")
     print(result.value)
+    for event in clerk.offer_live("And in euros?").events():
+        if isinstance(event, ReplyDelta):
+            written = [piece.call.name for piece in event.tool_calls if piece.call is not None]
+            print("".join(f"the model has written the call of {name}\n" for name in written), end="")
+        elif isinstance(event, ToolStarted):
+            print(f"{event.call.name} starts")
     try:
         print(clerk.offer("And a chair?").value)
     except ToolLimitError as error:

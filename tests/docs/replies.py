@@ -151,6 +151,16 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
             AiMessage(
                 "",
                 (
+                    ToolCall("call_1", "distance", '{"town": "Delft"}'),
+                    ToolCall("call_2", "distance", '{"town": "Leiden"}'),
+                ),
+            )
+        ),
+        "Delft is nearer.",
+        ChatReply(
+            AiMessage(
+                "",
+                (
                     ToolCall("call_1", "in_stock", '{"article": "lamp"}'),
                     ToolCall("call_2", "in_stock", '{"article": "screw"}'),
                 ),

@@ -123,12 +123,16 @@ def test_calling_tools(capsys: Printed) -> None:
         'in_stock({"article": "lamp"}) → 3\n'
         'price_of({"article": "lamp", "currency": "GBP"}) → 34.0\n'
         "Offer(article='lamp', in_stock=True, price=34.0)\n"
+        "the model has written the call of in_stock\n"
+        "in_stock starts\n"
+        "the model has written the call of price_of\n"
+        "price_of starts\n"
         "Clerk.offer: the model called tools beyond the limit of 4 rounds; raise ToolLimits\n"
     )
 
 
 def test_the_description_of_a_tool_comes_from_its_docstring_and_annotations() -> None:
-    model = ScriptedChatModel(['{"article": "lamp", "in_stock": true, "price": 40}'] * 2)
+    model = ScriptedChatModel(['{"article": "lamp", "in_stock": true, "price": 40}'] * 3)
     calling_tools.main(model)
     tooling = model.requests[0].tooling
     assert tooling is not None
