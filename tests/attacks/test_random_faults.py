@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 import re
 import socket
@@ -21,7 +20,7 @@ from aiservices.models.errors import ModelError
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
-CALLS = int(os.environ.get("AISERVICES_TEST_CALLS", "1000"))  # more take minutes
+MANY_CALLS = pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])
 THREADS = 8
 LAST_MESSAGE = re.compile(rb'"content":"([^"]*)"\}\]')
 HEAD = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -101,13 +100,14 @@ def request(text: str) -> ChatRequest:
     return ChatRequest.of(text, options=ChatOptions(timeout=0.2))
 
 
-def test_threads_get_their_own_replies_or_an_error(address: str) -> None:
+@pytest.mark.parametrize("calls", [1_000, MANY_CALLS])
+def test_threads_get_their_own_replies_or_an_error(address: str, calls: int) -> None:
     model = OpenAiChatModel("m", base_url=address, api_key="k")
     over = threading.Event()
 
     def ask(thread: int) -> int:
         replies = 0
-        for call in range(CALLS // THREADS):
+        for call in range(calls // THREADS):
             text = f"{thread}.{call}"
             try:
                 if call % 3:
@@ -133,11 +133,12 @@ def test_threads_get_their_own_replies_or_an_error(address: str) -> None:
         over.set()
         closing.join()
         model.close()
-    assert CALLS * 0.4 < replies < CALLS * 0.95
+    assert calls * 0.4 < replies < calls * 0.95
     assert_all_closed()
 
 
-def test_tasks_get_their_own_replies_or_an_error(address: str) -> None:
+@pytest.mark.parametrize("calls", [1_000, MANY_CALLS])
+def test_tasks_get_their_own_replies_or_an_error(address: str, calls: int) -> None:
     randomness = random.Random(1)
 
     async def ask_all() -> int:
@@ -156,11 +157,11 @@ def test_tasks_get_their_own_replies_or_an_error(address: str) -> None:
                 assert answer == str(call)
                 return 1
 
-        replies = sum(await asyncio.gather(*(ask(call) for call in range(CALLS))))
+        replies = sum(await asyncio.gather(*(ask(call) for call in range(calls))))
         await model.aclose()
         return replies
 
-    assert CALLS * 0.3 < asyncio.run(asyncio.wait_for(ask_all(), MAX_WAIT + CALLS / 50)) < CALLS * 0.95
+    assert calls * 0.3 < asyncio.run(asyncio.wait_for(ask_all(), MAX_WAIT + calls / 50)) < calls * 0.95
     assert_all_closed()
 
 
