@@ -155,19 +155,32 @@ class _NodeBuilder:
         self._unfinished: dict[Any, RecursiveNode[Any]] = {}
         # The nodes of record classes: a class is built once, however often it occurs in the type.
         self._records: dict[Any, Node[Any]] = {}
+        # All nodes, so that a type that occurs often is built once. Types are told apart by identity, because
+        # int | str equals str | int. The targets keep the types alive, so that no identity is reused.
+        self._nodes: dict[Any, tuple[Target, Node[Any]]] = {}
 
     def build(self, target: Target) -> Node[Any]:
+        identity = (id(target.type), *map(id, target.metadata), target.alias, target.enclosing_aliases)
+        if identity in self._nodes:
+            return self._nodes[identity][1]
+        node = self._build(target)
+        if not isinstance(node, RecursiveNode):
+            self._nodes[identity] = target, node
+        return node
+
+    def _build(self, target: Target) -> Node[Any]:
         if not _is_hashable(target.type):  # then it is not a type
             return self._require(target, None)
         key = (target.type, target.metadata) if _is_hashable(target.metadata) else None
         if key is not None and key in self._unfinished:
+            self._unfinished[key].name = target.name
             return self._unfinished[key]
-        custom = self._registry._custom_parser(target, self._after) if target.path else None
+        custom = self._registry._custom_parser(target, self._after) if target.outer else None
         if custom is not None:
             return CustomNode(type_name(target.type), custom)
         if has_before_validator(target):
             return self._require(target, pydantic_node(target))
-        unfinished: RecursiveNode[Any] = RecursiveNode(target.name)
+        unfinished: RecursiveNode[Any] = RecursiveNode("")  # named if the type contains itself
         if key is not None:
             self._unfinished[key] = unfinished
         try:

@@ -58,7 +58,6 @@ class TypeParser(Generic[T]):
     values (``write``). ``parser_for`` creates it.
 
     Attributes:
-        name: The name of the type, as it is written in source code.
         leniency: How far replies may deviate from the exact format, unless a method is called with another
             leniency.
     """
@@ -66,7 +65,6 @@ class TypeParser(Generic[T]):
     def __init__(
         self, target: Target, node: Node[T], *, field: str | None = None, leniency: Leniency = Leniency.SAFE
     ) -> None:
-        self.name = target.name
         self.leniency = leniency
         self._target = target
         self._node: Node[T] = node
@@ -82,6 +80,11 @@ class TypeParser(Generic[T]):
         ``name`` is the name of the type in error messages.
         """
         return TypeParser(Target(Any), CustomNode(name, parser))
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the type, as it is written in source code."""
+        return self._target.name
 
     @property
     def target(self) -> Target:

@@ -146,29 +146,32 @@ class Target:
     Attributes:
         type: The type without aliases, NewType, Annotated and qualifiers such as Required.
         metadata: The metadata of all Annotated around the type, the outermost last.
-        path: Where the type is used, from the inside out (``Person.name, in list[Person]``); "" at the root.
         namespace: Local names that string annotations may use.
         alias: The name of the type alias with which the type was written, if any.
-        scope: ``namespace`` plus the names of the module in which the enclosing type alias is defined.
+        enclosing_aliases: The type aliases in whose definitions the type is written, the outermost first.
+        outer: The type of which this type is a part; None at the root.
+        field_name: The name of the field of ``outer`` that has this type, if it is a field.
     """
 
     type: Any
     metadata: tuple[object, ...] = ()
-    path: str = ""
     namespace: Mapping[str, object] = field(default_factory=dict, compare=False)
-    alias: str | None = field(default=None, compare=False)  # registries cache by type, however it is written
-    scope: Mapping[str, object] = field(default_factory=dict, compare=False)
+    alias: str | None = field(default=None, compare=False)
+    enclosing_aliases: tuple[Any, ...] = field(default=(), compare=False)
+    outer: Target | None = field(default=None, compare=False, repr=False)
+    field_name: str | None = field(default=None, compare=False)
 
     @staticmethod
     def of(
         tp: Any,
-        path: str = "",
         namespace: Mapping[str, object] | None = None,
-        scope: Mapping[str, object] | None = None,
+        outer: Target | None = None,
+        field_name: str | None = None,
     ) -> Target:
         """Separate a Python type from its aliases, its Annotated metadata and other wrappers.
 
-        The other wrappers are NewType, qualifiers such as Required, and forward references.
+        The other wrappers are NewType, qualifiers such as Required, and forward references. ``outer`` and
+        ``field_name`` say of what the type is a part.
 
         Raises UnsupportedTypeError for a name that cannot be resolved, for a type variable without a bound,
         and for an alias that refers only to itself.
@@ -176,7 +179,7 @@ class Target:
         metadata: tuple[object, ...] = ()
         alias: str | None = None
         names = namespace or {}
-        scope_names = names if scope is None else scope
+        aliases = outer.enclosing_aliases if outer is not None else ()
         for _ in range(100):  # an alias of itself would never end
             origin = get_origin(tp)
             if origin is Annotated:
@@ -185,21 +188,28 @@ class Target:
             elif origin in _QUALIFIERS:
                 (tp,) = get_args(tp)
             elif isinstance(tp, (str, ForwardRef)):
-                tp = _resolve(tp, scope_names, path)
+                tp = _resolve(tp, _alias_namespace(aliases, names), _path(outer, field_name))
             elif isinstance(tp, NewType):
                 tp = tp.__supertype__
             elif _is_alias(origin):
-                scope_names = _alias_namespace(origin, scope_names, names)
+                aliases = (*aliases, origin)
                 arguments = dict(zip(origin.__type_params__, get_args(tp), strict=True))
                 tp = substitute(origin.__value__, arguments)
             elif tp is not JsonValue and _is_alias(tp):  # JsonValue is read like Any, not as its union
-                scope_names, alias = _alias_namespace(tp, scope_names, names), alias or tp.__name__
+                aliases, alias = (*aliases, tp), alias or tp.__name__
                 tp = tp.__value__
             elif isinstance(tp, TypeVar):
-                tp = _bound_of(tp, path)
+                tp = _bound_of(tp, _path(outer, field_name))
             else:
-                return Target(None if tp is types.NoneType else tp, metadata, path, names, alias, scope_names)
+                tp = None if tp is types.NoneType else tp
+                return Target(tp, metadata, names, alias, aliases, outer, field_name)
+        path = _path(outer, field_name)
         raise UnsupportedTypeError(type_name(tp), path, ["type aliases"], "it refers only to itself")
+
+    @property
+    def path(self) -> str:
+        """Where the type is used, from the inside out (``Person.name, in list[Person]``); "" at the root."""
+        return _path(self.outer, self.field_name)
 
     @property
     def origin(self) -> Any:
@@ -239,15 +249,20 @@ class Target:
 
         ``field`` is the name of the field if the part is one.
         """
-        position = type_name(self.type) + (f".{field}" if field else "")
-        return Target.of(
-            tp, f"{position}, in {self.path}" if self.path else position, self.namespace, self.scope
-        )
+        return Target.of(tp, self.namespace, self, field)
 
     @property
     def annotated(self) -> Any:
         """The type with its Annotated metadata, and with its aliases resolved."""
         return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
+
+
+def _path(outer: Target | None, field_name: str | None) -> str:
+    positions = []
+    while outer is not None:
+        positions.append(type_name(outer.type) + (f".{field_name}" if field_name else ""))
+        field_name, outer = outer.field_name, outer.outer
+    return ", in ".join(positions)
 
 
 def type_name(tp: TypeExpression) -> str:
@@ -294,15 +309,16 @@ def _is_alias(tp: TypeExpression) -> bool:
     return builtin is not None and isinstance(tp, builtin)
 
 
-def _alias_namespace(
-    alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
-) -> dict[str, object]:
-    """Return the namespace dict in which the definition of a type alias is evaluated.
+def _alias_namespace(aliases: tuple[Any, ...], names: Mapping[str, object]) -> dict[str, object]:
+    """Return the namespace dict in which the definition of the last of some nested type aliases is evaluated.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """
-    module = sys.modules.get(getattr(alias, "__module__", None) or "")
-    return {**outer, **(vars(module) if module else {}), alias.__name__: alias, **names}
+    namespace: dict[str, object] = {}
+    for alias in aliases:
+        module = sys.modules.get(getattr(alias, "__module__", None) or "")
+        namespace |= {**(vars(module) if module else {}), alias.__name__: alias}
+    return namespace | dict(names)
 
 
 # The standard library resolves forward references only inside classes and functions.

@@ -133,7 +133,7 @@ def test_threads_get_their_own_replies_or_an_error(address: str, calls: int) -> 
         over.set()
         closing.join()
         model.close()
-    assert calls * 0.4 < replies < calls * 0.95
+    assert calls * 0.1 < replies < calls * 0.95
     assert_all_closed()
 
 
@@ -161,7 +161,7 @@ def test_tasks_get_their_own_replies_or_an_error(address: str, calls: int) -> No
         await model.aclose()
         return replies
 
-    assert calls * 0.3 < asyncio.run(asyncio.wait_for(ask_all(), MAX_WAIT + calls / 50)) < calls * 0.95
+    assert calls * 0.1 < asyncio.run(asyncio.wait_for(ask_all(), MAX_WAIT + calls / 50)) < calls * 0.95
     assert_all_closed()
 
 

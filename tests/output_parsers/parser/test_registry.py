@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 import pytest
@@ -317,3 +317,66 @@ def test_a_custom_parser_can_be_wrapped() -> None:
 )
 def test_a_parser_has_the_name_of_its_type(tp: Any, name: str) -> None:
     assert parser_for(tp).name == name
+
+
+def union_of_itself(levels: int) -> Any:
+    tp: Any = int
+    for _ in range(levels):
+        tp = list[tp] | dict[str, tp] | tp
+    return tp
+
+
+def chain_of_aliases(levels: int) -> Any:
+    tp: Any = int
+    for level in range(levels):
+        tp = TypeAliasType(f"Level{level}", list[tp] | dict[str, tp])  # type: ignore[misc]
+    return tp
+
+
+@pytest.mark.parametrize("nest", [union_of_itself, chain_of_aliases])
+def test_a_type_that_is_used_twice_at_each_level_is_built_once(nest: Callable[[int], Any]) -> None:
+    def count_calls(levels: int) -> int:
+        tp = nest(levels)
+        calls = 0
+
+        def count(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            parser = ParserRegistry().parser_for(tp)
+            with pytest.raises(OutputParsingError):
+                parser.parse("[" * levels + '"x"' + "]" * levels)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert count_calls(8) < 4 * count_calls(4)
+
+
+def test_equal_types_that_are_written_in_another_order_keep_their_order() -> None:
+    parser = ParserRegistry().parser_for(tuple[int | str, str | int])
+    assert parser.format_instructions().endswith("[integer | string, string | integer]")
+
+
+def test_an_alias_has_the_names_of_the_alias_around_it() -> None:
+    class Inner(BaseModel):
+        x: int
+
+    class Other(BaseModel):
+        y: int
+
+    shared = list["Leaf"]  # type: ignore[name-defined]  # noqa: F821
+    One = TypeAliasType("One", dict[str, shared])  # type: ignore[valid-type]
+    Two = TypeAliasType("Two", dict[str, shared])  # type: ignore[valid-type]
+    for alias, leaf in ((One, Inner), (Two, Other)):
+        alias.__module__ = leaf.__name__
+        sys.modules[leaf.__name__] = module = ModuleType(leaf.__name__)
+        module.Leaf = leaf  # type: ignore[attr-defined]
+    try:
+        parser = ParserRegistry().parser_for(tuple[One, Two])
+    finally:
+        del sys.modules["Inner"], sys.modules["Other"]
+    one, two = parser.parse('[{"a": [{"x": 1}]}, {"a": [{"y": 2}]}]')
+    assert (one, two) == ({"a": [Inner(x=1)]}, {"a": [Other(y=2)]})
