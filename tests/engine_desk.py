@@ -1,7 +1,8 @@
-"""A service and a model for tests of engines; as a program, it maps a table, and the tests kill it.
+"""A service and a model for tests of engines; as a program, it maps tables, and the tests kill it.
 
-Arguments: the engine, a folder, the number of rows, and "limited" for limits of requests. The model writes
-down each row that it is asked for.
+The argument is the engine. Each line of the input is a table: its number of rows, "limited" or "free" for the
+limits of requests, and a folder, which has the file "done" at the end. The model writes down when a request
+for a row starts and ends.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from aiservices import Limits, create, user_message
 from aiservices.models.messages import AiMessage, ChatReply, Usage
@@ -30,8 +31,20 @@ class Desk(Protocol):
     def team(self, text: str) -> int: ...
 
 
+MOST_IN_FLIGHT = 6  # with limits
+
+
+class LogLine(NamedTuple):
+    """The start or the end of a request: when, in which process, and for which row."""
+
+    at: float
+    pid: int
+    what: str
+    row: str
+
+
 class LoggingModel(ScriptedChatModel):
-    """Answers with the number of the row, and writes it to a file when it is asked."""
+    """Answers with the number of the row, and writes to a file when it starts and ends."""
 
     def __init__(self, log: str, seconds: float = 0.0) -> None:
         super().__init__([])
@@ -40,23 +53,32 @@ class LoggingModel(ScriptedChatModel):
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
         number = request.messages[-1].text.split()[-1]
-        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(log, f"{time.monotonic()} {number}\n".encode())
-        os.close(log)
+        self._write("start", number)
         await asyncio.sleep(random.uniform(0, 2 * self._seconds))
+        self._write("end", number)
         if number.endswith("9"):
             raise ValueError("no answer for this row")
         return ChatReply(AiMessage(json.dumps({"value": int(number)})), model="scripted", usage=Usage(5, 2))
+
+    def _write(self, what: str, row: str) -> None:
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(log, f"{time.monotonic()} {os.getpid()} {what} {row}\n".encode())
+        os.close(log)
 
 
 def table(rows: int) -> list[dict[str, Any]]:
     return [{"id": number, "text": f"text {number}"} for number in range(rows)]
 
 
+def logged(log: Path) -> list[LogLine]:
+    """Return the starts and ends of requests."""
+    lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+    return [LogLine(float(at), int(pid), what, row) for at, pid, what, row in lines]
+
+
 def asked(log: Path) -> list[tuple[float, str]]:
     """Return when the model was asked for which rows."""
-    lines = log.read_text().splitlines() if log.exists() else []
-    return [(float(at), number) for at, number in (line.split() for line in lines)]
+    return [(line.at, line.row) for line in logged(log) if line.what == "start"]
 
 
 def stored(journal: Path) -> Iterator[dict[str, Any]]:
@@ -95,23 +117,29 @@ def spark_session() -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Less compilation, for a faster start.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     return SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
 
 
 def main() -> None:
-    name, folder, rows = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    desk = create(Desk, LoggingModel(str(folder / "asked"), 0.05))
-    engine = engine_named(name)
-    (folder / "started").write_text("")
-    settings: dict[str, Any] = {
-        "to": folder / "out.jsonl",
-        "max_failures": 1.0,
-        "max_concurrency": 4,
-    }
-    if sys.argv[4:] == ["limited"]:
-        settings["limits"] = Limits(max_concurrency=6)
-    map_rows(desk.team, table(rows), key="id", engine=engine, **settings)
+    engine = engine_named(sys.argv[1])
+    for line in sys.stdin:
+        rows, limits, name = line.split(None, 2)
+        folder = Path(name.strip())
+        desk = create(Desk, LoggingModel(str(folder / "asked"), 0.05))
+        map_rows(
+            desk.team,
+            table(int(rows)),
+            key="id",
+            engine=engine,
+            to=folder / "out.jsonl",
+            max_failures=1.0,
+            max_concurrency=4,
+            limits=Limits(max_concurrency=MOST_IN_FLIGHT) if limits == "limited" else None,
+        )
+        (folder / "done").write_text("")
 
 
 if __name__ == "__main__":

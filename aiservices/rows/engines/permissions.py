@@ -2,7 +2,8 @@
 
 The process that started the run is a small server. A worker asks it before each request, and tells it what
 the reply used. So N workers together keep the limits that one process would keep. If a worker is lost, its
-requests count as ended. If the server is lost, the workers send no more requests.
+requests count as ended. If the server is lost, the workers send only what it had permitted. A machine that
+is lost without a word, as by a power failure, is noticed after half a minute.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import socket
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import suppress
@@ -27,6 +29,8 @@ from ...models.requests import ChatRequest
 from ..row import RowsError
 
 _CONNECT_SECONDS = 10.0
+# When the connection to a machine that does not answer ends; a system may lack some of these options.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
 
 
 class PermissionAddress(NamedTuple):
@@ -97,7 +101,9 @@ class PermissionServer:
         permitted: dict[int, _Request] = {}
         waiting: set[asyncio.Task[None]] = set()
         try:
-            first = await reader.readline()
+            _end_when_lost(writer)
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                first = await reader.readline()
             if not hmac.compare_digest(first.strip(), self._token.encode()):
                 return
             while line := await reader.readline():
@@ -108,7 +114,7 @@ class PermissionServer:
                     asking.add_done_callback(waiting.discard)
                 else:
                     self._note(message, permitted)
-        except (ConnectionError, asyncio.CancelledError):
+        except (OSError, ValueError, asyncio.CancelledError):  # the connection ended, or it is not a worker
             pass
         finally:
             for asking in waiting:
@@ -224,13 +230,14 @@ class PermissionClient:
                 except (OSError, TimeoutError):
                     self._is_lost = True
                 else:
+                    _end_when_lost(self._writer)
                     self._writer.write(f"{self.address.token}\n".encode())
                     self._reading = asyncio.create_task(self._read(reader))
         if self._is_lost:
             raise self._lost()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        with suppress(ConnectionError):
+        with suppress(OSError):
             while line := await reader.readline():
                 answer = json.loads(line)
                 answered = self._answers.get(answer["number"])
@@ -247,7 +254,7 @@ class PermissionClient:
         if self._writer is not None and self._reading is not None:
             self._writer.close()
             await self._reading
-            with suppress(ConnectionError):
+            with suppress(OSError):
                 await self._writer.wait_closed()
 
     def _lost(self) -> RowsError:
@@ -255,6 +262,15 @@ class PermissionClient:
             f"the process that started the run cannot be reached at {self.address.host}:{self.address.port}; "
             "without its permission, this worker sends no requests"
         )
+
+
+def _end_when_lost(writer: asyncio.StreamWriter) -> None:
+    """Let the system end a connection when the other machine does not answer any more."""
+    connection: socket.socket = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class PermittedChatModel:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import json
+import subprocess
+import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import wraps
+from typing import Any
 
 import pytest
 
@@ -15,18 +21,24 @@ from aiservices.models.errors import ModelTimeoutError, RateLimitError
 from aiservices.models.messages import AiMessage, ChatReply, Usage
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RowsError
-from aiservices.rows.engines.permissions import PermissionClient, PermissionServer, PermittedChatModel
+from aiservices.rows.engines import permissions
+from aiservices.rows.engines.permissions import (
+    PermissionAddress,
+    PermissionClient,
+    PermissionServer,
+    PermittedChatModel,
+)
 
 REQUEST = ChatRequest([UserMessage("Hi")])
 USAGE = Usage(100, 20)
 
 
-def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run an async test."""
 
     @wraps(test)
-    def run() -> None:
-        asyncio.run(asyncio.wait_for(test(), 30))
+    def run(**fixtures: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**fixtures), 30))
 
     return run
 
@@ -133,19 +145,84 @@ async def test_the_requests_of_a_worker_that_is_lost_have_ended() -> None:
         assert (await waiting).message.text == "Hello"
 
 
+SERVER = """
+import asyncio, json
+from aiservices import Budget, Limits, SharedBudget
+from aiservices.rows.engines.permissions import PermissionServer
+
+async def serve() -> None:
+    server = PermissionServer(Limits(max_concurrency=3), SharedBudget(), Budget())
+    print(json.dumps(await server.start("127.0.0.1")), flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(serve())
+"""
+
+
 @in_loop
-async def test_without_the_server_nothing_is_sent() -> None:
-    server, model = PermissionServer(Limits(max_concurrency=1), SharedBudget(), Budget()), SlowModel(0.1)
-    async with workers(server, model, 1) as (worker,):
-        running = [asyncio.create_task(worker.acomplete(REQUEST)) for _ in range(5)]
+async def test_when_the_server_is_killed_only_what_it_permitted_is_sent() -> None:
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    address = PermissionAddress(*json.loads(await server.stdout.readline()))
+    clients, model = [PermissionClient(address) for _ in range(2)], HeldModel()
+    models = [PermittedChatModel(model, client, asyncio.get_running_loop()) for client in clients]
+    running = [asyncio.create_task(one.acomplete(REQUEST)) for one in models for _ in range(5)]
+    while model.sent < 3:
+        await asyncio.sleep(0.01)
+    server.kill()
+    await server.wait()
+    model.may_answer.set()
+    outcomes = await asyncio.gather(*running, return_exceptions=True)
+    assert Counter(type(one) for one in outcomes) == {ChatReply: 3, RowsError: 7}
+    for one in models:
+        with pytest.raises(RowsError, match="without its permission, this worker sends no requests"):
+            await one.acomplete(REQUEST)
+    assert model.sent == 3
+    for client in clients:
+        await client.close()
+
+
+class HeldModel(SlowModel):
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        self.sent += 1
+        await self.may_answer.wait()
+        return ChatReply(AiMessage("Hello"), model="scripted", usage=USAGE)
+
+
+@in_loop
+async def test_a_network_that_fails_ends_what_waits_for_permission() -> None:
+    server = PermissionServer(Limits(max_concurrency=1), SharedBudget(), Budget())
+    async with workers(server, SlowModel(0.2), 1) as (worker,):
+        sending, waiting = [asyncio.create_task(worker.acomplete(REQUEST)) for _ in range(2)]
         await asyncio.sleep(0.05)
-        await server.close()
-        outcomes = await asyncio.gather(*running, return_exceptions=True)
-        assert model.sent == 1
-        assert [type(one) for one in outcomes] == [ChatReply] + [RowsError] * 4
-        with pytest.raises(RowsError, match="sends no requests"):
-            await worker.acomplete(REQUEST)
-        assert model.sent == 1
+        assert worker._client._writer is not None
+        error = OSError(errno.EHOSTUNREACH, "No route to host")
+        worker._client._writer.transport.get_protocol().connection_lost(error)
+        with pytest.raises(RowsError, match="cannot be reached"):
+            await waiting
+        assert (await sending).message.text == "Hello"
+
+
+@in_loop
+async def test_a_connection_without_the_token_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permissions, "_CONNECT_SECONDS", 0.1)
+    server = PermissionServer(Limits(), SharedBudget(), Budget())
+    address = await server.start("127.0.0.1")
+    for first in (b"", b"guessed\n", b"x" * 2**21):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(first)
+        writer.write(b'{"do": "ask", "number": 1}\n' if first else b"")
+        with suppress(ConnectionError):  # what was sent is not read
+            assert await reader.read() == b""
+        writer.close()
+    await server.close()
+    assert server.limiters == {}
 
 
 @in_loop

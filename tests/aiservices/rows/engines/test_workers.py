@@ -224,7 +224,8 @@ def test_settings_are_checked(make: Callable[[], object], message: str) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path, seed: int) -> None:
-    engine_kills.check_kills("processes", tmp_path, seed)
+    with engine_kills.Program("processes", tmp_path / "errors") as program:
+        engine_kills.check_kills(program, tmp_path, seed)
 
 
 @pytest.mark.slow
@@ -233,12 +234,13 @@ def test_killed_workers_and_drivers_lose_nothing(tmp_path: Path, seed: int) -> N
 def test_many_killed_workers_and_drivers_lose_nothing(tmp_path: Path, name: str, engines: _Engines) -> None:
     if name != "processes":
         pytest.importorskip({"ray": "ray", "spark": "pyspark"}[name])
-    killed = 0
-    for seed in range(100, 110):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        killed += sum(engine_kills.check_kills(name, folder, seed))
-    assert killed > 10
+    killed = engine_kills.Kills()
+    with engine_kills.Program(name, tmp_path / "errors") as program:
+        for seed in range(100, 110):
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            killed = killed.plus(engine_kills.check_kills(program, folder, seed))
+    assert killed.workers + killed.drivers > 10
 
 
 def test_the_model_of_a_worker_is_made_once(tmp_path: Path) -> None:
