@@ -28,7 +28,9 @@ class Faults:
         expired: The share of requests that are not processed; they have no response, or one that says so.
         errors: The share of requests with a passing error (a status of 429 or 500).
         refused: Requests whose text matches have an error of their own (400).
-        late_files: How often a new file of OpenAI is not found.
+        denied: Requests whose text matches have the error of a wrong key (401).
+        late_files: How often a new file of OpenAI is not found; also how often the files with responses are
+            missing in the batch.
         max_waiting: So many requests may wait in all batches; more are refused.
         lost_answers: How often the connection ends after a batch was created.
         busy: How often a request for a batch is refused with 503.
@@ -39,6 +41,7 @@ class Faults:
     expired: float = 0.0
     errors: float = 0.0
     refused: str = ""
+    denied: str = ""
     late_files: int = 0
     max_waiting: int | None = None
     lost_answers: int = 0
@@ -128,8 +131,13 @@ class BatchServer:
         text = prompt_of(body)
         if self.faults.refused and re.search(self.faults.refused, text):
             return 400, {"error": {"type": "invalid_request_error", "message": "the text is not allowed"}}
+        if self.faults.denied and re.search(self.faults.denied, text):
+            return 401, {"error": {"type": "authentication_error", "message": "the key is wrong"}}
         self.paid[f"{custom_id} {json.dumps(body, sort_keys=True)}"] += 1
         return 200, reply_body(body, self.answer(text))
+
+
+_ANTHROPIC_ERRORS = {401: "authentication_error", 429: "rate_limit_error", 500: "api_error"}
 
 
 def prompt_of(body: Any) -> str:
@@ -234,6 +242,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/v1/files":
             return self._upload(body)
         if found := re.fullmatch(r"/v1/files/(.+)/content", path):
+            server.file_misses[found[1]] += 1
+            if server.file_misses[found[1]] <= server.faults.late_files:
+                return 404, {"error": {"message": f"No such File object: {found[1]}"}}
             return 200, server.files[found[1]].encode()
         if path.startswith("/v1/messages/batches"):
             return self._anthropic(path.removeprefix("/v1/messages/batches").strip("/"), query, body)
@@ -304,6 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _openai_batch(self, batch: Batch, endpoint: str = "/v1/chat/completions") -> Any:
         server, state = self.owner, batch.state
+        answered = sum(status == 200 for status, _ in batch.responses.values())
         data: dict[str, Any] = {
             "id": batch.id,
             "object": "batch",
@@ -313,13 +325,18 @@ class _Handler(BaseHTTPRequestHandler):
             "status": {"running": "in_progress", "full": "failed", "ended": "completed"}.get(state, state),
             "created_at": int(batch.created),
             "metadata": {"aiservices": batch.name},
-            "request_counts": {"total": len(batch.requests), "completed": len(batch.responses), "failed": 0},
+            "request_counts": {
+                "total": len(batch.requests),
+                "completed": answered,
+                "failed": len(batch.responses) - answered,
+            },
         }
         if state == "full":
             error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}
             data["errors"] = {"object": "list", "data": [error]}
         if state == "ended":
             good, bad = [], []
+            server.file_misses[f"id of {batch.id}"] += 1
             for custom_id, (status, content) in batch.responses.items():
                 line: dict[str, Any] = {
                     "id": "batch_req",
@@ -333,8 +350,10 @@ class _Handler(BaseHTTPRequestHandler):
                     line["response"] = {"status_code": status, "request_id": "r", "body": content}
                 (good if status == 200 else bad).append(json.dumps(line))
             for name, lines in (("output", good), ("error", bad)):
-                if lines:  # a batch may have only an error file
-                    server.files[f"{batch.id}-{name}"] = "\n".join(lines) + "\n"
+                if not lines:  # a batch may have only an error file
+                    continue
+                server.files[f"{batch.id}-{name}"] = "\n".join(lines) + "\n"
+                if server.file_misses[f"id of {batch.id}"] > server.faults.late_files:
                     data[f"{name}_file_id"] = f"{batch.id}-{name}"
         return data
 
@@ -405,7 +424,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif status == 200:
             result = {"type": "succeeded", "message": content}
         else:
-            kind = {429: "rate_limit_error", 500: "api_error"}.get(status, "invalid_request_error")
+            kind = _ANTHROPIC_ERRORS.get(status, "invalid_request_error")
             error = {"type": kind, "message": content["error"]["message"]}
             result = {"type": "errored", "error": {"type": "error", "error": error, "request_id": None}}
         return {"custom_id": custom_id, "result": result}
@@ -454,7 +473,7 @@ class _Handler(BaseHTTPRequestHandler):
         if batch.state == "ended":
             lines = [
                 {"metadata": {"key": key}, **({"response": content} if status == 200 else
-                 {"error": {"code": {None: 4, 429: 8, 500: 13}.get(status, 3),
+                 {"error": {"code": {None: 4, 401: 16, 429: 8, 500: 13}.get(status, 3),
                             "message": "expired" if content is None else content["error"]["message"]}})}
                 for key, (status, content) in batch.responses.items()
             ]  # fmt: skip

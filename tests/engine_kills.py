@@ -24,7 +24,7 @@ from engine_desk import MOST_IN_FLIGHT, asked, logged, stored
 
 _ROWS = 60
 # In the command of worker processes.
-_WORKERS = {"processes": "process_engine", "ray": "ray::_Worker", "spark": "pyspark.daemon"}
+_WORKERS = {"processes": "process_engine", "ray": "ray::_Worker", "spark": "pyspark.worker"}
 
 
 def descendants(pid: int) -> dict[int, str]:

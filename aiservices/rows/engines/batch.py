@@ -32,10 +32,11 @@ from ...models.errors import (
 )
 from ...models.http.model import HttpChatModel
 from ...models.messages import Usage
+from ...models.requests import ChatRequest
 from ..job import Job
 from ..journal import Journal
 from ..row import Progress, Row, RowsError
-from ..runner import Runner, RunTrace
+from ..runner import RowFailure, Runner, RunTrace
 from .batch_services import (
     BatchRequest,
     BatchResponse,
@@ -409,6 +410,8 @@ class BatchFolder:
                     raise RowsError(
                         f"the response about the batch {record.id} cannot be read: {error!r}"
                     ) from error
+            if isinstance(self.stopped, ModelError):
+                raise self.stopped
             if is_late:
                 await self._cancel_all(cancelled)
             self._report()
@@ -572,8 +575,13 @@ class BatchFolder:
             for line in lines:
                 response = BatchResponse(*json.loads(line))
                 digest = digests.pop(response.custom_id, None)
-                if digest is not None and not may_send_again(response):
+                if digest is None or may_send_again(response):
+                    continue
+                error = _fatal_error(service.model, response)
+                if error is None:
                     self._store(response, digest, record, service.model)
+                else:  # not stored, so that the next run sends the request again
+                    self.stopped = error
         self.remove(record)
         for one in self.records:
             one.refused = False
@@ -596,6 +604,17 @@ class BatchFolder:
             elif record.id not in cancelled:
                 cancelled.add(record.id)
                 await self.service(record).cancel(record.id)
+
+
+def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | None:
+    """Return the error of a response if no other request can succeed, as with a wrong key."""
+    if response.status is None or response.status < 400:
+        return None
+    try:
+        model.reply_from(ChatRequest.of("any"), response.status, response.body.encode())
+    except ModelError as error:
+        return error if RowFailure.of(error).kind == "fatal" else None
+    return None
 
 
 async def fetch_responses(folder: Path, record: BatchRecord, service: BatchService) -> int:

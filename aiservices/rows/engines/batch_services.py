@@ -19,6 +19,7 @@ from ...models.http.model import HttpChatModel
 from ...models.openai import OpenAiChatModel, OpenAiResponsesModel
 from ...models.providers.anthropic import AnthropicChatModel
 from ...models.providers.gemini import GeminiChatModel
+from ..row import RowsError
 
 T = TypeVar("T")
 _MB = 2**20
@@ -216,12 +217,36 @@ class OpenAiBatches(BatchService):
         return BatchStatus("ended" if ended else "running", "", done, counts.get("total", 0))
 
     async def responses(self, batch_id: str) -> AsyncGenerator[BatchResponse, None]:
-        batch = await self._get(f"batches/{quote(batch_id)}")
-        # A batch may have both files, one of them, or none.
-        for file in (batch.get("output_file_id"), batch.get("error_file_id")):
-            if file:
-                async for line in self._lines(f"files/{quote(file)}/content"):
-                    yield _openai_response(line)
+        for file in await self._response_files(batch_id):
+            for wait in self._waits:
+                try:
+                    async for line in self._lines(f"files/{quote(file)}/content"):
+                        yield _openai_response(line)
+                    break
+                except ModelNotFoundError:  # a file is not visible at once
+                    if wait is None:
+                        raise
+                    await asyncio.sleep(wait)
+
+    async def _response_files(self, batch_id: str) -> list[str]:
+        """Return the ids of the files of a batch that has ended: two, one, or none.
+
+        They may be missing at first. Without them, the requests would be sent and paid again.
+        """
+        for wait in self._waits:
+            batch = await self._get(f"batches/{quote(batch_id)}")
+            output, errors = batch.get("output_file_id"), batch.get("error_file_id")
+            counts = batch.get("request_counts") or {}
+            completed, failed = counts.get("completed", 0), counts.get("failed", 0)
+            if output or not (completed or (failed and not errors)):
+                return [file for file in (output, errors) if file]
+            if wait is None:
+                break
+            await asyncio.sleep(wait)
+        raise RowsError(
+            f"the batch {batch_id} has no file of responses yet, although {completed + failed:,} of its "
+            "requests are finished; make the same call again later"
+        )
 
     async def find(self, name: str, since: float, count: int) -> list[str]:
         after: str | None = None
@@ -258,11 +283,13 @@ class AnthropicBatches(BatchService):
     finds_by_name = False
     _STATUSES: ClassVar[Mapping[str, int]] = {
         "authentication_error": 401,
+        "billing_error": 402,
         "permission_error": 403,
         "not_found_error": 404,
         "request_too_large": 413,
         "rate_limit_error": 429,
         "api_error": 500,
+        "timeout_error": 504,
         "overloaded_error": 529,
     }
 

@@ -102,6 +102,27 @@ def test_a_refused_request_is_an_error_of_its_row(make_model: MakeModel, tmp_pat
     assert "the text is not allowed" in wrong.error.message
 
 
+def test_an_error_of_all_requests_ends_the_run_and_is_not_kept(make_model: MakeModel, tmp_path: Path) -> None:
+    with BatchServer(answer, Faults(denied="P7 ")) as server:
+        desk = create(Desk, make_model(server.url))
+        with pytest.raises(RowsError, match=r"AuthenticationError: .*the key is wrong"):
+            run(desk, tmp_path / "journal")
+        server.faults.denied = ""
+        found, summary = run(desk, tmp_path / "journal")
+        assert (found, set(server.paid.values()), summary.requests) == (EXPECTED, {1}, 1)
+
+
+def test_responses_that_stay_missing_are_not_paid_again(tmp_path: Path) -> None:
+    with BatchServer(answer, Faults(late_files=10**6)) as server:
+        server.file_misses["file-0"] = 10**6  # the file of the requests is visible
+        desk = create(Desk, MODELS["openai"](server.url))
+        with pytest.raises(RowsError, match=r"batch_0 has no file of responses yet, .* 20 of its requests"):
+            run(desk, tmp_path / "journal")
+        server.faults.late_files = 0
+        found, _ = run(desk, tmp_path / "journal")
+        assert (found, len(server.batches), set(server.paid.values())) == (EXPECTED, 1, {1})
+
+
 def test_a_second_run_goes_on_with_the_batches_of_the_first(make_model: MakeModel, tmp_path: Path) -> None:
     with BatchServer(answer, Faults(polls=10**6)) as server:
         desk = create(Desk, make_model(server.url))
