@@ -132,7 +132,7 @@ def check_kills(program: Program, folder: Path, seed: int, *, rows: int = _ROWS)
     journal, log, done = folder / "out.jsonl.journal", folder / "asked", folder / "done"
     known: dict[str, float] = {}  # the rows that were stored, and when that was seen
     killed_at: dict[int, float] = {}
-    killed, ends_at = Kills(), time.monotonic() + 300
+    killed, ends_at = Kills(), time.monotonic() + 900
     for attempt in count():
         program.start(folder, rows, limited=is_limited)
         kills, first, is_killed = chance.randrange(4) if attempt < 3 else 0, len(asked(log)), False
