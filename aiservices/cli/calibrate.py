@@ -100,7 +100,7 @@ def _json_of(calibrated: Calibrated, out: str) -> dict[str, Any]:
 
 
 class _Label(NamedTuple):
-    """A column with right answers.
+    """A CSV column with the right answers to one question of the service method.
 
     Attributes:
         path: The JSON path of the answer in the value.
@@ -123,7 +123,7 @@ class _Label(NamedTuple):
 
 
 def _forms(data: object) -> tuple[str, ...]:
-    """Return the texts that stand for a possible answer in a table, the best one first."""
+    """Return the texts that a CSV cell may contain to mean the given answer, the preferred text first."""
     if isinstance(data, bool):
         return _TRUE if data else _FALSE
     if data is None:
@@ -133,7 +133,7 @@ def _forms(data: object) -> tuple[str, ...]:
 
 
 def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> list[Case[Any]]:
-    """Read a CSV file as test cases; raise UsageError with all wrong rows, or if columns are missing."""
+    """Read a CSV file as test cases; raise UsageError with a list of all mistakes in columns and rows."""
     columns, rows = _read_table(path)
     parameters = [argument.name for argument in method.arguments]
     problems = list(_column_problems(columns, method, labels))
@@ -173,7 +173,7 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
 
 
 def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the names of the columns in a CSV file, and its rows with their numbers; the names are row 1."""
+    """Return the column names of a CSV file, and its rows as pairs of row number and cells."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             first = file.readline()
@@ -212,13 +212,13 @@ def _column_problems(columns: Sequence[str], method: Method, labels: Mapping[str
 
 
 def _other_label(columns: Sequence[str], parameters: Mapping[str, object]) -> str:
-    """Return the end of an error message: the columns that may have the right answer under another name."""
+    """Suggest, at the end of an error message, the columns that may contain the right answers."""
     others = [name for name in columns if name and name not in parameters]
     return f"; name it with --expected{suggestion('expected', others)}" if others else ""
 
 
 def _with_label(expected: Any, path: str, value: object) -> Any:
-    """Return the expected value with one more label, at a path such as ``$.ticket.urgent``."""
+    """Store a right answer under its JSON path, such as ``$.ticket.urgent``, in the expected value."""
     names = path.split(".")[1:]
     if not names:
         return value

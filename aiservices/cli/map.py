@@ -169,7 +169,7 @@ def _show_plan(method: Any, source: str, options: RowSettings) -> None:
 
 
 class _ProgressLine:
-    """Shows the progress in one line of a terminal, and nothing elsewhere."""
+    """Shows the progress of a run in one line of the terminal; prints nothing if there is no terminal."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -181,7 +181,7 @@ class _ProgressLine:
             print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Go to a new line."""
+        """End the progress line with a line break."""
         if self._is_open:
             self._is_open = False
             print(file=sys.stderr)
@@ -212,7 +212,7 @@ def show_status(output: str) -> None:
 
 
 def fetch(output: str) -> None:
-    """Download the responses of the batches that have ended, and keep them beside the journal."""
+    """Download the responses of finished batches, and store them in files next to the journal."""
 
     async def download(record: BatchRecord, service: BatchService) -> None:
         if (await service.status(record.id)).state == "running":
@@ -225,7 +225,7 @@ def fetch(output: str) -> None:
 
 
 def cancel(output: str) -> None:
-    """Stop all batches; requests that are finished keep their responses."""
+    """Cancel all batches of a run; responses to requests that are already finished are kept."""
 
     async def stop(record: BatchRecord, service: BatchService) -> None:
         await service.cancel(record.id)
@@ -257,7 +257,7 @@ def _records(output: str) -> list[BatchRecord]:
 
 
 def _service(record: BatchRecord) -> BatchService:
-    """Return the batch service of a record, with the key of the environment."""
+    """Return a client for the batch service of a stored batch, with the API key from the environment."""
     model = batch_model(find_model(record.model))
     if model is None or model.endpoint != record.endpoint:
         address = "it has no batch service" if model is None else f"the environment gives {model.endpoint}"

@@ -32,7 +32,7 @@ _HTTP: Literal["h11"] = "h11"  # other HTTP parsers of uvicorn read headers of a
 
 
 class ServeSettings(NamedTuple):
-    """What the command ``serve`` serves, and who may call it.
+    """The settings of the command ``serve``: the service, the address, and what callers may set.
 
     Attributes:
         target: The service as the user typed it.
@@ -159,7 +159,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class McpSettings(NamedTuple):
-    """What the command ``mcp`` serves, and where the arguments come from that the client does not pass.
+    """The settings of the command ``mcp``: the service, and the arguments that the client does not pass.
 
     Attributes:
         target: The service as the user typed it.
@@ -177,7 +177,7 @@ class McpSettings(NamedTuple):
 
 
 def serve_mcp(settings: McpSettings) -> None:
-    """Serve a service over standard input and output until the client closes its end.
+    """Serve a service to an MCP client over standard input and output until the client disconnects.
 
     Raises UsageError and DefinitionError before the first message is read, and CommandFailedError without the
     package ``mcp``.
@@ -203,7 +203,7 @@ async def _run(server: Server[Any]) -> None:
 
 
 def server_of(settings: McpSettings) -> Server[Any]:
-    """Return the MCP server for a service, whose client is the user of this machine.
+    """Return the MCP server for a service whose only client is a program of the same user.
 
     Therefore the client sees prompts, and may approve tool calls.
     """
@@ -246,7 +246,7 @@ def _known_names(names: Sequence[str], contract: Contract) -> Sequence[str]:
 
 
 def _read_argument(text: str, contract: Contract) -> tuple[str, object]:
-    """Read ``NAME=VALUE`` as the type of the parameter, or raise UsageError."""
+    """Parse ``NAME=VALUE`` with the type of the parameter of that name, or raise UsageError."""
     name = text.partition("=")[0].rstrip(":")
     methods = [method for method in contract.methods.values() if name in method.signature.parameters]
     if not methods:
@@ -258,7 +258,7 @@ def _read_argument(text: str, contract: Contract) -> tuple[str, object]:
 
 
 def _check_callers(contract: Contract, names: Sequence[str]) -> None:
-    """Raise UsageError if nothing says who sets a MemoryId or UserName."""
+    """Raise UsageError for a MemoryId or UserName parameter that no option of the command sets."""
     for method in contract.methods.values():
         for argument in method.arguments:
             name = argument.name

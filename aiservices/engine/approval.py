@@ -172,7 +172,7 @@ class AlreadyResumedError(AiServiceError):
 
 
 class ApprovalRequiredError(AiServiceError):
-    """Raised when a model's reply calls a tool that waits for an approval or for a result from outside.
+    """Raised when a model's reply calls a tool that needs approval, or whose result is supplied later.
 
     No tool of that reply has run yet. If the tool is called by a service that is itself used as a tool, the
     call around it waits, too: its error has the same calls, with ids such as "outer/inner", and the other
@@ -505,7 +505,7 @@ def _check_decisions(
 
 
 class InnerDecisions(NamedTuple):
-    """What was decided about the calls that wait inside a call of a service which is used as a tool.
+    """The decisions about tool calls that wait inside a inner service call, and the state of that call.
 
     Attributes:
         state: The suspended call of the service.
@@ -517,11 +517,11 @@ class InnerDecisions(NamedTuple):
 
 
 class SuspendableMethod(Protocol):
-    """A service method whose call, made by a tool call, can be suspended and resumed."""
+    """A service method that is used as a tool, and whose calls can be suspended and resumed."""
 
     @property
     def call_plan(self) -> CallPlan | None:
-        """The plan of the method; None for a method of a remote client."""
+        """The prepared settings of the method; None for a method of a remote service."""
         ...
 
     def resume(
@@ -531,12 +531,12 @@ class SuspendableMethod(Protocol):
         tool_context: Mapping[str, object],
         results: Mapping[str, object],
     ) -> Any:
-        """Continue a call of the method, and return what the method returns."""
+        """Continue a suspended call of the method, and return the method's result."""
         ...
 
 
 class _RemoteMethod(NamedTuple):
-    """A method of a remote client that is used as a tool."""
+    """A method of a remote service that is used as a tool."""
 
     function: Any
     call_plan: CallPlan | None = None
@@ -552,7 +552,7 @@ class _RemoteMethod(NamedTuple):
 
 
 def suspendable_method(tool: Tool) -> SuspendableMethod | None:
-    """Return the service method that a tool is, or None for a tool that is another function."""
+    """Return the service method that a tool calls, or None if the tool is an ordinary function."""
     function: Any = tool.function
     while isinstance(function, partial):
         function = function.func
@@ -567,7 +567,7 @@ def suspendable_method(tool: Tool) -> SuspendableMethod | None:
 def suspended_method(
     call: ToolCall, toolbox: Toolbox | None, decision: InnerDecisions, qualname: str
 ) -> SuspendableMethod:
-    """Return the service method whose suspended call a tool call made.
+    """Return the service method that a tool call had started when the method's call was suspended.
 
     Raises SuspendedCallError if the tools of the service have changed since then.
     """
@@ -584,7 +584,7 @@ def suspended_method(
 
 
 def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisions) -> Tool:
-    """Return a copy of a tool that resumes a suspended call of its service method instead of making one."""
+    """Return a copy of a tool that resumes a suspended call of its service method instead of a new call."""
     keywords, function = dict[str, object](), tool.function
     while isinstance(function, partial):
         keywords = {**function.keywords, **keywords}
@@ -604,7 +604,7 @@ def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisi
 
 
 def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> ToolRun:
-    """Return the run of a tool that had finished when its call was suspended, from its message."""
+    """Recreate, from its message, the record of a tool call that finished before the service call waited."""
     result: object = message.text
     method = None if tool is None else suspendable_method(tool)
     plan = None if method is None else method.call_plan
@@ -620,7 +620,7 @@ def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> Too
 
 
 class WaitingCalls(NamedTuple):
-    """The tool calls of a suspended call that wait, those of services used as tools included.
+    """The tool calls for which a suspended service call waits, including those inside inner service calls.
 
     The id of a call inside another one is that of the outer call, a slash, and its own id.
 
@@ -634,7 +634,7 @@ class WaitingCalls(NamedTuple):
 
 
 def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
-    """Return the tool calls of a suspended call that wait, those of services used as tools included.
+    """List the tool calls for which a suspended service call waits, also inside inner service calls.
 
     Raises SuspendedCallError if the state is damaged, or a part of it has expired.
     """
@@ -663,14 +663,14 @@ def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
 
 
 def _prefix(call_id: str) -> str:
-    """Return what comes before the id of a call inside another one; its first slash is its last character."""
+    """Return the prefix for the ids of tool calls inside an inner service call: the outer id and "/"."""
     return call_id.replace("%", "%25").replace("/", "%2F") + "/"
 
 
 def _decisions_by_call(
     suspended: SuspendedCall, decisions: Mapping[str, bool | Denied | ExternalResult]
 ) -> dict[str, WaitingCallDecision]:
-    """Return what is known about each tool call of the last message of a suspended call."""
+    """Map each tool call in the last message of a suspended service call to its decision or result."""
     by_call: dict[str, WaitingCallDecision] = {message.call_id: message for message in suspended.finished}
     for call_id, inner in suspended.inner.items():
         prefix = _prefix(call_id)
@@ -683,11 +683,11 @@ def _decisions_by_call(
 
 
 class ExternalResultError(ValueError):
-    """Raised by ``resume`` for a result that is missing, is not wanted, or does not fit the external tool."""
+    """Raised by ``resume`` if a tool result is missing, not expected, or of the wrong type for the tool."""
 
 
 def check_external_call(call: ToolCall, toolbox: Toolbox | None, decision: object, qualname: str) -> None:
-    """Raise an error unless a call is one of an external tool, and the decision is a result that fits.
+    """Check that a call is of an external tool, and that its result fits the tool; raise an error otherwise.
 
     Raises SuspendedCallError, because the state or the tools of the service have changed, and
     ExternalResultError for the value.

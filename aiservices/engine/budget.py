@@ -25,25 +25,25 @@ from ..models.messages import Usage
 
 
 class CallRecord(Protocol):
-    """The record of a call that an Account keeps, with what the call and all calls inside it have used."""
+    """The interface for the usage of a running service call, including all calls that its tools make."""
 
     @property
     def tokens(self) -> int:
-        """The tokens that count against limits, estimated ones included."""
+        """The tokens that the call has used, including estimates for replies without token counts."""
         ...
 
     @property
     def money(self) -> float:
-        """The cost of these tokens."""
+        """The cost of the tokens that the call has used."""
         ...
 
     @property
     def requests(self) -> int:
-        """The number of requests."""
+        """The number of requests that the call has sent."""
         ...
 
     def inner_call(self, prices: Budget | None = None) -> InnerCall:
-        """Return what is known about the call now; ``prices`` take precedence over those of its budget.
+        """Return a snapshot of the call's usage; ``prices`` take precedence over those of its own budget.
 
         With ``prices``, tokens are estimated where a server reported none, as in a SharedBudget.
         """
@@ -51,30 +51,30 @@ class CallRecord(Protocol):
 
 
 class Account(Protocol):
-    """What a call counts for besides its own budget: a SharedBudget, or the call whose tool makes it."""
+    """The interface of limits that a call has besides its own budget: a SharedBudget or an outer call."""
 
     @property
     def deadline(self) -> float | None:
-        """The value of ``time.monotonic()`` at its time limit; None if it has no limit."""
+        """The ``time.monotonic()`` value at which the time limit ends; None if there is no limit."""
         ...
 
     @property
     def limits_usage(self) -> bool:
-        """True if it limits tokens or money."""
+        """True if the number of tokens or the cost is limited."""
         ...
 
     @property
     def keeps_calls(self) -> bool:
-        """True if it must know each call, and not only what the call uses."""
+        """True if ``add_call`` must be called with the record of each call."""
         ...
 
     @property
     def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
-        """The functions that receive the events of the calls."""
+        """The functions that receive the events of the calls that count here."""
         ...
 
     def add_call(self, call: CallRecord) -> None:
-        """Add a call that has started."""
+        """Add the record of a call that has just started."""
         ...
 
     def add_request(self, count: int = 1) -> None:
@@ -82,19 +82,19 @@ class Account(Protocol):
         ...
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
-        """Add the tokens of a reply; the arguments are those of ``SharedBudget.add``."""
+        """Add the tokens of a reply; see ``SharedBudget.add`` for the arguments."""
         ...
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of the first of several names of a model, or None."""
+        """Return the price of a model that may have several names, or None if none of them has a price."""
         ...
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return what is left for a call, if that is more than what is left of this budget."""
+        """Reduce what a call may still use to what is left of this budget, if that is less."""
         ...
 
     def exceeded(self) -> BudgetExceededError | None:
-        """Return an error if a limit is reached, else None."""
+        """Return an error if a limit has been reached, else None."""
         ...
 
 
@@ -103,7 +103,7 @@ _accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", default=())
 
 @contextmanager
 def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
-    """Context manager in which calls count for these accounts only, the outermost first."""
+    """Context manager that sets the shared budgets and outer calls that limit the calls in the block."""
     token = _accounts.set(accounts)
     try:
         yield
@@ -112,7 +112,7 @@ def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
 
 
 def active_accounts() -> tuple[Account, ...]:
-    """Return the enclosing ``with`` blocks of SharedBudgets and calls, the outermost first."""
+    """Return the shared budgets and outer calls that limit a call made here, the outermost first."""
     return _accounts.get()
 
 
@@ -236,7 +236,7 @@ class Budget:
 
 
 class Remaining(NamedTuple):
-    """What is left of the limits of a service call; None means that there is no limit.
+    """What a service call may still use: attempts, seconds, tokens, money, requests. None means no limit.
 
     Attributes:
         attempts: Requests for the answer.
@@ -253,7 +253,7 @@ class Remaining(NamedTuple):
     requests: int | None = None
 
     def limited_to(self, limits: Budget, tokens: int, money: float, requests: int) -> Remaining:
-        """Return the smaller amounts of what is left here, and of what is left of another budget."""
+        """Return a copy reduced to what is left of ``limits`` after the given usage, where that is less."""
         left: dict[str, Any] = {}
         for name, spent in {"tokens": tokens, "money": money, "requests": requests}.items():
             limit, own = getattr(limits, name), getattr(self, name)
@@ -335,7 +335,7 @@ class SharedBudget:
 
     @property
     def deadline(self) -> float | None:
-        """The value of ``time.monotonic()`` at the time limit of the block; None if it has no limit."""
+        """The ``time.monotonic()`` value at which the block's time limit ends; None if there is no limit."""
         seconds = self._limits.seconds
         return None if seconds is None or self._started_at is None else self._started_at + seconds
 
@@ -346,12 +346,12 @@ class SharedBudget:
 
     @property
     def keeps_calls(self) -> bool:
-        """True if ``calls`` contains the calls of the ``with`` block."""
+        """True if the budget keeps a record of each call of the ``with`` block in ``calls``."""
         return self._calls is not None
 
     @property
     def calls(self) -> tuple[InnerCall, ...]:
-        """The calls of service methods in the ``with`` block so far, each with the calls of its tools.
+        """The service calls made in the ``with`` block so far, each with the calls that its tools made.
 
         The sums of their tokens and costs are ``usage`` and ``cost``. Raises RuntimeError without
         ``keep_calls=True``.
@@ -361,12 +361,12 @@ class SharedBudget:
         return tuple([call.inner_call(self._limits) for call in self._calls])
 
     def add_call(self, call: CallRecord) -> None:
-        """Keep the record of a call that has started."""
+        """Store the record of a service call that has just started."""
         if self._calls is not None:
             self._calls.append(call)
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of the first of several names of a model, or None."""
+        """Return the price of a model that may have several names, or None if none of them has a price."""
         return self._limits.price_of(*names)
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
@@ -392,7 +392,7 @@ class SharedBudget:
             self.requests += count
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return what is left for a service call, if that is more than what is left of this budget."""
+        """Reduce what a service call may still use to what is left of this shared budget, if that is less."""
         return remaining.limited_to(self._limits, self.usage.total_tokens, self.cost, self.requests)
 
     def exceeded(self) -> BudgetExceededError | None:

@@ -1,4 +1,4 @@
-"""Undo the tools of a service call that failed, by the ``compensate`` functions of the tools."""
+"""Undo the tool calls of a failed service call, with the ``compensate`` functions of the tools."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _KEY = "tools.undoable"  # in the data of a call that waits
 
 
 def can_undo(state: CallState) -> bool:
-    """Return True if tools have run that can be undone."""
+    """Return True if the service call has tool calls that can be undone."""
     return bool(state.undoable) or _KEY in state.interceptor_data
 
 
 def has_failed(run: ToolRun) -> bool:
-    """Return True if a tool raised an exception, and False if its call was refused or could not be read."""
+    """Return True if a tool raised an exception, False if the call was refused or had wrong arguments."""
     is_refused = isinstance(run.error, ToolError) and run.error.call is run.call
     return run.error is not None and run.arguments is not None and not is_refused
 
 
 def undo_earlier_tools(runs: Sequence[ToolRun], invocation: Invocation) -> Flow[list[ToolRun]]:
-    """Undo the tools of a call because one of the given runs failed, and tell the model with its error.
+    """Undo all tool calls because one of the last ones failed, and tell the model which were undone.
 
     The runs are the last ones of the call. Returns them as they are after that.
     """
@@ -59,7 +59,7 @@ def undo_earlier_tools(runs: Sequence[ToolRun], invocation: Invocation) -> Flow[
 
 
 def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo all tool calls of a service call that can be undone, the last one first.
+    """Undo all tool calls of a service call that can be undone, starting with the last one.
 
     Their runs in the state of the call tell whether that worked. Returns the runs in the order in which they
     were undone. A function that fails is logged and does not keep the others from running.
@@ -82,7 +82,7 @@ def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
 
 
 def _record(run: ToolRun, error: Exception | None, state: CallState) -> Flow[ToolRun]:
-    """Report whether a tool call was undone, to the state, to listeners and to the log."""
+    """Report whether a tool call was undone, to the service call's state, to listeners and to the log."""
     error = error or run.undo_error  # of a tool that an interceptor ran twice
     changed = run._replace(undone=error is None, undo_error=error)
     for index, other in enumerate(state.tool_runs):
@@ -95,7 +95,7 @@ def _record(run: ToolRun, error: Exception | None, state: CallState) -> Flow[Too
 
 
 def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
-    """Return the run of a tool call, or make one if its round has not ended."""
+    """Return the record of a tool call, or create one if other calls of the same reply are still running."""
     call = done.call
     for run in state.tool_runs:
         if run.call.id == call.call.id:
@@ -105,7 +105,7 @@ def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
 
 
 def _undo_effect(done: UndoableCall) -> Run:
-    """Return the step that undoes a tool call; its outcome is the error, or None.
+    """Return a step that undoes a tool call and returns the exception if that fails, otherwise None.
 
     It runs to its end, also if the time of the call is over.
     """
@@ -134,7 +134,7 @@ def _undo_effect(done: UndoableCall) -> Run:
 
 
 def store_undoable(state: CallState) -> None:
-    """Store the tool calls that can be undone as JSON, because the call waits and may go on elsewhere."""
+    """Convert the tool calls that can be undone to JSON, so that another process can resume the call."""
     if state.undoable:
         earlier = state.interceptor_data.get(_KEY, [])
         state.interceptor_data[_KEY] = [*earlier, *map(_stored, state.undoable)]
@@ -168,7 +168,7 @@ def _result_parser(tool: Tool) -> TypeParser[Any] | None:
 
 
 def _restored(stored: Mapping[str, Any], call: ToolCall, invocation: Invocation) -> UndoableCall:
-    """Return a tool call from before the service call waited; raise an error if it cannot be undone now."""
+    """Restore a stored tool call that can be undone, or raise an error if that is no longer possible."""
     if "problem" in stored:
         raise ToolError(stored["problem"], call=call)
     provided = invocation.state.provided_tools

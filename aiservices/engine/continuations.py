@@ -1,4 +1,4 @@
-"""Ask a model how its reply could have gone on, to tell apart answers that begin with the same token."""
+"""Ask the model for the next token, to distinguish possible answers that begin with the same token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_REQUESTS = 16  # for one reply
 def continue_shared_tokens(
     output_format: OutputFormat, reply: ChatReply, request: ChatRequest, state: CallState
 ) -> Flow[ChatReply]:
-    """Return a reply whose tokens tell apart as many possible answers as possible.
+    """Request further tokens until the token probabilities distinguish as many answers as possible.
 
     If the model could have written ``b``, and ``billing`` and ``bug`` are possible answers, it is asked for
     the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is in
@@ -65,7 +65,7 @@ def continue_shared_tokens(
 
 
 def _question(request: ChatRequest, shared: SharedToken, logprobs: int) -> ChatRequest:
-    """Return a request for the token after the text of a reply."""
+    """Return a request for the token that follows the given beginning of a reply."""
     return replace(
         request,
         messages=(*request.messages, AiMessage(shared.text)),

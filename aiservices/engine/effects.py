@@ -279,7 +279,7 @@ class ReplyBlocked(Exception):
 
 
 class ReplyStopped(Exception):
-    """Raised when a stream filter, such as the guards of a stream's parts, ends a reply with an error.
+    """Raised when a stream filter, such as a guardrail for streamed text, ends a reply with an error.
 
     Attributes:
         error: The error.
@@ -573,7 +573,7 @@ def _not_an_effect(value: object) -> TypeError:
 
 
 def _last_value(events: Generator[Any, None, T]) -> T:
-    """Run a generator to its end, and return what it returns."""
+    """Run a generator to its end, discard what it yields, and return its return value."""
     try:
         while True:
             next(events)
@@ -583,7 +583,7 @@ def _last_value(events: Generator[Any, None, T]) -> T:
 
 
 def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
-    """Run flows at the same time; yield their events, and return their outcomes.
+    """Run several flows at the same time; yield their events, and return their results in order.
 
     The flows themselves run here, one step after the other. Only their effects run in threads.
     """
@@ -617,7 +617,7 @@ def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
 
 
 def _flow_with_events(flow: Flow[T]) -> Generator[Any, None, T]:
-    """Run a flow in this thread; yield its events, and return its outcome. Replies are not streamed."""
+    """Run a flow in this thread without streaming replies; yield its events, and return its result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     while True:

@@ -1,4 +1,4 @@
-"""Calls that tools make inside a call: they count for its budget, and some of their errors end it."""
+"""Inner service calls, which tools make: they share the outer call's budget, and some errors end both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_RESUMED = (SuspendedCallError, AlreadyResumedError, ExternalResultError)
 
 
 def within_call(effect: Run, invocation: Invocation) -> Run:
-    """Return the step that runs a tool, changed so that the calls which the tool makes are inner calls.
+    """Return a tool's step, changed so that service calls which the tool makes count as inner calls.
 
     That includes calls in async tasks that it starts, and in threads of ``asyncio.to_thread``.
     """
@@ -52,7 +52,7 @@ def within_call(effect: Run, invocation: Invocation) -> Run:
 
 
 def raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> None:
-    """Raise the error of a tool if the call cannot go on after it; other errors are told to the model.
+    """Raise a tool's error if the service call must end with it; other errors are reported to the model.
 
     These are a wrong key and a wrong definition, a budget around the inner call that is used up, and an inner
     call that was suspended and cannot be resumed.
@@ -66,7 +66,7 @@ def raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> N
 
 
 def price_problems(invocation: Invocation) -> list[DefinitionProblem]:
-    """Return an error for each model of an inner call without a price if a call around it limits money."""
+    """Return an error for each model of an inner call without a price, if an outer call limits the cost."""
     state, problems = invocation.state, list[DefinitionProblem]()
     for account in state.enclosing:
         if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
@@ -85,7 +85,7 @@ def price_problems(invocation: Invocation) -> list[DefinitionProblem]:
 
 
 def check_can_wait(error: ApprovalRequiredError, tool: Tool, invocation: Invocation) -> None:
-    """Raise DefinitionError unless a tool that called a service which waits is a method of this service.
+    """Raise DefinitionError if an inner call waits for approval but its tool is not a method of that service.
 
     Such a tool is called again with the decision. Any other function would start again from its beginning.
     """

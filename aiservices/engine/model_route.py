@@ -160,7 +160,7 @@ class ModelRoute:
     def __init__(
         self, model: ChatModel, strategies: StrategyFallbacks, rests: Mapping[int, Rest] | None = None
     ) -> None:
-        """Prepare a model; ``rests`` are those of the FallbackChatModel of which it is a member."""
+        """Prepare a model; ``rests`` are the rests of the FallbackChatModel that contains the model."""
         self.model = model
         self.strategies = strategies
         self.rest = rests.get(id(model)) if rests else None
@@ -373,7 +373,7 @@ class ModelFailover:
         return wait
 
     def _awake(self, models: list[ModelState]) -> list[ModelState]:
-        """Return the first available model that does not rest; if all rest, return all models."""
+        """Return the first available model that is not resting after failures, or all models if all rest."""
         skipped: list[str] = []
         for model in models:
             rest = model.route.rest

@@ -39,7 +39,7 @@ Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class InnerCalls:
-    """A listener that receives the events of the calls inside the calls of a service, at all levels.
+    """A listener that passes on the events of inner calls: the service calls that tools make, at any depth.
 
     An inner call is made by a tool: a method of another service, or a function that calls one::
 
@@ -56,7 +56,7 @@ class InnerCalls:
         self.listener = listener
 
     def __call__(self, event: object) -> None:
-        """Pass an event of an inner call to the listener."""
+        """Pass an event of an inner call to the wrapped listener."""
         self.listener(event)
 
 
@@ -167,7 +167,7 @@ def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
 
 
 def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
-    """Run a service call, and add a record of it to the call and the ``with`` blocks directly around it."""
+    """Run a service call, and store its record in the outer call and in shared budgets that keep records."""
     state = invocation.state
     if state.inner is not None:  # a side question, which shares the state of a call that has a record
         return (yield from flow)
@@ -213,7 +213,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
 
 
 def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo the tools of a call that failed. A call that waits goes on, and a closed stream cannot wait."""
+    """Undo the tools of a failed call, unless it only waits for an approval or its stream was closed."""
     if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(invocation.state):
         return ()
     return (yield from undo_tools(invocation))

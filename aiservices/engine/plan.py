@@ -45,7 +45,7 @@ RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
 class Transform(NamedTuple):
-    """A request hook that also gets the invocation.
+    """A request hook that receives the request and the invocation.
 
     Attributes:
         function: Returns the request to send.
@@ -95,7 +95,7 @@ class CallPlan(NamedTuple):
 
     @property
     def returns_nothing(self) -> bool:
-        """True if a service method returns None, so that only what its tools do matters."""
+        """True if a service method returns None, so that it is called only for what its tools do."""
         return self.output_type in (None, NoneType)
 
     @property
@@ -110,7 +110,7 @@ class CallPlan(NamedTuple):
 
     @property
     def output_format(self) -> OutputFormat:
-        """The schema, tool or prompt text with which a service method asks its model for a typed value."""
+        """The output format (schema, tool or prompt text) with which the method asks its first model."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
@@ -194,7 +194,7 @@ class CallState:
 
     @property
     def enclosing_call(self) -> EnclosingCall | None:
-        """The call whose tool makes this call; None if it is not an inner call."""
+        """The outer call, one of whose tools makes this call; None if there is no outer call."""
         calls = (account for account in reversed(self.enclosing) if isinstance(account, EnclosingCall))
         return next(calls, None)
 
@@ -205,7 +205,7 @@ class CallState:
 
     @property
     def deadline(self) -> float | None:
-        """The time of ``time.monotonic()`` at which the call must end; None if there is no time limit."""
+        """The ``time.monotonic()`` value at which the call must end; None if there is no time limit."""
         own = None if self.budget.seconds is None else self.started_at + self.budget.seconds
         if not self.enclosing:
             return own
@@ -220,7 +220,7 @@ class CallState:
 
     @property
     def remaining(self) -> Remaining:
-        """What is left of the budget of the service call, and of the budgets of ``with`` blocks around it."""
+        """What the call may still use, according to its own budget, shared budgets and outer calls."""
         budget, seconds = self.budget, self.seconds_left
         made = sum(attempt.purpose is AttemptPurpose.ANSWER for attempt in self.attempts)
         own = Remaining(
@@ -266,14 +266,14 @@ class CallState:
         return made + sum([call.requests for call in self.inner]) if self.inner else made
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of a model from the budget of the call or the nearest enclosing one, or None."""
+        """Return the price of a model from the budget of the call or an outer one; None if it is unknown."""
         price = self.budget.price_of(*names)
         for account in reversed(self.enclosing):
             price = price or account.price_of(*names)
         return price
 
     def own_cost(self, prices: Budget | None = None) -> float | None:
-        """Return the cost of the requests of the call itself, or None if a price or usage is not known.
+        """Return the cost of the call without its inner calls, or None if a price or usage is unknown.
 
         ``prices`` take precedence. With them, estimated tokens count where a server reported none.
         """
@@ -293,13 +293,13 @@ class CallState:
 
     @property
     def cost(self) -> float | None:
-        """What the call and its inner calls cost; None if no price, or not each of them, is known."""
+        """The cost of the call and its inner calls; None if one of the prices is unknown."""
         if not (self.budget.prices or self.enclosing or self.inner):
             return None  # most calls
         return total_cost(self.own_cost(), self.inner_calls())
 
     def inner_calls(self) -> tuple[InnerCall, ...]:
-        """Return the calls that the tools of the call have made so far."""
+        """Return the inner calls that the tools of the call have made so far."""
         return tuple([call.inner_call() for call in self.inner]) if self.inner else ()
 
     def add_attempt(self, attempt: Attempt, request: ChatRequest, discarded_characters: int = 0) -> None:
@@ -325,7 +325,7 @@ class CallState:
 
     @property
     def limits_usage(self) -> bool:
-        """True if the budget of the call, or one around it, limits tokens or money."""
+        """True if the budget of the call, a shared budget or an outer call limits tokens or cost."""
         if self.budget.limits_usage or not self.enclosing:
             return self.budget.limits_usage
         return any(account.limits_usage for account in self.enclosing)
@@ -353,7 +353,7 @@ class CallState:
     def exceeded(
         self, *, is_side_question: bool = False, own_only: bool = False
     ) -> BudgetExceededError | None:
-        """Return an error if a limit (requests, time, tokens or money) is used up, else None.
+        """Return an error if a limit on requests, time, tokens or cost has been reached, else None.
 
         Side questions are not limited by ``max_attempts``. With ``own_only`` the enclosing budgets are not
         checked.
@@ -498,12 +498,12 @@ class Invocation(CallContext):
 
     @property
     def remaining(self) -> Remaining:
-        """What is left of the budget: attempts, seconds, tokens, money and requests. None means no limit."""
+        """What the call may still use: attempts, seconds, tokens, money and requests. None means no limit."""
         return self.state.remaining
 
     @property
     def is_abandoned(self) -> bool:
-        """True once nobody waits for the answer any more.
+        """True if the caller no longer waits for the answer.
 
         The service call has failed or was cancelled, or its stream was closed. A tool that runs in a thread
         can check it, because a thread cannot be stopped.
@@ -512,19 +512,19 @@ class Invocation(CallContext):
 
     @property
     def parent(self) -> Invocation | None:
-        """The call whose tool makes this call; None if it is not an inner call."""
+        """The outer call, one of whose tools makes this call; None if there is no outer call."""
         enclosing = self.state.enclosing_call
         return None if enclosing is None else enclosing.invocation
 
     @property
     def parent_id(self) -> str | None:
-        """The id of the call whose tool makes this call; None if it is not an inner call."""
+        """The id of the outer call, one of whose tools makes this call; None if there is no outer call."""
         parent = self.parent
         return None if parent is None else parent.id
 
     @property
     def parent_tool_call(self) -> ToolCall | None:
-        """The call of the tool that makes this call; None if it is not an inner call."""
+        """The tool call of the outer call that makes this call; None if there is no outer call."""
         enclosing = self.state.enclosing_call
         return None if enclosing is None else enclosing.tool_call
 
@@ -565,7 +565,7 @@ class Invocation(CallContext):
             ) from error
 
     def apply_request_hooks(self, request: ChatRequest) -> ChatRequest:
-        """Return a request as the request hooks change it.
+        """Call the request hooks in order, and return the request as they changed it.
 
         Raises DefinitionError if a hook does not return a request.
         """
@@ -587,7 +587,7 @@ class Invocation(CallContext):
 
 
 class EnclosingCall:
-    """A call as an Account of the calls that one of its tools makes: they use up its budget.
+    """A service call as the account of the inner calls that a tool makes: they use up its budget.
 
     Attributes:
         invocation: The call.
@@ -604,44 +604,44 @@ class EnclosingCall:
 
     @property
     def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
-        """The listeners of the call for its inner calls."""
+        """The listeners of the outer call that also receive the events of inner calls."""
         return self.invocation.state.inner_listeners
 
     @property
     def deadline(self) -> float | None:
-        """The time limit of the call itself; the calls around it are accounts of their own."""
+        """The time at which the outer call must end by its own budget; None if there is no limit."""
         state = self.invocation.state
         return None if state.budget.seconds is None else state.started_at + state.budget.seconds
 
     @property
     def limits_usage(self) -> bool:
-        """True if the budget of the call limits tokens or money."""
+        """True if the budget of the outer call limits tokens or cost."""
         return self.invocation.state.budget.limits_usage
 
     def add_call(self, call: CallRecord) -> None:
-        """Add a call that a tool has started."""
+        """Store the record of an inner call that a tool has just started."""
         assert self.invocation.state.inner is not None, "it was made before the tools started"
         self.invocation.state.inner.append(call)
 
     def add_request(self, count: int = 1) -> None:
-        """Do nothing: the requests are counted in the calls."""
+        """Do nothing, because the records of inner calls already count their requests."""
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
-        """Count the tokens of a reply that is not that of a call, such as one in a batch."""
+        """Add the tokens of a reply that belongs to no inner call, such as one from a batch."""
         self.invocation.state.estimated_usage += ((models[0], usage),)
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of a model from the budget of the call, or None."""
+        """Return the price of a model from the budget of the outer call, or None."""
         return self.invocation.state.budget.price_of(*names)
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return what is left for an inner call, if that is more than what is left of this budget."""
+        """Reduce what an inner call may still use to what is left of this budget, if that is less."""
         state = self.invocation.state
         budget = state.budget
         return remaining.limited_to(budget, state.tokens, state.money, state.requests)
 
     def exceeded(self) -> BudgetExceededError | None:
-        """Return an error if the budget of the call is used up by the call and its inner calls, else None."""
+        """Return an error if the outer call and its inner calls have used up the budget, else None."""
         qualname = self.invocation.plan.qualname
         if self.is_over:
             message = "the tool took too long, so the call does not wait for it any more"
@@ -651,7 +651,7 @@ class EnclosingCall:
 
 
 class RunningCall:
-    """The record of a call that an Account keeps.
+    """The record of a running service call, which its outer call and shared budgets keep.
 
     Attributes:
         state: The state of the call.
@@ -667,21 +667,21 @@ class RunningCall:
 
     @property
     def tokens(self) -> int:
-        """The tokens of the call and its inner calls."""
+        """The tokens of the service call and its inner calls."""
         return self.state.tokens
 
     @property
     def money(self) -> float:
-        """The cost of the call and its inner calls, as far as prices are known."""
+        """The cost of the service call and its inner calls, without requests whose price is unknown."""
         return self.state.money
 
     @property
     def requests(self) -> int:
-        """The requests of the call and its inner calls."""
+        """The number of requests of the service call and its inner calls."""
         return self.state.requests
 
     def inner_call(self, prices: Budget | None = None) -> InnerCall:
-        """Return what is known about the call now, as ``CallRecord`` describes it."""
+        """Return a snapshot of the call's usage, as described in ``CallRecord``."""
         state = self.state
         attempts = tuple(state.attempts)  # a thread may add some
         usage = usage_of(attempts)

@@ -1,4 +1,4 @@
-"""Find the probabilities of answers that a model chose from fixed options, such as True and False.
+"""Find the probability of each possible answer where a model chose from options, such as True and False.
 
 They come from the tokens of the reply or from a decision endpoint. A token probability is read at the place
 where the texts of the possible answers begin to differ.
@@ -126,7 +126,7 @@ def answer_leaves(node: Node[Any], text: str) -> list[Leaf]:
 
 
 def _starts(text: str) -> Iterator[int]:
-    """Yield each index in a reply's text at which JSON may begin."""
+    """Yield the indexes in a reply's text at which JSON may begin."""
     first = len(text) - len(text.lstrip())
     yield first
     found = 0
@@ -220,7 +220,7 @@ def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Span
 
 
 def _member_leaves(node: MembersNode, value: Any, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
-    """Yield the answer for each member of a ``Decision[list[…]]``."""
+    """Yield the yes/no answer for each option of a ``Decision[list[…]]``."""
     answers = value if isinstance(value, dict) else {}
     if not all(isinstance(answers.get(key), bool) for key, _ in node.options):
         return
@@ -242,7 +242,7 @@ def _same_json(one: Any, other: Any) -> bool:
 
 
 class SharedToken(NamedTuple):
-    """A token that the model could have written, with which several possible answers begin.
+    """A token that the model could have written instead, and with which several possible answers begin.
 
     Attributes:
         position: The position of the token that it wrote instead.
@@ -256,7 +256,7 @@ class SharedToken(NamedTuple):
 
 
 def shared_tokens(node: Node[Any], reply: ChatReply) -> list[SharedToken]:
-    """Find the probable tokens of a reply which do not tell apart all possible answers."""
+    """Find the tokens that a model could have written, and with which several possible answers begin."""
     if not reply.logprobs:
         return []
     tokens = _Tokens(reply.logprobs, reply.text)
@@ -271,7 +271,7 @@ def shared_tokens(node: Node[Any], reply: ChatReply) -> list[SharedToken]:
 
 
 def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLogprob) -> ChatReply:
-    """Replace a token that the model could have written by what it could have written after it.
+    """Extend a token in a reply's alternatives by the tokens that could have followed it.
 
     ``following`` has the tokens after this token.
     """
@@ -290,7 +290,7 @@ def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLog
 
 
 class PossibleAnswers(NamedTuple):
-    """The possible answers at one place of a type.
+    """The possible answers at one position of a return type.
 
     Attributes:
         options: The JSON value and the Python value of each; empty for a ``Decision[list[…]]`` as a whole.
@@ -374,7 +374,7 @@ class _Tokens:
         self.shared: list[tuple[int, bytes]] = []
 
     def probabilities_of(self, leaf: Leaf) -> Probabilities | None:
-        """Return the probabilities of the possible answers at one place of the reply.
+        """Return the probabilities of the possible answers for one value in the reply.
 
         Starting with all options, each token narrows down which options its text can still become. The
         alternatives of a token count for an option if they can become this option only. What several options
@@ -431,7 +431,7 @@ class _Tokens:
 
 
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
-    """Strip the text before a value from a token; return None if the token has no part of the value.
+    """Remove the text before a value from a token; return None if no text of the value is left.
 
     White space before the value is layout, so a token without it, or with more of it, counts the same.
     """
@@ -446,14 +446,14 @@ def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
 
 
 def _can_become(text: bytes, option: bytes) -> bool:
-    """Return True if a text is a beginning of an option, or the option with the end of the value after it."""
+    """Return True if a text is the beginning of an option, or a whole option and what follows it."""
     if option.startswith(text):
         return True
     return text.startswith(option) and (option[-1:] in b'"' or text[len(option)] in _ENDS)
 
 
 def _spellings(data: Any, *, is_bare: bool) -> set[bytes]:
-    """Return the texts of an answer in a reply: in JSON, other letters than ASCII may be escaped."""
+    """Return the ways in which a reply may write an answer: with or without escapes for non-ASCII letters."""
     if is_bare:
         return {data.encode()}
     return {json.dumps(data, ensure_ascii=is_ascii).encode() for is_ascii in (False, True)}
@@ -488,7 +488,7 @@ class Adjustment(NamedTuple):
 
     @property
     def accepted_from(self) -> float | None:
-        """The probability from which the answer is accepted: the threshold, or that of a calibration."""
+        """The probability from which an answer is accepted, set by a threshold or by the calibration."""
         if self.threshold is not None:
             return self.threshold
         promised = [_promised(entries) for entries in self.members or (self.calibrations,)]
@@ -660,12 +660,12 @@ def complete_reading(
 
 
 def _public(path: str, prefix: str) -> str:
-    """Return the path of a value without the object in which it is sent."""
+    """Return the path of a value in the answer, without the wrapper object in which it is sent."""
     return f"${path.removeprefix(prefix).removeprefix('$')}"
 
 
 def _paths_by_decision(found: Mapping[str, Probabilities]) -> dict[str, list[str]]:
-    """Map the path of each answer to the paths of its probabilities: for a list, those of its members."""
+    """Map the path of each answer to the paths of its probabilities; a list has one for each option."""
     paths: dict[str, list[str]] = {}
     for path, one in found.items():
         paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)

@@ -1,4 +1,4 @@
-"""The tools of providers during one call: collected before its first request, and extended before later ones.
+"""Collect the tools of tool providers before the first request of a call, and extend them before later ones.
 
 A provider is an object such as ``McpTools``, whose tools are only known when a call is made.
 """
@@ -18,7 +18,7 @@ from .plan import Invocation
 
 
 def current_toolbox(base: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Return the tools for the next request of a service call, including those of the providers of ``base``.
+    """Return the tools for the next request of a call, asking the tool providers in ``base`` if necessary.
 
     Each provider is asked before the first request. Providers with ``dynamic = True`` are asked again before
     each later one: their new tools are added, and a tool with a known name stays what it was. Raises

@@ -1,4 +1,4 @@
-"""A cache of model replies: a request that was answered before is not sent again."""
+"""A cache of model replies, from which equal requests are answered without sending them again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEPT_SHARE = 0.9  # of max_bytes, when old replies are deleted
 
 
 class ResponseCache(PickledByArguments):
-    """Stores the replies of models, and answers equal requests with them instead of sending them again.
+    """Stores the replies of models, and answers equal requests from them without sending these again.
 
     Pass it to ``create`` or ``map_rows``; several services and processes may share it::
 
@@ -111,7 +111,7 @@ class ResponseCache(PickledByArguments):
         return answer
 
     def get(self, key: str) -> ChatReply | None:
-        """Return the reply that is stored under a key; None if there is none that can be used."""
+        """Return the stored reply for a key; None if there is none, or if it has expired or is damaged."""
         try:
             data = self._store.get(key)
         except self._store.errors as error:
@@ -126,7 +126,7 @@ class ResponseCache(PickledByArguments):
             return None
 
     def put(self, key: str, reply: ChatReply) -> None:
-        """Store a reply under a key."""
+        """Store a reply under a key; errors of the store are logged and not raised."""
         data = json.dumps({"format": _FORMAT, "reply": reply_to_json(reply)}, ensure_ascii=False).encode()
         try:
             self._store.put(key, data if self._encrypt is None else self._encrypt(data))
@@ -134,11 +134,11 @@ class ResponseCache(PickledByArguments):
             _LOGGER.warning("the reply is not stored in the response cache: %s", error)
 
     def clear(self) -> None:
-        """Delete all replies."""
+        """Delete all stored replies."""
         self._store.clear()
 
     def close(self) -> None:
-        """Close the file or the connection; the next use opens it again."""
+        """Close the cache file or the Redis connection; the next access opens it again."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ class ResponseCache(PickledByArguments):
 
 
 class _Request(NamedTuple):
-    """A request of a call that may be in the cache.
+    """A model request whose reply may be in the cache.
 
     Attributes:
         key: Its key in the cache.
@@ -161,7 +161,7 @@ class _Request(NamedTuple):
 
 
 class _CachedCall:
-    """Answers the requests of one call from the cache, and keeps the new replies until it is accepted."""
+    """Answers requests of one call from the cache, and stores new replies when the answer is accepted."""
 
     def __init__(self, cache: ResponseCache, blocks: bool, invocation: Invocation) -> None:
         self._cache = cache
@@ -171,7 +171,7 @@ class _CachedCall:
         self._new: list[tuple[_Request, ChatReply]] = []
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
-        """Perform one step of the call."""
+        """Execute a step of the call; a request is answered from the cache if possible."""
         if isinstance(effect, CallModel):
             effect, request = yield from self._from_cache(effect)
             outcome = yield effect
@@ -192,7 +192,7 @@ class _CachedCall:
         return (yield effect)
 
     def _from_cache(self, effect: CallModel) -> Flow[tuple[CallModel, _Request | None]]:
-        """Return the request with a model that gives the stored reply, or the request and its new key."""
+        """Return the request with a model that returns the stored reply, or unchanged with its cache key."""
         digest = _digest(effect.model, effect.request, votes=bool(self._invocation.plan.votes))
         if digest is None:
             return effect, None
@@ -212,7 +212,7 @@ class _CachedCall:
             self._new.append((request, reply))
 
     def store(self, answer: Answer) -> Flow[None]:
-        """Store the reply of an accepted answer, or all samples of a vote."""
+        """Store the reply from which the accepted answer was read, or all samples of a vote."""
         if answer.tool_runs or self._invocation.state.tool_rounds:
             return
         accepted = {request.digest for request, reply in self._new if reply.message is answer.reply.message}
@@ -223,7 +223,7 @@ class _CachedCall:
 
 
 def _digest(model: ChatModel, request: ChatRequest, *, votes: bool) -> str | None:
-    """Return the hash of a request; None for one whose reply must not be stored."""
+    """Return the hash of a model request, or None if its reply must not be cached."""
     inner = unwrap_model(model)
     options = request.options
     if isinstance(inner, HttpChatModel):
@@ -245,7 +245,7 @@ def _digest(model: ChatModel, request: ChatRequest, *, votes: bool) -> str | Non
 
 
 class _Store(Protocol):
-    """The interface of a store for cached replies.
+    """The interface of stores that keep cached model replies.
 
     Attributes:
         blocks: True if an access may take long, so that an event loop must not wait for it.
@@ -291,7 +291,7 @@ class _SqliteStore:
             self._delete_old()
 
     def _delete_old(self) -> None:
-        """Delete replies that have expired, and the oldest ones if all together are too large."""
+        """Delete expired replies, and also the oldest ones if the cache is too large."""
         with self._file.writing() as connection:
             if self._expires is not None:
                 before = time.time() - self._expires

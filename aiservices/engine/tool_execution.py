@@ -48,7 +48,7 @@ _LOGGER = logging.getLogger("aiservices")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndoableCall:
-    """A tool call that succeeded, and that the ``compensate`` function of the tool can undo.
+    """A successful tool call that can be undone with the ``compensate`` function of its tool.
 
     Attributes:
         call: The call.
@@ -59,7 +59,7 @@ class UndoableCall:
     result: Any
 
     def function(self) -> Callable[[], Any]:
-        """Return a function that undoes the call."""
+        """Return a function that undoes the tool call."""
         tool = self.call.tool
         assert tool.compensate is not None
         defaults = {
@@ -78,7 +78,7 @@ class UndoableCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One tool call of a model with its parsed arguments, as interceptors of tools get it.
+    """One tool call of a model with its parsed arguments, as tool interceptors receive it.
 
     Attributes:
         call: The call as the model wrote it.
@@ -117,11 +117,11 @@ class ToolInvocation:
         return replace(self, arguments={**self.arguments, **changes})
 
     def answer(self, result: Any) -> ToolRun:
-        """Return a run with a result, as if the tool had returned it. It may be a ``ToolAnswer``."""
+        """Return a successful ToolRun with the given result, without calling the tool."""
         return _succeeded(self, result, 0.0)
 
     def refuse(self, message: str) -> ToolRun:
-        """Return a run that failed; the model receives the message instead of a result."""
+        """Return a failed ToolRun, whose message the model receives instead of a result."""
         return ToolRun(self.call, self.arguments, None, message, ToolError(message, call=self.call), 0.0)
 
 
@@ -191,7 +191,7 @@ def read_arguments(call: ToolCall, parsers: Mapping[str, TypeParser[dict[str, An
 
 
 def with_result(tool: Tool, result: ExternalResult) -> Tool:
-    """Return a copy of an external tool that returns the result which ``resume`` got."""
+    """Return a copy of an external tool that returns the result which the program passed to ``resume``."""
     value = tool.read_result(result.value)
     return replace(tool, function=lambda **arguments: value)
 
@@ -227,7 +227,7 @@ def _with_error_text(run: ToolRun, formatter: ErrorFormatter, invocation: Invoca
 
 
 def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
-    """Return the step that runs a tool with its arguments; the outcome is a ToolRun."""
+    """Return a step that runs a tool call and returns its ToolRun."""
     call, tool, arguments, invocation = prepared.call, prepared.tool, prepared.arguments, prepared.invocation
     function, context = tool.function, prepared.hidden_arguments
     timeout = _timeout(tool, limits, invocation)
@@ -288,7 +288,7 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
 
 
 def _record(done: UndoableCall) -> None:
-    """Remember a tool call that can be undone; undo it at once if nobody waits for the call any more."""
+    """Record a tool call that can be undone, and undo it at once if the service call has already ended."""
     state = done.call.invocation.state
     if state.undoable is None:
         state.undoable = []
@@ -298,7 +298,7 @@ def _record(done: UndoableCall) -> None:
 
 
 def _undo_late(done: UndoableCall) -> None:
-    """Undo a tool call that succeeded in a thread after its time was over, or after the call had ended."""
+    """Undo a tool call whose thread finished only after its timeout or after the end of the service call."""
     undoable = done.call.invocation.state.undoable
     if undoable is None or done not in undoable or is_async(done.call.tool.compensate):
         return

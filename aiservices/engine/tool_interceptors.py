@@ -1,4 +1,4 @@
-"""Interceptors and checks of tools: what runs around each tool call of a model."""
+"""Interceptors (middleware) and checks that run around each tool call of a model."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ class ToolInterceptor(Protocol):
 
 @runtime_checkable
 class ToolCheck(Protocol):
-    """Checks the arguments and the results of tools after all interceptors, such as ToolGuardrails.
+    """The interface of checks, such as ToolGuardrails, that run closest to the tool, inside all interceptors.
 
     So nothing changes the arguments between the check and the tool, or a result between the check and the
     model. If a check changes the arguments, all of them check again.
     """
 
     def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
-        """Return the call, perhaps with other arguments, or the run that replaces it.
+        """Check the arguments; return the call, possibly with other arguments, or a ToolRun to use instead.
 
         For a tool that needs approval, or is external, this also runs before a person is asked.
         """
         ...
 
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
-        """Return the run, perhaps with another result, or one that failed."""
+        """Check a tool's result; return the run, possibly with another result or marked as failed."""
         ...
 
 
 def awaited_parts(tools: Collection[Tool], interceptors: Iterable[Any]) -> list[str]:
-    """Return the names of what must be awaited: async parts of interceptors, and of tools."""
+    """Return the names of async parts of interceptors and tools, which blocking methods cannot await."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
     names += [
@@ -72,7 +72,7 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[Any]) -> list[
 
 
 def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
-    """Run a tool call with the interceptors of the service and of the tool around it.
+    """Run a tool call inside the interceptors of the service and of the tool.
 
     Those of the service are outside. Raises ToolError if the arguments that they pass on do not fit the tool,
     or are not those that a person approved, and ApprovalRequiredError if the tool is a service that waits.
@@ -130,7 +130,7 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
 
 
 def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
-    """Check the arguments of a call that waits for an approval, or for a result from outside.
+    """Check the arguments of a tool call before asking a person to approve it or to supply its result.
 
     Returns the call with the arguments to show, or the run that replaces it if a check refuses it.
     """
@@ -139,7 +139,7 @@ def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]
 
 
 def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[ToolInvocation | ToolRun]:
-    """Check the arguments until no check changes them any more.
+    """Run all checks on the arguments of a tool call, repeatedly until none of them changes the arguments.
 
     Raises ToolError if the arguments do not fit the tool, or if the checks do not stop changing them.
     """
@@ -159,7 +159,7 @@ def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[Tool
 
 
 def _written_or_none(call: ToolInvocation) -> str | None:
-    """Return the arguments as JSON; None if their types cannot be written."""
+    """Return the arguments as JSON text, or None if they cannot be written as JSON."""
     try:
         return call.written_arguments()
     except ToolError:

@@ -411,7 +411,7 @@ def _without_state(request: ChatRequest, count: int) -> ChatRequest:
 
 
 def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
-    """Join the last reply with earlier replies, at whose end the provider had paused."""
+    """Join the replies before each pause of the provider with the last reply to one reply."""
     for earlier in reversed(paused):
         reply = replace(
             reply,
@@ -542,7 +542,7 @@ def _run_round(
 
 
 def _finished_runs(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation) -> dict[str, ToolRun]:
-    """Return the tool calls of a resumed round that ran before it was suspended, by their ids."""
+    """Return the tool calls of a resumed reply that already ran before the suspension, by tool call id."""
     finished = {}
     for call in calls:
         message = invocation.approvals.get(call.id)
@@ -552,7 +552,7 @@ def _finished_runs(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invo
 
 
 def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: Invocation) -> Flow[ToolRun]:
-    """Run one tool call, and report its start and its end.
+    """Run one tool call, and report events when it starts and ends.
 
     Raises the error of a service that the tool called if the outer call cannot go on after it. If the service
     waits for an approval, the error of the run is an ApprovalRequiredError.
@@ -581,7 +581,7 @@ def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: 
 
 
 def _suspend_if_an_inner_call_is(runs: Sequence[ToolRun], invocation: Invocation, messages_sent: int) -> None:
-    """Suspend the call if one of a service used as a tool waits; keep the results of the other tools."""
+    """Suspend the service call if an inner call is suspended, and keep the results of the other tools."""
     inner, finished = dict[str, SuspendedCall](), list[ToolMessage]()
     for run in runs:
         if isinstance(run.error, ApprovalRequiredError):
@@ -616,7 +616,7 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
 def _beyond_limit(
     index: int, calls: Sequence[ToolCall], toolbox: Toolbox, state: CallState
 ) -> ToolRun | None:
-    """Return the run of a tool call that is one too many for its tool; None if the tool may run."""
+    """Return a failed ToolRun if a tool has been called too often; None if it may run."""
     call = calls[index]
     tool = toolbox.tools.get(call.name)
     if tool is None or tool.max_calls is None:
@@ -632,7 +632,7 @@ def _beyond_limit(
 def _check_waiting(
     prepared: list[ToolInvocation | ToolRun], invocation: Invocation, messages_sent: int
 ) -> Flow[None]:
-    """Suspend the call if a tool needs an approval, or a result from outside.
+    """Suspend the service call if a tool call needs an approval, or a result from outside the program.
 
     Its arguments are checked first: a person sees those with which the tool will run, and is not asked about
     a call that cannot run. The messages and ``prepared`` then have the checked arguments.
@@ -657,7 +657,7 @@ def _check_waiting(
 
 
 def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state: CallState) -> ToolInvocation:
-    """If a check changed the arguments of a call, write them into the message of the model."""
+    """Replace the arguments in the model's message if a check has changed them."""
     if checked.arguments is one.arguments:
         return one
     arguments = checked.written_arguments()
@@ -670,7 +670,7 @@ def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state:
 
 
 def _prepare(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> ToolInvocation | ToolRun:
-    """Parse the arguments of a tool call; return the run of one that cannot run.
+    """Parse the arguments of a tool call, or return a failed ToolRun for a call that cannot run.
 
     Raises SuspendedCallError if a decision does not fit the tools that the service has now.
     """

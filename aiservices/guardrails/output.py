@@ -55,7 +55,7 @@ _VISIBLE = re.compile(r"\S")
 
 
 def sentences() -> Chunks:
-    """Return a function that finds the sentences of a text, as ``chunks`` of OutputGuardrails.
+    """Return a function that splits streamed text into sentences, for ``OutputGuardrails(chunks=...)``.
 
     A sentence ends after ``.``, ``!``, ``?`` or ``…`` with white space behind it, after ``。``, ``！`` or
     ``？``, and at the end of a line. An abbreviation such as "Dr. " is a part of its own.
@@ -64,7 +64,7 @@ def sentences() -> Chunks:
 
 
 def paragraphs() -> Chunks:
-    """Return a function that finds the paragraphs of a text, as ``chunks`` of OutputGuardrails.
+    """Return a function that splits streamed text into paragraphs, for ``OutputGuardrails(chunks=...)``.
 
     A paragraph ends at an empty line.
     """
@@ -81,7 +81,7 @@ def _first_part(end: re.Pattern[str]) -> Chunks:
 
 
 class TextParts:
-    """The complete parts of a text that arrives in pieces.
+    """Splits a text that arrives in pieces into complete parts, such as sentences.
 
     It takes time in proportion to the length of the text: a long incomplete part is searched again only when
     it has grown by a quarter.
@@ -97,12 +97,12 @@ class TextParts:
         self._is_first = True
 
     def add(self, text: str) -> None:
-        """Add a piece of the text."""
+        """Add the next piece of the text."""
         self._pieces.append(text)
         self._length += len(text)
 
     def complete(self, *, is_last: bool) -> Iterator[tuple[str, bool]]:
-        """Yield each part that is complete now, and at the end of the text the rest.
+        """Yield each part that is now complete, and the rest of the text after its end.
 
         The second item is False for white space at the end of the text, which is not checked.
         """
@@ -123,7 +123,7 @@ class TextParts:
                 yield rest, self._is_first or not rest.isspace()
 
     def _next_length(self) -> int:
-        """Return the length of the next complete part, 0 if there is none."""
+        """Return the length of the next complete part; 0 if no part is complete yet."""
         left = len(self._text) - self._start
         while self._searched < left:
             window = min(left, max(_WINDOW, 2 * self._searched))
@@ -140,7 +140,7 @@ class TextParts:
 
 
 class PartCheck:
-    """Checks the parts of one reply with guards, and keeps what may be shown.
+    """Checks the parts of one streamed reply with guards, and collects the text that may be shown.
 
     Attributes:
         original: The reply as the model wrote it, so far.
@@ -150,7 +150,7 @@ class PartCheck:
     """
 
     def __init__(self, chunks: Chunks, check: Callable[[str], Flow[str | None]]) -> None:
-        """``check`` checks a part, and returns it as it may be shown, or None if it is rejected."""
+        """Create a check; ``check`` returns the part to show, possibly rewritten, or None to reject it."""
         self._parts = TextParts(chunks)
         self._check = check
         self.original: list[str] = []
@@ -159,7 +159,7 @@ class PartCheck:
         self.is_complete = False
 
     def filter(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
-        """Yield a flow for each part that a delta of the reply completes; it returns what may be shown."""
+        """Yield a flow for each part that ``delta`` completes; the flow returns the text to show."""
         self.original.append(delta.text)
         self.is_complete = delta.reply is not None
         if self.is_rejected:
@@ -176,7 +176,7 @@ class PartCheck:
             yield _unchecked(ReplyDelta(reply=self._shown_reply(delta.reply)))
 
     def _shown_reply(self, reply: ChatReply) -> ChatReply:
-        """Return a reply without the text before it was rewritten, which its other fields may have, too."""
+        """Return a copy of a reply with only the shown text, because other fields may quote the original."""
         message = AiMessage("".join(self.shown), reply.message.tool_calls)
         return ChatReply(message, reply.finish_reason, reply.usage, reply.model, reply.id)
 
@@ -334,12 +334,12 @@ class OutputGuardrails:
 
 
 class _CheckedParts:
-    """The parts of one answer, checked while they are streamed, or after a call without streaming."""
+    """Checks the parts of one answer, either while they are streamed or after a call without streaming."""
 
     def __init__(
         self, guards: OutputGuardrails, chunks: Chunks, invocation: Invocation, rejected: int
     ) -> None:
-        """Prepare to check an answer after so many rejected ones."""
+        """Prepare to check an answer; ``rejected`` is the number of answers that were rejected before."""
         self._guards = guards
         self._chunks = chunks
         self._invocation = invocation
@@ -348,7 +348,7 @@ class _CheckedParts:
         self._rejection: _Rejection | None = None
 
     def perform(self, effect: Effect) -> Flow[Any]:
-        """Let a stream show only checked parts of a text, and nothing of an answer of another type."""
+        """Execute a step; a stream then shows only checked parts of a text, and nothing of other answers."""
         if not isinstance(effect, CallModel):
             return (yield effect)
         if not self._is_text():
@@ -358,7 +358,7 @@ class _CheckedParts:
         return (yield effect._replace(stream_filters=(*effect.stream_filters, stream_filter)))
 
     def check(self, answer: Answer) -> Flow[Answer | _Rejection]:
-        """Return an answer as the guards left it, or a rejection."""
+        """Return the answer after all guard functions, possibly rewritten, or a rejection."""
         invocation, parts = self._invocation, self._streamed
         if not self._is_text():
             return (yield from self._guards.check(answer, invocation))
@@ -393,7 +393,7 @@ class _CheckedParts:
         return None
 
     def _check_streamed(self, part: str) -> Flow[str | None]:
-        """Check a part of a stream; raise GuardrailError if it is rejected and the model is not asked again.
+        """Check a part of a stream; raise GuardrailError if it is rejected and no retry is possible.
 
         Otherwise the rest of the reply is read without showing it, because the model gets it with the message
         of the guard.

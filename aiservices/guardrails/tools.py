@@ -71,7 +71,7 @@ class ToolGuardrails:
         self.async_parts = describe_async_guards(guards)
 
     def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
-        """Check the arguments of a tool call; return it with those that the guards left, or a refusal."""
+        """Check the arguments of a tool call; return the call, possibly with new arguments, or a ToolRun."""
         for guard in self._argument_guards:
             verdict: Verdict
             if isinstance(guard, Guard) and guard.on == "text":
@@ -91,7 +91,7 @@ class ToolGuardrails:
         return call
 
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
-        """Check the result of a tool call; return the run as the guards left it."""
+        """Check the result of a tool call; return the run, possibly with another result or an error."""
         for guard in self._result_guards:
             on_value = isinstance(guard, Guard) and guard.on == "value"
             if on_value and run.error is not None:
@@ -121,7 +121,7 @@ def _verdict(guard: Any, subject: object, stage: Stage, call: ToolInvocation) ->
 
 
 def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
-    """Check each text in the arguments, names of parameters excluded."""
+    """Check each text in the arguments of a tool call, but not the names of parameters."""
     data: dict[str, Any] = json.loads(call.written_arguments())
     replacements: dict[str, str] = {}
     for text in dict.fromkeys(text for value in data.values() for text in texts_in(value)):

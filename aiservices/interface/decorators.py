@@ -56,7 +56,7 @@ class Tools:
 
 
 class CallContext:
-    """The base class of ``Invocation``: a parameter of a tool with this type receives the current call."""
+    """The base class of ``Invocation``; a tool parameter of this type receives the current service call."""
 
     __slots__ = ()
 

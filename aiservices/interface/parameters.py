@@ -107,7 +107,7 @@ def memory_id_data(memory_id: object) -> Any:
 
 
 def memory_id_from_data(data: object, hint: object) -> Any:
-    """Convert JSON data to a memory id of a type. Raises MemoryIdError if it is none."""
+    """Convert JSON data to a memory id of a given type, or raise MemoryIdError."""
     classes = list(_classes(hint))
     if isinstance(data, str) and UUID in classes and not any(issubclass(cls, str) for cls in classes):
         return UUID(data)
@@ -476,7 +476,7 @@ def _injected_role(marks: Iterable[type]) -> type | None:
 
 
 def invocation_parameters(function: Any) -> tuple[str, ...]:
-    """Return the parameters of a function that are annotated as ``Invocation``, or have its name and no type.
+    """Return the function's parameters that receive the ``Invocation``, by their annotation or their name.
 
     A function whose signature is unknown has none.
     """
@@ -556,7 +556,7 @@ def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict
 
 
 def _marks(hint: object) -> Iterator[type]:
-    """Yield the classes in a type hint, such as ``UserName`` and ``str`` in ``Annotated[str, UserName]``."""
+    """Yield the classes in a type hint: ``UserName`` and ``str`` for ``Annotated[str, UserName]``."""
     target = Target.of(hint)
     yield from (mark if isinstance(mark, type) else type(mark) for mark in target.metadata)
     if target.origin is Union:

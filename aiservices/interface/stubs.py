@@ -122,7 +122,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 
 
 def names_in_hints(interface: object) -> dict[str, Any]:
-    """Return what the type hints of an interface refer to in its module, if it is pickled by value.
+    """Return the objects that an interface's type hints name, if the interface is pickled by value.
 
     That are interfaces of the main module and of functions. The copy in another process has no such module.
     """

@@ -141,7 +141,7 @@ def _compile(text: str) -> Prompt:
 
 
 def _compile_with_files(text: str, folder: Path) -> Prompt:
-    """Compile a prompt template that includes files of a folder. They are read now, and not in each call."""
+    """Compile a prompt template and the files that it includes, which are read now and not in each call."""
     from jinja2 import DictLoader
 
     files: dict[str, str] = {}
@@ -154,7 +154,7 @@ def _compile_with_files(text: str, folder: Path) -> Prompt:
 def _checked_variables(
     text: str, title: str, environment: SandboxedEnvironment, files: dict[str, str], folder: Path
 ) -> set[str]:
-    """Check a template, and return the variables that it and the files that it includes use.
+    """Check a template, and return the variables that it and its included files use.
 
     The included files are added to ``files``. ``title`` names the template in errors.
     """

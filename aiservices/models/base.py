@@ -29,7 +29,7 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionLimits:
-    """How much a decision endpoint accepts in one request.
+    """The limits of a decision endpoint: how many questions, options and levels one request may have.
 
     Attributes:
         questions: The largest number of questions; more are sent in several requests.
@@ -124,7 +124,7 @@ class ChatModel(Protocol):
 
 
 class PickledByArguments:
-    """Pickles objects as the arguments of their constructor, because they hold connections and locks."""
+    """Base class of objects with connections or locks, which are pickled as their constructor arguments."""
 
     _constructor_arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -149,13 +149,13 @@ header_listener: ContextVar[Callable[[Mapping[str, str]], None] | None] = Contex
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """Return the models that a FallbackChatModel tries in turn, or a list with any other model itself."""
+    """Return the models that a FallbackChatModel tries in turn; for other models, only the model itself."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 
 
 def rests_of(model: ChatModel) -> Mapping[int, Rest]:
-    """Return when the members of a FallbackChatModel rest, by the ``id`` of each; empty if they never do."""
+    """Return the Rest objects of a FallbackChatModel's members, by the ``id`` of each; empty for others."""
     return getattr(model, "rests", {})
 
 
@@ -184,7 +184,7 @@ REGISTERED: dict[str, Callable[[str], ChatModel]] = {}
 
 
 def unwrap_model(model: ChatModel) -> ChatModel:
-    """Return the model that gets the requests of a wrapper, such as a LimitedChatModel."""
+    """Return the innermost model inside wrappers such as LimitedChatModel."""
     while hasattr(type(model), "wrapped_model"):
         wrapper: Any = model
         model = wrapper.wrapped_model
@@ -298,7 +298,7 @@ _NOT_COUNTED = (BadRequestError, ProbabilitiesUnavailableError)
 
 
 class Rest:
-    """Decides whether a model may be asked: not for some seconds after several failures in a row.
+    """A circuit breaker: after several failures in a row, a model is not asked for some seconds.
 
     After that time, one request is admitted. If it succeeds, all are; if it fails, the model rests again. If
     it neither succeeds nor fails within that time, the next request is admitted. It is safe for threads and
@@ -318,7 +318,7 @@ class Rest:
         self._until = 0.0  # by time.monotonic()
 
     def admits(self) -> bool:
-        """Return True if a request may be sent now; the first one after a rest makes the others wait."""
+        """Return True if a request may be sent now; after a rest, only one request may at first."""
         if self._failures < self._after:
             return True
         with self._lock:
@@ -331,7 +331,7 @@ class Rest:
             return True
 
     def failed(self, error: ModelError) -> None:
-        """Count a failed request. Errors of the request itself do not count."""
+        """Count a failed request, unless the request itself was wrong."""
         if isinstance(error, _NOT_COUNTED):
             return
         with self._lock:
@@ -345,7 +345,7 @@ class Rest:
         )
 
     def succeeded(self) -> None:
-        """Forget the failures, because a request has succeeded."""
+        """Reset the count of failures after a successful request."""
         if not self._failures:
             return
         with self._lock:
@@ -354,7 +354,7 @@ class Rest:
             logging.getLogger("aiservices").info("%s answers again", self._name)
 
     def describe(self) -> str:
-        """Return why the model is not asked, in one line."""
+        """Return a message that says why the model is not asked now."""
         seconds = max(0.0, self._until - time.monotonic())
         failures = counted(self._failures, "failure")
         return f"{self._name} was skipped: it rests for {seconds:.0f} seconds after {failures} in a row"

@@ -96,7 +96,7 @@ def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
 
 
 def total_usage(own: Usage | None, inner_calls: Sequence[InnerCall]) -> Usage | None:
-    """Add the tokens of inner calls to those of a call; return None if none is known."""
+    """Add the token counts of a call and its inner calls; return None if no count is known."""
     for call in inner_calls:
         usage = call.usage
         if usage is not None:
@@ -190,7 +190,7 @@ class InnerCall:
 
 
 def total_cost(own: float | None, inner_calls: Sequence[InnerCall]) -> float | None:
-    """Add the cost of inner calls to that of a call; return None if a part is not known."""
+    """Add the costs of a call and its inner calls; return None if one of the costs is unknown."""
     for call in inner_calls:
         cost = call.cost
         own = None if own is None or cost is None else own + cost

@@ -81,11 +81,11 @@ class FallbackChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """When the models rest, by the ``id`` of each; empty if they never do."""
+        """The Rest object of each model, by the ``id`` of the model; empty if the models never rest."""
         return self._rests
 
     def _awake_members(self) -> Iterator[ChatModel]:
-        """Yield the models that do not rest; if all rest, all of them.
+        """Yield the models that are not resting after failures, or all models if all of them rest.
 
         Each is checked when its turn comes, so that it is only tried again if it is really asked.
         """

@@ -48,7 +48,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of requests to one server with one key. They are upper bounds: a server may accept less.
+    """The rate limits for requests to one server with one API key; the server may allow less.
 
     Attributes:
         requests_per_minute: Requests per minute, sent at even intervals; None for no bound.
@@ -85,7 +85,7 @@ class _Waiter:
 
 
 class _Evenly:
-    """Spaces requests or tokens evenly over time, to keep to a rate per second."""
+    """Spaces requests or tokens evenly over time, so that a rate per second is not exceeded."""
 
     def __init__(self, per_second: float) -> None:
         self.per_second = per_second
@@ -96,12 +96,12 @@ class _Evenly:
         return self.free_at - now
 
     def use(self, amount: float, now: float) -> None:
-        """Count an amount that is used now, or give back a negative one."""
+        """Count a used amount; a negative amount corrects an estimate that was too high."""
         self.free_at = max(self.free_at, now - _SLACK) + amount / self.per_second
 
 
 class Limiter:
-    """Decides when the next request may be sent to one server. It is safe for threads and event loops.
+    """Decides when the next request may be sent to a server; safe for threads and event loops.
 
     Attributes:
         sent: How many requests were sent.
@@ -135,7 +135,7 @@ class Limiter:
         self._lowered_from, self._lowered_at = 0.0, 0.0
 
     def add_bounds(self, limits: Limits) -> None:
-        """Apply the limits of a user; of several, the strictest holds."""
+        """Apply the limits that a user set; if several apply, the strictest counts."""
         with self._lock:
             if limits in self._bounds:
                 return
@@ -174,7 +174,7 @@ class Limiter:
         return time.monotonic()
 
     async def aacquire(self, tokens: float, deadline: float) -> float | None:
-        """Wait in an async call until a request may be sent; None if that is not before the deadline."""
+        """Wait without blocking until a request may be sent; return None if the deadline passes first."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
 
@@ -212,7 +212,7 @@ class Limiter:
             return waiter, wait
 
     def _retry(self, waiter: _Waiter, tokens: float) -> float:
-        """Return 0 if it is the turn of a waiting call, which then leaves the queue, else the wait."""
+        """Return 0 and leave the queue if a waiting request may be sent now, else the seconds to wait."""
         with self._lock:
             if self._waiters[0] is not waiter:
                 return 3600.0
@@ -255,7 +255,7 @@ class Limiter:
         return 0.0
 
     def release(self) -> None:
-        """Give back the slot of a request that has ended."""
+        """Count a request as finished, so that another one may be sent."""
         with self._lock:
             self._in_flight -= 1
             self._wake_first()
@@ -263,19 +263,19 @@ class Limiter:
     # --- learning ---
 
     def estimate(self, request: ChatRequest) -> float:
-        """Estimate the tokens of a request and its reply; 0 if no limit needs them."""
+        """Estimate the tokens of a request and its reply; return 0 if tokens are not limited."""
         if self._tokens is None:  # the length is not needed
             return 0.0
         return self.estimate_length(text_length(request), request.options.max_tokens or 0)
 
     def estimate_length(self, characters: int, max_tokens: float) -> float:
-        """Estimate the tokens of a request of so many characters and its reply; 0 if no limit needs them."""
+        """Estimate the tokens of a request, given its length, and its reply; 0 if tokens are not limited."""
         if self._tokens is None:
             return 0.0
         return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or max_tokens)
 
     def accepted(self, sent_at: float, estimated: float, usage: Usage | None) -> None:
-        """Update the limits after the server accepted a request, which may raise the concurrency."""
+        """Record that the server accepted a request, and raise the concurrency if possible."""
         with self._lock:
             now = time.monotonic()
             self._accepted += 1
@@ -289,7 +289,7 @@ class Limiter:
             self._grow(now)
 
     def _grow(self, now: float) -> None:
-        """Raise the limits: fast until the server first refuses a request, slowly after that."""
+        """Raise the concurrency and the rate: quickly until the server refuses a request, then slowly."""
         if self._in_flight >= int(self._cap) - 1:  # only a level that is used tells something
             if not self._cap_was_refused:
                 self._cap = min(self._cap + 1, MAX_CONCURRENCY)
@@ -305,7 +305,7 @@ class Limiter:
             self._probe_at = now + min(self._hold, _STEADY)
 
     def refuse(self, sent_at: float, in_flight: int, retry_after: float | None) -> None:
-        """Learn from a request that the server has refused because of a limit.
+        """Record that the server refused a request because of a rate limit, and slow down.
 
         ``in_flight`` is how many requests were in flight when it was sent, itself included.
         """
@@ -338,7 +338,7 @@ class Limiter:
             self._pause_until = max(self._pause_until, now + pause)
 
     def _end_pause(self, now: float) -> None:
-        """End a pause after a refused request, and limit requests to the rate accepted before it."""
+        """End the pause after a refused request, and limit the rate to the one accepted before it."""
         self._is_probing = False
         if self._cap_was_refused and self._pace is None:  # the requests in flight were not the reason
             self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
@@ -368,7 +368,7 @@ class Limiter:
         self._cycle_start, self._accepted = now, 0
 
     def _rate_after_outage(self, refused: float, measured: float, now: float) -> float:
-        """Return the rate after a time without accepted requests, which may be an outage or a limit.
+        """Choose the rate after a time without accepted requests: an outage, or a limit per interval.
 
         The first time, the rate is kept. The second time, the measured rate is tried, because a server may
         limit the requests in each 10 seconds, for example. If that does not help, these are outages.
@@ -385,7 +385,7 @@ class Limiter:
         return 0.98 * measured
 
     def _next_rate(self, refused: float, measured: float, seconds: float) -> float:
-        """Return the rate after a refusal: the last one that was not refused, else the measured one."""
+        """Choose the rate after a refusal: slightly below the last accepted rate or the measured rate."""
         if self._held:
             return 0.98 * self._held
         if seconds > 1:  # all at one rate, so that the measure is good
@@ -393,7 +393,7 @@ class Limiter:
         return min(0.9 * refused, max(measured, 0.5 * refused))
 
     def read_headers(self, headers: Mapping[str, str]) -> None:
-        """Wait until the time in the headers of a response if they say that nothing is left until then."""
+        """If response headers say that a limit is used up, send nothing until the limit is reset."""
         for left, reset in RESET_HEADERS:
             if headers.get(left) != "0" or reset not in headers:
                 continue
@@ -404,7 +404,7 @@ class Limiter:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are in flight."""
+        """The number of requests that have been sent but have not ended."""
         return self._in_flight
 
 
@@ -491,7 +491,7 @@ class LimitedChatModel(PickledByArguments):
         return LimitedChatModel(model, self._limits)
 
     def failing_at_once(self) -> LimitedChatModel:
-        """Return a copy that raises the errors of an outage at once, because another model can be asked.
+        """Return a copy that raises errors of an outage immediately, because a fallback model can be asked.
 
         It still waits for the limits of the provider (status 429).
         """
@@ -506,19 +506,19 @@ class LimitedChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """When the members of a FallbackChatModel rest, by the ``id`` of each."""
+        """The Rest objects of a FallbackChatModel's members, by the ``id`` of each member."""
         rests = rests_of(self._model)
         pairs = zip(members_of(self._model), self._members, strict=False)
         return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}
 
     @property
     def unsure(self) -> float | Literal["threshold"] | None:
-        """When a FallbackChatModel asks its next member because of a low probability."""
+        """The probability below which a FallbackChatModel asks its next member; None for other models."""
         return getattr(self._model, "unsure", None)
 
     @property
     def wrapped_model(self) -> ChatModel:
-        """The model that gets the requests."""
+        """The model that receives the requests."""
         return self._model
 
     @property
@@ -543,7 +543,7 @@ class LimitedChatModel(PickledByArguments):
         return self._made
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request when the limits allow it, and return the reply."""
+        """Wait until the rate limits allow a request, then send it and return the reply."""
         turn = _Turn(self, request)
         while True:
             turn.start(self.limiter.acquire(turn.tokens, turn.deadline))
@@ -559,7 +559,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request when the limits allow it, without blocking the event loop."""
+        """Wait until the rate limits allow a request, then send it and return the reply, in async code."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
@@ -595,7 +595,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Stream the reply to a chat request when the limits allow it, for async callers."""
+        """Wait until the rate limits allow a request, then stream the model's reply, in async code."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
@@ -616,7 +616,7 @@ class LimitedChatModel(PickledByArguments):
 
 
 class _Turn:
-    """One request with its repetitions: until when it may wait, and what the limiter learns from it."""
+    """A request that may be sent several times until the server accepts it or the waiting time is over."""
 
     def __init__(self, model: LimitedChatModel, request: ChatRequest) -> None:
         self._limiter = model.limiter
@@ -632,7 +632,7 @@ class _Turn:
         self._last_error: ModelError | None = None
 
     def start(self, sent_at: float | None) -> None:
-        """Note that the request is sent now; raise the last error if its turn did not come in time."""
+        """Record that the request is being sent; raise the last error if it had to wait too long."""
         if sent_at is None:
             waited = time.monotonic() - self._began_at
             if self._last_error is not None:
@@ -647,7 +647,7 @@ class _Turn:
         self._limiter.accepted(self._sent_at, self.tokens, None if reply is None else reply.usage)
 
     def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
-        """Report a refusal to the limiter; raise all other errors."""
+        """Report a refused request to the rate limiter so that it is sent again; raise all other errors."""
         if error.status not in self._waits_for or not error.retryable:
             raise error
         self._limiter.refuse(self._sent_at, self._in_flight, error.retry_after)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class AnswerOption(NamedTuple):
-    """One possible answer to a question.
+    """One possible answer to a question for a decision endpoint.
 
     Attributes:
         value: The answer as a JSON value: a string, a number, a boolean or null.
@@ -51,7 +51,7 @@ class AnswerOption(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question with a fixed set of answers.
+    """A question with a fixed set of possible answers.
 
     Attributes:
         path: The JSON path of the answer in the typed value, such as ``"$.team"``.
@@ -93,7 +93,7 @@ def decision_reply(
     id: str = "",
     raw: bytes | None = None,
 ) -> ChatReply:
-    """Make the reply of a decision endpoint: the JSON of the most likely answers, and their probabilities.
+    """Create a reply from the probabilities of each answer; its text is JSON with the most likely answers.
 
     ``answers`` has the probabilities of the options of each question, in their order; None if the model
     refused the question. Refused questions that null does not answer make the whole reply a refusal.
@@ -120,7 +120,7 @@ def decision_reply(
 
 
 def _with_answer(value: Any, question: Question, answer: Any) -> Any:
-    """Return a JSON value with an answer put at the place of its question."""
+    """Return a copy of a JSON value with an answer stored at the path of its question."""
     if question.member is not None:
         place = value
         for key in question.keys:
@@ -253,7 +253,7 @@ class ChatOptions:
 
 
 def check_model_options(options: ChatOptions) -> None:
-    """Raise BadRequestError for options that only services understand, and no model."""
+    """Raise BadRequestError for options that services handle, but not models, such as ``tool_choice``."""
     if options.tool_choice is not None:
         raise BadRequestError(
             "tool_choice is an option of services, methods and calls; pass Tooling(tools, choice) in the "
@@ -724,7 +724,7 @@ def _add(hashed: Any, data: bytes) -> None:
 
 
 def _digest(part: object) -> bytes:
-    """Return the digest of options, a response format or tools."""
+    """Return the cached hash of a request's options, response format or tools."""
     found = _digests.get(id(part))
     if found is not None and found[0] is part:
         return found[1]

@@ -1,4 +1,4 @@
-"""``ToolSearch``: the model searches among many tools, and sees only those that it found."""
+"""``ToolSearch``, which lets a model search among many tools and see only those that it found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ToolSelector: TypeAlias = Callable[[str, Sequence[Tool]], Iterable[str] | Awaita
 
 
 class ToolSearch:
-    """Many tools of which the model sees only a search tool, and those that it has found.
+    """Hides many tools from the model, and gives it a search tool to find those that it needs.
 
     Pass it as one of the tools, as in ``create(tools=[ToolSearch([…])])``. A tool that was found stays
     available while the result of the search is in the conversation: also after an approval, and in later
@@ -100,7 +100,7 @@ class ToolSearch:
             raise DefinitionError([DefinitionProblem("ToolSearch", str(error))]) from error
 
     def tools(self, invocation: Invocation) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the search tool and what was found so far; for an async service method, an awaitable."""
+        """Return the search tool and the tools found so far; for an async service method, an awaitable."""
         search, is_new = self._search_of(invocation)
         providers = [one for one in self.toolbox.providers if is_new or is_dynamic(one)]
         if invocation.plan.is_async and providers:
@@ -118,7 +118,7 @@ class ToolSearch:
         return self._visible(search, invocation)
 
     def _search_of(self, invocation: Invocation) -> tuple[_SearchOfCall, bool]:
-        """Return the search of a call, which its search tool holds, and True if the call has just begun."""
+        """Return the search state of a service call, and True if it was created by this first request."""
         provided = invocation.state.provided_tools
         tool = None if provided is None else provided.toolbox.tools.get(self._search_tool.name)
         search = None if tool is None else getattr(tool.function, "__self__", None)
@@ -144,7 +144,7 @@ class ToolSearch:
             )
 
     def fill(self, retriever: ToolRetriever, tools: Iterable[Tool]) -> None:
-        """Add the descriptions of new and changed tools to the retriever."""
+        """Add the descriptions of new or changed tools to the retriever."""
         with self._lock:
             new = {tool.name: _text_of(tool) for tool in tools}
             new = {name: text for name, text in new.items() if self._texts.get(name) != text}
@@ -154,7 +154,7 @@ class ToolSearch:
 
 
 class _SearchOfCall:
-    """The search in one call: the tools that can be found, and the functions that the model calls.
+    """The tools that can be found in one service call, and the search functions that the model calls.
 
     Attributes:
         owner: The ToolSearch.
@@ -168,11 +168,11 @@ class _SearchOfCall:
 
     @property
     def candidates(self) -> list[Tool]:
-        """The tools that can be found."""
+        """The tools that the model can find."""
         return list(self.toolbox.tools.values())[1:]  # the first one is the search tool
 
     def add(self, provider: ToolProvider, provided: object) -> None:
-        """Add what a provider returned. A known tool stays what it was.
+        """Add the tools that a provider returned, except those that are already known.
 
         Raises ToolDefinitionError for two tools with the same name.
         """
@@ -183,7 +183,7 @@ class _SearchOfCall:
             known |= {tool.name for tool in new}
 
     def search(self, query: str) -> list[dict[str, str]] | str:
-        """Search.
+        """Search for tools, and return the names and descriptions of those found.
 
         Args:
             query: what the tool should do, in a few words
@@ -200,7 +200,7 @@ class _SearchOfCall:
         return self._result(_ids(by.retrieve(Query(query)), by))
 
     async def asearch(self, query: str) -> list[dict[str, str]] | str:
-        """Search with an async retriever or function."""
+        """Search for tools with an async retriever or function."""
         by: Any = self.owner.by
         if not hasattr(by, "retrieve"):
             return self._result(await by(query, self.candidates))
@@ -208,7 +208,7 @@ class _SearchOfCall:
         return self._result(_ids(await by.retrieve(Query(query)), by))
 
     def _result(self, names: Any) -> list[dict[str, str]] | str:
-        """Return the found tools for the model. ``_found_names`` reads this in later requests."""
+        """Return the found tools as a result for the model, in the format that ``_found_names`` parses."""
         tools = {tool.name: tool for tool in self.candidates}
         unknown = [name for name in names if not isinstance(name, str)]
         if unknown:
@@ -221,7 +221,7 @@ class _SearchOfCall:
 
 
 def _problem_of(by: object) -> str | None:
-    """Return an error if tools cannot be searched by an object, else None."""
+    """Return an error message if an object cannot be used to search tools, else None."""
     if by is None or isinstance(by, (str, ChatModel)):
         return None
     if isinstance(by, type):
@@ -232,7 +232,7 @@ def _problem_of(by: object) -> str | None:
 
 
 def _found_names(search_tool: str, invocation: Invocation) -> list[str]:
-    """Return the names of the tools that were found, from the results of searches in the conversation."""
+    """Return the names of the tools that were found, from the search results in the conversation."""
     names: list[str] = []
     for message in (*invocation.request.messages, *invocation.state.tool_messages):
         if isinstance(message, ToolMessage) and message.name == search_tool and message.text[:1] == "[":
@@ -249,7 +249,7 @@ def _ids(contents: Any, retriever: object) -> list[str]:
 
 
 def _text_of(tool: Tool) -> str:
-    """Return the text by which a tool is found: its name as words, its description and its parameters."""
+    """Return the text to search for a tool: the words of its name, its description and its parameters."""
     properties = (tool.arguments.schema or {}).get("properties", {})
     parameters = [
         f"{name.replace('_', ' ')}: {one.get('description', '')}" for name, one in properties.items()
@@ -265,7 +265,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75  # the usual parameters of BM25
 
 
 def _words(text: str) -> list[str]:
-    """Split a text, and names such as ``openIssues``, into words in lower case without a plural s."""
+    """Split a text or a name such as ``openIssues`` into lower-case words without a plural s."""
     words = _WORD.findall(_CAMEL_CASE.sub(" ", text))
     return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.casefold, words)]
 

@@ -30,7 +30,7 @@ def arrow_types(schema: Any) -> dict[str, Any]:
 
 
 def _value_type(tp: Any) -> Any:
-    """Replace dictionaries and views in an Arrow type by the plain type of their values."""
+    """Replace dictionary and view types in an Arrow type by the plain type of their values."""
     kinds = pyarrow("Arrow types").types
     if kinds.is_dictionary(tp) or kinds.is_run_end_encoded(tp):
         return _value_type(tp.value_type)
@@ -42,7 +42,7 @@ def _value_type(tp: Any) -> Any:
 
 
 def _microseconds(tp: Any) -> Any:
-    """Replace nanoseconds in an Arrow type by microseconds, which Python has."""
+    """Replace nanoseconds in an Arrow type by microseconds, the finest unit in Python."""
     pa = pyarrow("Arrow types")
     kinds = pa.types
     if getattr(tp, "unit", None) == "ns":
@@ -56,7 +56,7 @@ def _microseconds(tp: Any) -> Any:
 
 
 def _with_parts(tp: Any, change: Callable[[Any], Any]) -> Any:
-    """Change the types inside a struct, a map or a list; return other types as they are."""
+    """Apply a function to the types inside an Arrow struct, map or list type."""
     pa = pyarrow("Arrow types")
     kinds = pa.types
     if kinds.is_struct(tp):
@@ -91,7 +91,7 @@ def _python_values(column: Any) -> list[Any]:
 
 @contextmanager
 def reading(location: str) -> Iterator[None]:
-    """Convert the errors of reading data to RowsError, with the name of the source."""
+    """Context manager that converts errors of reading a table to RowsError with the name of the table."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Collect rows as the columns of Arrow tables, and choose the types of columns that have none."""
+"""Convert rows to columns of Arrow tables, and infer the types of columns that have none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DURATIONS = parser_for(timedelta).node
 
 
 def json_value(value: object) -> Any:
-    """Convert a value of the input to JSON; what JSON cannot express becomes text."""
+    """Convert an input value to JSON data; values that JSON cannot represent become text."""
     if type(value) in _JSON_TYPES:
         return value
     if type(value) is timedelta:
@@ -39,7 +39,7 @@ def json_value(value: object) -> Any:
 
 
 def _finite(data: object) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by their names."""
+    """Replace NaN and infinities, which JSON cannot represent, by their names."""
     if isinstance(data, float):
         return non_finite_name(data) or data
     if isinstance(data, dict):
@@ -75,7 +75,7 @@ def _without_spelling(value: object) -> Any:
 
 
 def fit(value: Any, tp: Any) -> Any:
-    """Convert a Python value to one that pyarrow accepts for an Arrow type: text, float, pairs of a map."""
+    """Convert a Python value to one that pyarrow accepts for the given Arrow type."""
     if value is None:
         return None
     kinds = pyarrow().types
@@ -136,7 +136,7 @@ def _datetime_kind(value: datetime) -> str:
 
 
 def _joined(one: _Kind, other: _Kind) -> _Kind:
-    """Return the kind of a column with values of two kinds."""
+    """Return the kind of a column that contains values of two kinds."""
     if one == other or other == "null":
         return one
     if one == "null":
@@ -182,11 +182,11 @@ class _Column(ABC):
 
     @abstractmethod
     def array(self) -> Any:
-        """Return the collected values as an Arrow array, and forget them."""
+        """Return the collected values as an Arrow array, and empty the column."""
 
 
 class _UntypedColumn(_Column):
-    """A column of the input whose type is that of its values."""
+    """An input column whose type is inferred from its values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class _UntypedColumn(_Column):
 
 
 class _TypedColumn(_Column):
-    """A column whose Arrow type is known. It becomes text if a value does not fit."""
+    """A column with a known Arrow type, which changes if a value does not fit."""
 
     def __init__(self, tp: object) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ class _TypedColumn(_Column):
 
 
 class _AnswerArrays(_Column):
-    """A column of the answer, whose type follows from the type of the answer."""
+    """An output column for a part of the answer, with the Arrow type of that part."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class _AnswerArrays(_Column):
 
 
 class Cells(NamedTuple):
-    """A row that is ready to be written: the answers are JSON, and null if there is an error."""
+    """The values of a row to write: inputs, the answer as JSON values, and the error."""
 
     number: int | None
     inputs: dict[str, Any]
@@ -273,7 +273,7 @@ class ArrowRows:
         column.values = [None] * self.count
 
     def add(self, row: Cells) -> str | None:
-        """Add a row, and return its error. An answer that Arrow cannot hold is such an error."""
+        """Add a row, and return its error, such as an answer that Arrow cannot represent."""
         values, error = [], row.error
         try:
             for column, data in zip(self._answers, row.answers, strict=True):
@@ -297,7 +297,7 @@ class ArrowRows:
         return error
 
     def table(self) -> Any:
-        """Return the rows as an Arrow table, and forget them."""
+        """Return the collected rows as an Arrow table, and remove them from this object."""
         columns: dict[str, Any] = {}
         if self._fields.number is not None:
             columns[self._fields.number] = self._number.array()

@@ -1,4 +1,4 @@
-"""Check that a service method can be mapped over a table, and turn rows into its arguments."""
+"""Check that a service method can be called for table rows, and convert rows to its arguments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MappedMethod(NamedTuple):
 
     @property
     def call(self) -> CallPlan:
-        """The models, options and tools of the method."""
+        """The models, options and tools of the service method."""
         return self.service_method.plan.call
 
     @property
@@ -137,7 +137,7 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
 
 
 def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:
-    """Return the method with the columns that the table has.
+    """Keep only the parameters whose columns exist in the table, or raise DefinitionError.
 
     Parameters with a default may have none. Raises DefinitionError for a missing column.
     """
@@ -165,7 +165,7 @@ def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod
 
 
 def content_id(arguments: Mapping[str, Any]) -> str:
-    """Return a hash of the arguments of a call, which is the same for equal arguments."""
+    """Return a hash of a call's arguments, by which rows with equal arguments are recognized."""
     hashed = blake2b(digest_size=16)
     for name, value in arguments.items():
         data = value.encode("utf-8", "surrogatepass") if type(value) is str else _bytes_of(value)
@@ -233,7 +233,7 @@ def _plain(value: object) -> object:
 
 
 def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | None:
-    """Return the function that converts the value of a column for a parameter; None if none is needed."""
+    """Return a function that converts a column's values for a parameter, or None if none is needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
         return lambda value: _read_media(media[0], value)
@@ -290,7 +290,7 @@ def done_entry(
 
 
 def error_entry(error: Exception, usage: Usage | None, cost: float | None, attempts: int) -> dict[str, Any]:
-    """Return what the journal stores of a row with an error."""
+    """Return the journal entry for a row that ended with an error."""
     named = error if isinstance(error, RowError) else RowError(type(error).__name__, str(error))
     return {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
 
@@ -310,7 +310,7 @@ def _label(value: object) -> str:
 
 
 class EntryReader:
-    """Reads the entries of finished rows of one method."""
+    """Converts journal entries of finished rows to Row objects with typed answers."""
 
     def __init__(self, method: MappedMethod) -> None:
         self._method = method
@@ -321,19 +321,19 @@ class EntryReader:
         }
 
     def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
-        """Create a row from a journal entry, written for this row before or for a row with equal content."""
+        """Return the row for a journal entry that this row or an equal one wrote earlier."""
         return self._row(number, key, inputs, entry, cached=True)
 
     def new(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], seconds: float
     ) -> Row[Any]:
-        """Return the row for a journal entry of this run, as opposed to an earlier one."""
+        """Return the finished row for a journal entry that was written just now."""
         return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], result: Result[Any]
     ) -> Row[Any]:
-        """Return the row for an answer of this run."""
+        """Return the finished row for an answer that has just been received."""
         usage = Usage(**entry.get("usage", {}))
         return Row(
             number,
@@ -385,7 +385,7 @@ class EntryReader:
         )
 
     def _set_threshold(self, decision: Decision[Any]) -> None:
-        """Give a decision that was read the threshold of its method, for ``at()``."""
+        """Set the probability threshold of a Decision from the journal, which ``at()`` uses."""
         path = _INDEX.sub("[]", decision.path.replace(ENVELOPE_PATH, "$", 1))
         adjustment = self._method.call.adjustments.get(path)
         if adjustment is None or not decision.probabilities:

@@ -20,7 +20,7 @@ _Z = 1.96  # 95 % of a normal distribution
 
 
 class Range(NamedTuple):
-    """An estimate with the range in which the true number lies with a probability of 95 %.
+    """An estimate, with the range that contains the true number with a probability of 95 %.
 
     Attributes:
         low: The lower end of the range.
@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run over a table is expected to need.
+    """The estimated tokens, cost and time of a run over a table.
 
     Attributes:
         rows: The number of rows in the table.
@@ -124,7 +124,7 @@ def estimate(
 
 
 def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, Any]]]:
-    """Count the rows, and those to ask, and choose some of the latter, each with the same probability."""
+    """Count all rows and those to ask the model about, and draw a random sample of the latter."""
     count = to_ask = 0
     chosen: list[Mapping[str, Any]] = []
     journal = job.open_journal()
@@ -149,7 +149,7 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
 
 
 def _range(values: Sequence[float], count: int) -> Range:
-    """Estimate the sum over ``count`` rows from the values of a sample."""
+    """Estimate the total over ``count`` rows from the values of a sample."""
     if not values:
         return Range(0.0, 0.0, 0.0)
     mean = fmean(values)

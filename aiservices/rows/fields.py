@@ -80,7 +80,7 @@ _DURATION = re.compile(r"(-?)P(\d+)DT(\d+)(?:\.(\d{1,6}))?S")
 
 
 class Shape(NamedTuple):
-    """How JSON values of one type become Arrow values.
+    """How to convert JSON values of one type to Arrow: the Arrow type and a conversion function.
 
     Attributes:
         arrow: Returns the Arrow type, given the facts about the values so far.
@@ -94,7 +94,7 @@ class Shape(NamedTuple):
     key: object
 
     def value(self, data: Json, facts: Facts) -> Any:
-        """Convert a JSON value to a Python value for Arrow."""
+        """Convert a JSON value to a Python value that pyarrow accepts."""
         return None if data is None else self.convert(data, facts)
 
 
@@ -213,7 +213,7 @@ _BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": 
 
 
 def _shape_of(node: Node[Any], enclosing: tuple[Node[Any], ...] = ()) -> Shape:
-    """Return how the values of a type become Arrow values."""
+    """Return how to convert the JSON values of a type to Arrow."""
     match _unwrapped(node):
         case BoolNode():
             return _BOOL
@@ -328,7 +328,7 @@ def _decision_shape(value: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class AnswerColumn:
-    """One column of an answer.
+    """One output column: a field of the answer, or the whole answer.
 
     Attributes:
         name: The name of the column in outputs.
@@ -343,7 +343,7 @@ class AnswerColumn:
     _has_decisions: bool = False
 
     def to_json(self, value: Any) -> Json:
-        """Convert a value of the column to JSON. Raises ValueError if it has the wrong type."""
+        """Convert a value of the column to JSON, or raise ValueError if it has the wrong type."""
         if value is None:
             return None
         with decisions_with_probabilities() if self._has_decisions else nullcontext():
@@ -352,7 +352,7 @@ class AnswerColumn:
 
 @dataclass(frozen=True)
 class AnswerColumns:
-    """The columns of an answer: one for each field of a record, or one column.
+    """The output columns for an answer: one for each field of a record, or one for the whole answer.
 
     Attributes:
         columns: The columns, in the order of the fields.
@@ -442,7 +442,7 @@ def _record_columns(record: ObjectNode) -> AnswerColumns:
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns of an output: those of the input, those of the answer, and the error.
+    """The columns of an output table: the input's columns, the answer's columns, and the error.
 
     Attributes:
         inputs: The columns of the input, in order. If ``inputs_known`` is false, rows may add more.
@@ -462,13 +462,13 @@ class Fields:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of all columns that are known, in the order of the output."""
+        """The names of all columns known so far, in the order of the output."""
         number = () if self.number is None else (self.number,)
         return (*number, *self.inputs, *(column.name for column in self.answers.columns), self.error)
 
     @property
     def own_names(self) -> frozenset[str]:
-        """The names of the columns that the output adds to those of the input."""
+        """The names of the output columns that the input does not have."""
         return frozenset(self.columns) - frozenset(self.inputs)
 
     def row(
@@ -501,7 +501,7 @@ class Fields:
 def output_fields(
     table: Table, answers: AnswerColumns, *, inputs: Sequence[str] | None = None, number: bool = False
 ) -> Fields:
-    """Choose the columns of an output, so that no name occurs twice.
+    """Choose the columns of an output table; no two of them have the same name.
 
     A column of the answer that the input has too gets the prefix ``answer_``.
 

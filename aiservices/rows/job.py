@@ -1,4 +1,4 @@
-"""One run of a method over a table: what it reads, how it processes the rows, and where the answers go."""
+"""One run of a method over a table: what it reads, how it processes rows, and where it writes answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tables import Table, open_table
 
 
 class Engine(Protocol):
-    """Sends the requests of a run in another way than one by one, such as in batches.
+    """The interface of other ways to send the requests of a run, such as in batches or from workers.
 
     Attributes:
         discount: The price of a request, relative to the normal price.
@@ -33,19 +33,19 @@ class Engine(Protocol):
     def discount(self) -> float: ...
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Yield why a method cannot be mapped in this way."""
+        """Yield a message for each reason why a method cannot be used with this engine."""
         ...
 
     def run(
         self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
-        """Yield the rows as they are finished."""
+        """Process all rows of a table, and yield each row when it is finished."""
         ...
 
 
 @dataclass(eq=False)
 class Job:
-    """What a run needs: the method, the table and the settings; it can be run several times.
+    """The method, the table and the settings of a run; a job can be run several times.
 
     Attributes:
         method: The method.
@@ -90,7 +90,7 @@ class Job:
         return _unpickled(self._spool)
 
     def open_journal(self) -> Journal:
-        """Open the journal, in which the next run finds the answers of this one."""
+        """Open the journal, which lets the next run reuse the answers of this one."""
         path = self.journal
         if path is None:
             if self._temporary_journal is None:
@@ -100,7 +100,7 @@ class Job:
         return Journal(path, work_of(self.method), restart=restart)
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:
-        """Yield the rows as they are finished; at the end, write the output."""
+        """Process all rows, yield each row when it is finished, and write the output at the end."""
         summary = self.summary = Summary(output=_text(self.to), journal=_text(self.journal))
         progress = Progress(self._total())
         limits = self.budget
@@ -170,7 +170,7 @@ class Job:
                 raise RowsError(f"{same}; each row needs its own")
 
     def _stopped(self, error: Exception, rows: int) -> Exception:
-        """Return the error of a run that ended early, which says how to go on."""
+        """Return the error for a run that ended early, with advice on how to continue it."""
         self.summary.stopped = str(error)
         if isinstance(error, RowsError):
             return error
@@ -182,7 +182,7 @@ class Job:
         )
 
     def _write(self, journal: Journal) -> None:
-        """Write the output and the file for review, in the order of the table."""
+        """Write the output and the review file, in the order of the table."""
         runner = Runner(
             self.method, iter(()), journal, SharedBudget(), Progress(), self.settings, self.reviewed
         )

@@ -41,7 +41,7 @@ BEGIN;
 
 
 class Journal:
-    """The file with the replies and the finished rows of a run, and an index of the file on disk.
+    """The file with the replies and finished rows of a run, with a temporary index for fast lookups.
 
     Args:
         path: The file.
@@ -92,7 +92,7 @@ class Journal:
         self._index.close()
 
     def _check_kind(self) -> None:
-        """Raise RowsError if the file is something else than a journal, which must not be overwritten."""
+        """Raise RowsError if the file exists but is not a journal, so that it is not overwritten."""
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
             raise RowsError(f"{self._path} is not a file; choose another place for the journal")
         with self._path.open("rb") as file:
@@ -114,13 +114,13 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """The file of the journal."""
+        """The path of the journal file."""
         return self._path
 
     # --- reading ---
 
     def _read(self, work: Mapping[str, Any]) -> int:
-        """Read the whole file into the index, cut off an incomplete last line, and return the length."""
+        """Read the whole file into the index, remove an incomplete last line, and return the length."""
         end = 0
         with self._path.open("rb") as lines:
             for line in lines:
@@ -177,12 +177,12 @@ class Journal:
         return None if found is None else self._entry_at(found[0])
 
     def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
-        """Return the replies to the requests of an unfinished row, by the number of the request."""
+        """Return the stored replies for an unfinished row, by request number."""
         found = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
         return {call: self._entry_at(offset) for call, offset in found}
 
     def has_changed(self, key: Any, row: str) -> bool:
-        """Return True if the row with this key had other content in an earlier run."""
+        """Return True if the row with this key had different content in an earlier run."""
         found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return found is not None and found[0] != row
 
@@ -202,15 +202,15 @@ class Journal:
     # --- writing ---
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
-        """Store the reply of a model to one request of a row."""
+        """Store the model's reply to one request of a row."""
         self.add(reply_line(row, call, request, reply))
 
     def add_response(self, row: str, call: int, request: str, status: int, body: str) -> None:
-        """Store the HTTP response to one request of a row, as a batch has it."""
+        """Store the HTTP response to one request of a row, as received from a batch."""
         self.add({"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}})
 
     def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> None:
-        """Store that a row is finished, with its value or error."""
+        """Store the value or error of a finished row."""
         self.add(done_line(row, key, entry))
 
     def add_key(self, key: Any, row: str) -> None:
@@ -219,7 +219,7 @@ class Journal:
             self.add({"same": row, "key": key})
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Append a line, such as one that another process has written."""
+        """Append a line to the journal, for example one from another process."""
         self._add_to_index(entry, self._append(entry))
 
     def _is_known(self, key: object, row: str) -> bool:
@@ -252,11 +252,11 @@ class Journal:
         return first
 
     def forget_counts(self) -> None:
-        """Start to count equal rows again, for another pass over the table."""
+        """Reset the counts of equal rows, before the table is read again."""
         self._index.execute("DELETE FROM seen_content")
 
     def count_content(self, row: str) -> int:
-        """Return how often a row with this content occurred before in this run, and count it."""
+        """Count a row, and return how many rows with the same content came before it in this run."""
         run = self._index.execute
         run("INSERT INTO seen_content VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (row,))
         count: int = run("SELECT count FROM seen_content WHERE id = ?", (row,)).fetchone()[0]
@@ -271,30 +271,30 @@ def _is_beginning(line: bytes) -> bool:
 
 
 def temporary_folder(owner: object) -> Path:
-    """Create a folder that is deleted together with its owner."""
+    """Create a folder that is deleted when ``owner`` is garbage-collected."""
     folder = tempfile.mkdtemp(prefix="aiservices-rows-")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def reply_line(row: str, call: int, request: str, reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the line for the reply of a model to one request of a row."""
+    """Return the journal line for the model's reply to one request of a row."""
     return {"reply": row, "call": call, "request": request, "body": reply}
 
 
 def done_line(row: str, key: object, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the line for a row that is finished."""
+    """Return the journal line for a finished row."""
     return {"done": row, **({} if key is None else {"key": key}), **entry}
 
 
 def encode_line(entry: Mapping[str, Any]) -> bytes:
-    """Write a line of a journal, with its checksum."""
+    """Convert a journal line to bytes, with its checksum."""
     text = _encode(entry).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
 def decode_line(line: bytes) -> dict[str, Any] | None:
-    """Read a line of a journal; return None if it is damaged."""
+    """Parse a journal line from bytes; return None if it is damaged."""
     checksum, text = line[:_CHECKSUM_LENGTH], line[_CHECKSUM_LENGTH + 1 : -1]
     try:
         if int(checksum, 16) != zlib.crc32(text):

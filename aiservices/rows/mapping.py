@@ -60,7 +60,7 @@ def progress_callback(setting: bool | Callable[[Progress], object]) -> Callable[
 
 
 class ProgressBar:
-    """A progress bar of tqdm, in a terminal or a notebook."""
+    """A progress bar of the package tqdm, in a terminal or a notebook."""
 
     def __init__(self) -> None:
         self._tqdm = import_extra("tqdm.auto", "tables", "progress=True")
@@ -78,7 +78,7 @@ class ProgressBar:
         self._bar.refresh()
 
     def close(self) -> None:
-        """Leave the bar as it is, and continue on a new line."""
+        """Stop updating the bar, and leave it on the screen."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -114,7 +114,7 @@ class Rows(Generic[T]):
         return self.summary
 
     def dataframe(self) -> Any:
-        """Process all rows, and return the table with the answers in new columns, as the kind of the input.
+        """Process all rows, and return the table with the answers in new columns, as a dataframe.
 
         It is a dataframe of pandas or polars for such an input, else a table of pyarrow.
         """
@@ -151,7 +151,7 @@ class Rows(Generic[T]):
 
 
 class _LoopThread(threading.Thread):
-    """Runs a job in an event loop of its own, and passes the rows on."""
+    """A thread with its own event loop that runs a job and passes on the finished rows."""
 
     def __init__(self, job: Job, results: SimpleQueue[Any]) -> None:
         super().__init__(target=copy_context().run, args=(self._run,), daemon=True)
@@ -193,7 +193,7 @@ class _LoopThread(threading.Thread):
 
 
 class AsyncRows(Generic[T]):
-    """The rows of a table with the answers of a method, for ``async for``; ``await`` processes all of them.
+    """The async version of Rows: ``async for`` yields finished rows, and ``await`` processes all of them.
 
     Attributes:
         summary: What the last run did; complete at the end of the iteration.
@@ -290,7 +290,7 @@ def map_rows(
 @overload
 def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
 def map_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
-    """Call a method of a service for each row of a table.
+    """Call a service method for each row of a table.
 
     The columns are the arguments of the method, by name::
 
@@ -339,7 +339,7 @@ def amap_rows(
 @overload
 def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[T]: ...
 def amap_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[Any]:
-    """Call a method of a service for each row of a table, from async code.
+    """Call a service method for each row of a table, from async code.
 
     Like ``map_rows``, but the rows are processed by ``async for``, or all of them by ``await``::
 
@@ -456,7 +456,7 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
 
 
 def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
-    """Return a function that returns each model with limits, always the same object for the same model."""
+    """Return a function that wraps models with rate limits; the same model gets the same wrapper."""
     limited: dict[int, tuple[ChatModel, ChatModel]] = {}
 
     def with_limits(model: ChatModel) -> ChatModel:

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Output(ABC):
-    """A file to which rows are written. It has its name only when it is complete.
+    """A file to which rows are written, and which gets its final name only when it is complete.
 
     Until ``close``, the rows are in files whose names start with that of the output and ``.partial``. At the
     end of a ``with`` block, the output is closed, or removed if there was an error.
@@ -60,7 +60,7 @@ class Output(ABC):
         self._inputs = frozenset(fields.inputs)
 
     def write(self, row: Mapping[str, Any]) -> str | None:
-        """Write a row, which ``Fields.row`` makes, and return its error.
+        """Write a row that ``Fields.row`` has built, and return its error, if any.
 
         A value of the answer that the file cannot hold, such as an integer beyond 64 bits in Parquet, is an
         error of the row: its answer is null then.
@@ -73,7 +73,7 @@ class Output(ABC):
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Complete the file, and give it its name. Raises RowsError if it cannot be written."""
+        """Complete the file and give it its final name, or raise RowsError."""
         try:
             self._finish()
             with open(self._partial, "rb+") as file:
@@ -83,7 +83,7 @@ class Output(ABC):
             raise self._failure(error) from error
 
     def abort(self) -> None:
-        """Remove what was written. An older file with the name of the output stays."""
+        """Delete the incomplete file; an older complete file of the same name is kept."""
         with suppress(OSError, ValueError):
             self._stop()
         _remove_partial(self.path)
@@ -125,19 +125,19 @@ class Output(ABC):
 
     @abstractmethod
     def _write(self, cells: Cells) -> str | None:
-        """Write a row, and return its error."""
+        """Write the values of a row, and return its error, if any."""
 
     @abstractmethod
     def _finish(self) -> None:
-        """Write what is left to the partial file, and close it."""
+        """Write the remaining rows to the partial file, and close it."""
 
     @abstractmethod
     def _stop(self) -> None:
-        """Close all files."""
+        """Close all open files without completing them."""
 
 
 def _remove_partial(path: Path) -> None:
-    """Remove the incomplete files of an output, also those of a process that was killed."""
+    """Delete the incomplete files of an output, including those of a killed process."""
     for part in path.parent.glob(f"{escape(path.name)}.partial*"):
         part.unlink(missing_ok=True)
 
@@ -172,7 +172,7 @@ class _JsonlOutput(Output):
 
 
 class _CsvOutput(_JsonlOutput):
-    """Writes CSV with a header. Null is an empty field, and an empty text is ``""``.
+    """Writes CSV with a header; a null is an empty field, and an empty text is ``""``.
 
     Lists, objects and numbers are written as JSON. If the columns are not known before all rows are written,
     the rows are kept as JSON until then.
@@ -260,7 +260,7 @@ class _ArrowOutput(Output):
         return pyarrow().ipc.new_file(str(path), self._schema)
 
     def _can_write(self, tp: object) -> bool:
-        """Return False for an Arrow type that Parquet does not have, such as a calendar interval."""
+        """Return True if the file format supports an Arrow type, unlike Parquet for calendar intervals."""
         if self.path.suffix.lower() != ".parquet":
             return True
         try:
@@ -308,7 +308,7 @@ class _ArrowOutput(Output):
 
 
 def _with_schema(batch: Any, schema: Any) -> Any:
-    """Convert a record batch to a table with more columns or wider types."""
+    """Convert a record batch to a table with the given schema, which has more columns or wider types."""
     pa = pyarrow()
     columns = []
     for one in schema:
@@ -333,7 +333,7 @@ _OUTPUTS: dict[str, type[Output]] = {
 
 
 def open_output(path: str | os.PathLike[str], fields: Fields) -> Output:
-    """Open a file for rows with answers, in the format of its ending.
+    """Open an output file for rows with answers, in the format of its file extension.
 
     The endings are .jsonl, .csv, .parquet, .arrow and .feather.
 
@@ -373,7 +373,7 @@ def _output_class(path: Path) -> type[Output]:
 
 
 def to_dataframe(table: Table, rows: Iterable[Mapping[str, Any]], fields: Fields) -> Any:
-    """Return a dataframe of the input's kind, with the columns of the answer and the error beside its own.
+    """Return a dataframe like the input, with additional columns for the answer and the error.
 
     For pandas the index stays. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
     pyarrow Table.
@@ -411,7 +411,7 @@ def to_dataframe(table: Table, rows: Iterable[Mapping[str, Any]], fields: Fields
 
 
 class _MemoryOutput(Output):
-    """Collects rows in memory."""
+    """An output that collects rows in memory."""
 
     def __init__(self, fields: Fields) -> None:
         super().__init__(Path("memory"), fields)
@@ -431,7 +431,7 @@ class _MemoryOutput(Output):
 
 
 def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
-    """Return some rows of a dataframe, or all, with new columns."""
+    """Return a copy of a dataframe with new columns, for all rows or only those with the given numbers."""
     if kind == "pandas":
         frame = source.copy(deep=False) if numbers is None else source.iloc[numbers].copy()
         for name in new.column_names:
@@ -451,7 +451,7 @@ def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
 
 
 def _pandas_column(column: Any, index: object) -> Any:
-    """Convert an Arrow column to a pandas Series whose values are not changed by missing ones."""
+    """Convert an Arrow column to a pandas Series; missing values do not turn integers into floats."""
     pandas = import_extra("pandas", "tables", "a pandas DataFrame")
     types = pyarrow().types
     if types.is_nested(column.type):

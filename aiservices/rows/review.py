@@ -1,4 +1,4 @@
-"""Write rows with unsure answers to a CSV file for review, and read the corrections from that file."""
+"""Write rows with uncertain answers to a CSV file, and read the corrections that people add there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "rev
 
 
 class Review:
-    """Writes a CSV file with the rows whose answer is unsure, the least probable answer of each included.
+    """Writes the rows with uncertain answers to a CSV file, so that people can correct the answers.
 
     An answer is unsure if a probability in it is below ``unsure_below``, or below the threshold of its
     calibration.
@@ -49,7 +49,7 @@ class Review:
             raise DefinitionError([DefinitionProblem(method.qualname, message)])
 
     def _thresholds(self) -> dict[str, float]:
-        """Return the probabilities from which answers are accepted, by their paths."""
+        """Return the probability from which each answer is accepted, by JSON path."""
         limits = {path: adjustment.accepted_from for path, adjustment in self._adjustments.items()}
         return {path: limit for path, limit in limits.items() if limit is not None}
 
@@ -70,7 +70,7 @@ class Review:
 
     @contextmanager
     def open(self, columns: tuple[str, ...]) -> Generator[Review, None, None]:
-        """Open the file for the rows of a table with these columns."""
+        """Context manager that opens the review file for a table with these columns."""
         self.unsure = 0
         partial = self._path.with_name(f"{self._path.name}.partial")
         with partial.open("w", encoding="utf-8", newline="") as file:
@@ -85,7 +85,7 @@ class Review:
         partial.replace(self._path)
 
     def write(self, row: Row[Any]) -> None:
-        """Write a row if its answer is unsure."""
+        """Write a row to the review file if its answer is uncertain."""
         lowest = 1.0
         is_unsure = False
         for path, shares in row.probabilities.items():
@@ -105,7 +105,7 @@ class Review:
 
 
 class ReviewedAnswers:
-    """The answers that people wrote in a file for review, by the content of the row."""
+    """The corrected answers that people wrote in a review file, by the content of the row."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
@@ -119,7 +119,7 @@ class ReviewedAnswers:
 
     @staticmethod
     def read(path: Path, method: MappedMethod) -> ReviewedAnswers:
-        """Read a file for review; rows without an answer of a person are left out."""
+        """Read the corrected answers from a review file, skipping rows without one."""
         answers: dict[str, Any] = {}
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
@@ -149,7 +149,7 @@ def _read_answer(text: str, method: MappedMethod, place: str) -> Any:
 
 
 def _plain(answer: str) -> str:
-    """Return an answer for a person: a text without its quotes, a decision without its probabilities."""
+    """Convert an answer from JSON to text for people: strings without quotes, decisions as their value."""
     value = json.loads(answer)
     if isinstance(value, dict) and value.keys() >= {"value", "probabilities"}:
         value = value["value"]

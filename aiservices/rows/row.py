@@ -1,4 +1,4 @@
-"""What a run over a table gives: a row with its answer, the progress, and the summary."""
+"""The results of a run over a table: rows with answers, the progress, and a summary."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..models.messages import Usage
 
 
 class RowsError(AiServiceError):
-    """Raised when a table, an output or a journal cannot be read or written, or a run cannot go on."""
+    """Raised when a table, an output or a journal cannot be read or written, or a run must stop."""
 
 
 class RowError(AiServiceError):
-    """The reason why a row has no value.
+    """The error of a row that has no answer.
 
     Attributes:
         type: The name of the exception, such as "ServiceOutputError".
@@ -66,7 +66,7 @@ class Row(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The answer. Raises the ``error`` if there is none."""
+        """The answer; raises the row's ``error`` if there is no answer."""
         if self.error is not None:
             raise self.error
         value: T = self._value
@@ -80,7 +80,7 @@ class Row(Generic[T]):
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of a run over a table.
+    """The progress of a run over a table: counts, time and cost so far.
 
     Attributes:
         total: The number of rows in the table; None if it is unknown.
@@ -108,7 +108,7 @@ class Progress:
 
     @property
     def rows_per_second(self) -> float:
-        """The rows of this run in each second, without those that were answered without a request."""
+        """The number of rows per second in this run, without rows that needed no request."""
         return (self.rows - self.cached) / self.seconds if self.seconds else 0.0
 
     @property
@@ -119,7 +119,7 @@ class Progress:
 
     @property
     def expected_cost(self) -> float | None:
-        """What the whole run will cost if the other rows cost as much as those so far; None if unknown."""
+        """The estimated cost of the whole run, based on the rows so far; None if unknown."""
         return None if self.total is None or not self.rows else self.cost * self.total / self.rows
 
     def __str__(self) -> str:
@@ -141,7 +141,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Summary(Progress):
-    """The counts, usage and cost of a run over a table.
+    """The counts, token usage and cost of a run over a table.
 
     Attributes:
         stopped: Why the run ended before the last row; None if it did not.

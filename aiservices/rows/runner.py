@@ -1,4 +1,4 @@
-"""Call a method for each row of a table, with many calls at the same time in one event loop."""
+"""Call a method for the rows of a table, with many concurrent calls in one event loop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PROGRESS_SECONDS = 0.1
 
 
 class RunTrace(Protocol):
-    """The trace of one run, such as a span of OpenTelemetry.
+    """The interface of the trace of one run, such as an OpenTelemetry span.
 
     Attributes:
         context: A context manager in which the traces of calls belong to the run.
@@ -70,11 +70,11 @@ class RunTrace(Protocol):
     def end(
         self, *, rows: int, errors: int, cached: int, cost: float, error: BaseException | None = None
     ) -> None:
-        """End the trace, with the numbers of the whole run; ``error`` is why the run ended early."""
+        """End the trace with the totals of the run; ``error`` is the reason if the run ended early."""
 
 
 def start_trace(method: MappedMethod) -> RunTrace | None:
-    """Start the trace of a run with the first interceptor that has traces; None if there is none."""
+    """Start a trace with the first interceptor that supports traces of runs; None if there is none."""
     for interceptor in (*reversed(GLOBAL_INTERCEPTORS), *method.service_method.pipeline.interceptors):
         trace_rows = getattr(interceptor, "trace_rows", None)
         if trace_rows is not None:
@@ -127,7 +127,7 @@ class RunSettings:
 
 
 class RowFailure(NamedTuple):
-    """Why a row has no answer.
+    """The reason why a row has no answer, and whether other rows will fail for the same reason.
 
     Attributes:
         error: The error.
@@ -140,7 +140,7 @@ class RowFailure(NamedTuple):
 
     @classmethod
     def of(cls, error: Exception) -> RowFailure:
-        """Classify an error."""
+        """Classify an error by whether it will probably affect other rows."""
         # a limit of requests that cannot be retried is a quota that is used up
         if isinstance(error, _FATAL) or (isinstance(error, RateLimitError) and not error.retryable):
             return cls(error, "fatal")
@@ -150,7 +150,7 @@ class RowFailure(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the type of the error."""
+        """The name of the error's type."""
         return self.error.type if isinstance(self.error, RowError) else type(self.error).__name__
 
 
@@ -171,13 +171,13 @@ class RowOutcome(NamedTuple):
 
 
 class ReplyStore(Protocol):
-    """Stores the replies to the requests of rows."""
+    """The interface of objects that store the replies to the requests of rows."""
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None: ...
 
 
 class _Suspended(GeneratorExit):
-    """Closes the call of a row whose next reply will come later."""
+    """Raised inside a row's call to suspend the call, because its next reply will come from a batch."""
 
 
 class _Item(NamedTuple):
@@ -266,7 +266,7 @@ class Runner:
             raise self.stopped
 
     async def _work(self) -> None:
-        """Process rows until there are no more, or until the run has to stop."""
+        """Process rows until none is left or the run must stop."""
         try:
             while self.stopped is None:
                 await self._window.acquire()
@@ -300,7 +300,7 @@ class Runner:
             self.stopped = error
 
     async def _process(self, item: _Item) -> Row[Any] | None:
-        """Return a row with its answer; None if the run has to stop before the row has one."""
+        """Process a row and return it with its answer or error; None if the run must stop first."""
         number, key, inputs = item
         try:
             arguments = self._method.arguments(inputs)
@@ -353,7 +353,7 @@ class Runner:
         return Row(*item, cost=0.0, cached=True, reviewed=True, _value=found[0])
 
     def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
-        """Return the id of a row in the journal: its content, and with ``dedupe=False`` its key or count."""
+        """Return the id of a row in the journal, which equal rows share unless ``dedupe`` is False."""
         content = content_id(arguments)
         if self._settings.dedupe:
             return content
@@ -365,7 +365,7 @@ class Runner:
             self._journal.add_key(key, row_id)
 
     async def _ask_once(self, item: _Item, row_id: str, arguments: Mapping[str, Any]) -> Row[Any] | None:
-        """Ask for a row, and give the answer to equal rows that wait for it."""
+        """Ask the model about a row, and reuse the answer for equal rows that are waiting for it."""
         waiting = self._in_flight[row_id] = asyncio.get_running_loop().create_future()
         row, entry = None, None
         try:
@@ -443,7 +443,7 @@ async def answer_row(
     settings: RunSettings,
     prices: Budget,
 ) -> RowOutcome | None:
-    """Process a row, and return the outcome; None if its next request was collected for a batch.
+    """Process a row, and return the outcome; None if its next request was put into a batch.
 
     Args:
         method: The method.
@@ -496,7 +496,7 @@ def _cost_of(
 
 
 class _RecordedCalls:
-    """Performs the requests of one row: it takes the replies of the journal, and stores new ones there.
+    """Executes the steps of one row's call, using replies from the journal and storing new ones there.
 
     Attributes:
         batch_replies: The ``id()`` of the replies that a batch gave.
@@ -514,7 +514,7 @@ class _RecordedCalls:
         self._count = 0
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
-        """Perform one step of the call."""
+        """Execute a step of the call; a request is answered from the journal if possible."""
         if isinstance(effect, CallModel):
             number, digest = self._identify(effect)
             reply = self._stored(number, digest, effect)
@@ -564,7 +564,7 @@ class _RecordedCalls:
         return number, request_hash(effect.model.name, str(address), effect.request)
 
     def _stored(self, number: int, digest: str, effect: CallModel | Run) -> ChatReply | None:
-        """Return the reply that the journal has, or None; raise the error that a batch gave."""
+        """Return the reply stored in the journal, or None; raise the error if a batch returned an error."""
         entry = self._replies.get(number)
         if entry is None or entry["request"] != digest:
             return None

@@ -1,4 +1,4 @@
-"""Read the rows of tables: files, dataframes, query results and iterables.
+"""Read tables row by row from files, dataframes, query results and iterables.
 
 ``open_table`` describes a source, and ``Table.rows`` reads it in batches, as dicts of plain Python values. No
 library is imported for a source that is not its own: pyarrow reads Parquet and Arrow files and Arrow streams.
@@ -32,7 +32,7 @@ from .row import RowsError
 
 
 class Header(NamedTuple):
-    """The names and Arrow types of the columns of a file; no names if only its rows have them."""
+    """The column names and Arrow types of a file; empty if the file has no header."""
 
     columns: tuple[str, ...] = ()
     types: Mapping[str, Any] = {}
@@ -55,7 +55,7 @@ def _open_text(path: Path, newline: str | None = None) -> IO[str]:
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file, each with the number of its last line. Empty lines are left out."""
+    """Yield the records of a CSV file without empty lines, each with the number of its last line."""
     # the limit of Python, for the whole process, is smaller than many documents
     csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
     with reading(str(path)), _open_text(path, newline="") as file:
@@ -189,7 +189,7 @@ def _parquet_count(path: Path) -> int:
 
 @contextmanager
 def _arrow_file(path: Path) -> Iterator[Any]:
-    """Open an Arrow file, or a file with an Arrow stream, which is called .arrow too."""
+    """Yield the record batches of an Arrow file, which may be in the file format or the stream format."""
     pa = pyarrow("reading Arrow files")
     with reading(str(path)), pa.memory_map(str(path)) as source:
         try:
@@ -267,7 +267,7 @@ class Table:
 
     @cached_property
     def count(self) -> int | None:
-        """The number of rows; None if only reading all of them would tell.
+        """The number of rows; None if counting them would require reading the whole table.
 
         The lines of CSV and JSONL files are counted when this is first used.
         """
@@ -275,11 +275,11 @@ class Table:
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
-        """The Arrow types of the columns, by name, as far as the source has types."""
+        """The Arrow types of the columns by name, if the source has types."""
         return self._types()
 
     def rows(self) -> Iterator[Row]:
-        """Read the rows from the start, a batch at a time.
+        """Yield the rows from the start of the table, reading them in batches.
 
         Raises RowsError if the rows of a one-shot source are read twice.
         """
@@ -315,7 +315,7 @@ def _wrong(location: str, message: str) -> DefinitionError:
 
 
 def _check_names(names: Sequence[object], location: str) -> None:
-    """Raise DefinitionError unless the names of columns are different texts, and there is at least one."""
+    """Raise DefinitionError unless there are column names, all of which are distinct strings."""
     if not names:
         raise _wrong(location, "the table has no columns")
     for index, name in enumerate(names):
@@ -328,7 +328,7 @@ def _check_names(names: Sequence[object], location: str) -> None:
 
 
 def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator[Row]]:
-    """Return a function that reads the rows the first time, and raises RowsError after that."""
+    """Return a function that yields the rows when it is first called, and raises RowsError after that."""
     uses: list[None] = []
 
     def read_once() -> Iterator[Row]:
@@ -347,7 +347,7 @@ _PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, tim
 
 
 def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
-    """Convert the scalars and arrays of numpy, pandas and pyarrow in a value to plain Python values."""
+    """Convert numpy, pandas and pyarrow values to plain Python values, also inside lists and dicts."""
     kind = type(value)
     if kind in _PLAIN_TYPES:
         return value
@@ -408,7 +408,7 @@ def _iterable(source: Any, names: tuple[str, ...] | None) -> Table:
 
 
 def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
-    """Return the columns of one row as a mapping; raise ValueError if the object is not a row."""
+    """Convert the object for one row to a mapping, or raise ValueError if it cannot be a row."""
     cls: Any = type(item)
     if isinstance(item, Mapping):
         return item
@@ -465,7 +465,7 @@ def _dict_of_columns(source: Mapping[Any, Any]) -> Table:
 
 
 def _is_column(values: object) -> bool:
-    """Return True for a list and other ordered collections, such as an array or a Series."""
+    """Return True for an ordered collection of values, such as a list, an array or a Series."""
     if isinstance(values, (str, bytes, bytearray, Mapping)):
         return False
     return isinstance(values, Sequence) or (hasattr(values, "__len__") and hasattr(values, "__getitem__"))
@@ -475,7 +475,7 @@ def _is_column(values: object) -> bool:
 
 
 def _foreign_table(source: Any) -> Table | None:
-    """Return the table of a dataframe, an Arrow object or a query result; None for other objects."""
+    """Return a Table for a dataframe, an Arrow object or a query result; None for other objects."""
     if _is_in(source, "pandas", "DataFrame"):
         return _pandas(source)
     if _is_in(source, "polars", "DataFrame"):
@@ -492,7 +492,7 @@ def _foreign_table(source: Any) -> Table | None:
 
 
 def _is_in(source: object, package: str, name: str) -> bool:
-    """Return True if an object is an instance of a class of a package, without importing the package."""
+    """Return True if an object is of the named class of a package, without importing the package."""
     cls = getattr(sys.modules.get(package), name, None)
     return isinstance(cls, type) and isinstance(source, cls)
 
@@ -583,7 +583,7 @@ def _sqlalchemy(result: Any) -> Table:
 
 
 def _arrow(source: Any) -> Table | None:
-    """Return the table of an object that has Arrow data or the dataframe interchange protocol, or None."""
+    """Return a Table for an object that can export Arrow data, or None."""
     name = f"the {type(source).__name__}"
     if hasattr(source, "get_fragments") and hasattr(source, "scanner"):  # a dataset
 
@@ -687,7 +687,7 @@ def _files(source: str | PathLike[str]) -> Table:
 
 
 def _paths(source: str | PathLike[str]) -> list[Path]:
-    """List the files of a path, a folder or a pattern, sorted by name."""
+    """List the files that a path, a folder or a glob pattern names, sorted by name."""
     text = str(source)
     paths: list[Path] = []
     is_folder = False

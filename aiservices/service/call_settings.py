@@ -1,4 +1,4 @@
-"""What runs around the calls of a service's methods, and how the settings of a method are merged into it."""
+"""The interceptors, limits and retries of service methods, merged with the settings of each method."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .methods import (
 
 
 class CallSettings(NamedTuple):
-    """The interceptors, the limits and the retries of calls.
+    """The interceptors, the budget and the retries that apply to calls.
 
     Attributes:
         interceptors: The interceptors, the first one outermost.
@@ -36,7 +36,7 @@ class CallSettings(NamedTuple):
     retry: Retry | None
 
     def with_declaration(self, declared: Mapping[str, Any]) -> CallSettings:
-        """Return the settings with those that ``@options`` set for an interface or a method."""
+        """Return a copy with the settings that ``@options`` sets for an interface or a method."""
         return CallSettings(
             merged_interceptors(self.interceptors, declared.get("interceptors", ())),
             declared.get("budget", self.budget),
@@ -45,7 +45,7 @@ class CallSettings(NamedTuple):
 
 
 class CallGroup(NamedTuple):
-    """Methods of a service whose calls have the same settings.
+    """Some methods of a service whose calls have the same interceptors and limits.
 
     Attributes:
         location: The name of the service, or of the method if it has settings of its own.
@@ -62,7 +62,7 @@ class CallGroup(NamedTuple):
     declared: Mapping[str, Any] = {}
 
     def problems(self, listeners: Sequence[Listener]) -> Iterator[DefinitionProblem]:
-        """Yield the mistakes in the settings of the methods."""
+        """Yield the mistakes in the settings of these methods."""
         plans, interceptors = self.plans.values(), self.interceptors
         models = dict.fromkeys(route.model.name for plan in plans for route in plan.call.routes)
         yield from self.budget.problems(self.location, models)
@@ -85,7 +85,7 @@ def call_groups(
     cache: Interceptor | None,
     votes: Interceptor | None,
 ) -> list[CallGroup]:
-    """Return the methods of a service with the settings of their calls.
+    """Group the methods of a service by the settings of their calls.
 
     The first group has the methods without settings of their own. ``settings`` are those of ``create``.
     """
@@ -105,7 +105,7 @@ def call_groups(
 
 
 def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> dict[str, CallPath]:
-    """Return the pipeline and the limits of each method of a service, by the name of the method."""
+    """Return the interceptors and limits of each method of a service, by method name."""
     paths = {}
     for group in groups:
         path = CallPath(Pipeline(group.interceptors, listeners), group.budget)
@@ -114,7 +114,7 @@ def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> di
 
 
 def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -> list[DefinitionProblem]:
-    """Return the mistakes in the settings of methods; what is wrong for the service is reported once."""
+    """Return the mistakes in the settings of all methods, reporting those of the whole service only once."""
     of_service, *of_methods = groups
     problems = list(of_service.problems(listeners))
     inherited = {problem.message for problem in problems if problem.location == of_service.location}
@@ -151,7 +151,7 @@ _ORDER = {
 def merged_interceptors(
     interceptors: Sequence[Interceptor], added: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
-    """Return the interceptors of a service with those of a method, which replace others of the same kind."""
+    """Add a method's interceptors to those of the service, replacing those of the same kind."""
     if not interceptors:
         return tuple(added)
     of_method: dict[str | None, list[Interceptor]] = {}

@@ -216,7 +216,7 @@ class MethodPlan(NamedTuple):
         return replace(invocation, request=replace(invocation.request, messages=messages))
 
     def toolbox_with(self, sources: object, parameter_names: Collection[str]) -> Toolbox:
-        """Return the tools of the method with those that one call brings in its ``Tools`` parameter.
+        """Return the tools of the method, with the additional tools that a call passes as ``Tools``.
 
         Raises DefinitionError for invalid tools, and TypeError for a value that is not a list.
         """
@@ -598,7 +598,7 @@ def _return_type(
 
 
 class _NoValueParser:
-    """Accepts any text and returns None, for methods that return None: only what they do matters."""
+    """Accepts any text and returns None, for methods that return None and only run tools."""
 
     schema = None
 
@@ -610,7 +610,7 @@ class _NoValueParser:
 
 
 class _ImageParser(NamedTuple):
-    """Stands for the parser of methods that return images, which are in the reply beside its text.
+    """Marks methods that return images, which are taken from the reply and not parsed from its text.
 
     Attributes:
         several: True for a list of images.
@@ -675,7 +675,7 @@ def with_leniency(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return the parser with another tolerance for mistakes in the model's answer, if one is given."""
+    """Return a copy of the parser with the given tolerance for mistakes, or the parser itself if None."""
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(DefinitionProblem(qualname, message))
@@ -773,7 +773,7 @@ def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities
 def answer_tool_problems(
     toolbox: Toolbox, routes: Iterable[ModelRoute], returns: ReturnType, qualname: str
 ) -> list[DefinitionProblem]:
-    """Return an error for each tool that does not go together with the answer of a service method."""
+    """Return an error for each tool that conflicts with the way in which a method gets its answer."""
     is_list = returns.shape is ReturnShape.ITEMS
     answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
     problems = tool_name_problems(toolbox, routes, qualname)

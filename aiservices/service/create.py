@@ -172,7 +172,7 @@ def _create(
 
 
 class _Origin(NamedTuple):
-    """The arguments of ``create``, with which another process creates the same service.
+    """The arguments of ``create`` for a service, from which another process can recreate the service.
 
     Attributes:
         interface: The interface.
@@ -187,7 +187,7 @@ class _Origin(NamedTuple):
     namespace: Mapping[str, Any]
 
     def reduce(self, service: object) -> tuple[Any, ...]:
-        """Return what pickle stores of a service: the call of ``create``, and the attributes."""
+        """Return the data with which pickle recreates a service: a call of ``create``, and its attributes."""
         from ..interface.stubs import names_in_hints
 
         settings = dict(self.settings)
@@ -204,7 +204,7 @@ class _Origin(NamedTuple):
 
 
 def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:
-    """Create a service that was pickled. The main module of this process may lack the names of its hints."""
+    """Recreate a pickled service after defining the names that its type hints use in ``__main__``."""
     vars(sys.modules["__main__"]).update(names)
     return create(interface, model, **settings)
 

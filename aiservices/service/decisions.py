@@ -47,7 +47,7 @@ from .compile import MethodPlan
 
 
 def question_hash(plan: MethodPlan, path: str) -> str:
-    """Return the SHA-256 hash of what is asked: the prompt, the type with its descriptions, and the path."""
+    """Return the SHA-256 hash of a question to the model: its prompt, answer type and JSON path."""
     prompt, node = plan.prompt, _node_of(plan)
     question = [
         prompt.user.source if prompt.user is not None else "",
@@ -59,7 +59,7 @@ def question_hash(plan: MethodPlan, path: str) -> str:
 
 
 def answers_of(plan: MethodPlan) -> dict[str, PossibleAnswers]:
-    """Map the JSON paths in a method's return type to the possible answers there."""
+    """Map the JSON path of each answer in a method's return type to its possible values."""
     node = _node_of(plan)
     return {} if node is None else answer_options(node)
 
@@ -77,7 +77,7 @@ def with_adjustments(
     thresholds: Mapping[str, float],
     name: str,
 ) -> dict[str, MethodPlan]:
-    """Return the plans of a service with their calibrations and thresholds.
+    """Return the methods of a service with calibrations and probability thresholds added.
 
     Raises DefinitionError for calibrations of other questions, and for thresholds that belong to no answer.
     """
@@ -107,7 +107,7 @@ def with_adjustments(
 
 
 def _add_thresholds_of_members(found: dict[str, Adjustment], answers: Mapping[str, PossibleAnswers]) -> None:
-    """Let each ``Decision[list[…]]`` use the thresholds of its members, if all are calibrated."""
+    """Let each ``Decision[list[…]]`` use the thresholds of its options, if all options are calibrated."""
     members: dict[str, list[tuple[CalibrationEntry, ...]]] = {}
     for path, one in answers.items():
         if one.list_path is not None:
@@ -124,7 +124,7 @@ def _limits(
     name: str,
     problems: list[DefinitionProblem],
 ) -> Iterator[tuple[tuple[str, str], float]]:
-    """Find the answer to which each probability threshold applies; yield its method and path with it."""
+    """Yield the method and JSON path of the answer to which each probability threshold applies."""
     known = {
         f"{method}{path.removeprefix('$')}": (method, path)
         for method, plan in plans.items()
@@ -174,7 +174,7 @@ def _unknown_entries(
 
 
 class Votes:
-    """Interceptor that asks a model several times if it gives no probabilities for a Decision.
+    """Middleware that asks a model several times to estimate the probabilities of a Decision.
 
     The probability of an answer is the share of the samples with it, smoothed so that none is 0. The samples
     after the first are requested at the same time; they do not count against ``Budget.max_attempts``.
@@ -218,7 +218,7 @@ class Votes:
 
 
 class _Ballot(NamedTuple):
-    """A sample that was read.
+    """One of several sampled replies, with the answers in it.
 
     Attributes:
         reply: The reply of the model.
@@ -287,7 +287,7 @@ def _shares(leaf: Leaf, counts: Counter[int]) -> Probabilities:
 
 
 def _ballot(reply: ChatReply, output_format: OutputFormat, parser: TypeParser[Any]) -> _Ballot:
-    """Read a sample as leniently as any reply; raise OutputParsingError if that is not possible."""
+    """Parse a sampled reply, with the usual tolerance for mistakes, or raise OutputParsingError."""
     reading = output_format.read(reply)
     try:
         text = parser.write(reading.value)

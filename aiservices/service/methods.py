@@ -117,7 +117,7 @@ def invocation_to_resume(
 
 
 def _memory_id_of(state: SuspendedCall, plan: MethodPlan) -> Any:
-    """Return the memory id of a suspended call, which is JSON data if the state was stored."""
+    """Return the memory id of a suspended call, converting stored JSON data to the id's type."""
     hint = next((one.hint for one in plan.prompt.parameters if one.role is Role.MEMORY_ID), None)
     if hint is None:
         return state.memory_id
@@ -129,7 +129,7 @@ def _memory_id_of(state: SuspendedCall, plan: MethodPlan) -> Any:
 
 
 class ServiceMethod(NamedTuple):
-    """The settings and limits of a generated service method, with the function that starts a call.
+    """A generated service method: its plan, its limits, and the function that runs a call.
 
     Attributes:
         plan: The plan of the method.
@@ -149,7 +149,7 @@ class ServiceMethod(NamedTuple):
 
     @property
     def call_plan(self) -> CallPlan:
-        """The plan of the method for the engine."""
+        """The models, options and tools of the method."""
         return self.plan.call
 
     def resume(
@@ -159,12 +159,12 @@ class ServiceMethod(NamedTuple):
         tool_context: Mapping[str, object],
         results: Mapping[str, object],
     ) -> Any:
-        """Continue a suspended call of the method, and return what the method returns."""
+        """Continue a suspended call of the method, and return the method's result."""
         return self.start(invocation_to_resume(self, state, approvals, tool_context, results))
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the settings of a generated service method, and the function that runs its calls.
+    """Return the ServiceMethod object of a generated method, or raise TypeError for other functions.
 
     Raises TypeError for other objects.
     """
@@ -180,7 +180,7 @@ def service_method_of(method: object) -> ServiceMethod:
 
 
 def plan_of(method: object) -> MethodPlan:
-    """Return the settings of a generated service method, or raise TypeError for other objects."""
+    """Return the plan (prompt, models and return type) of a generated service method, or raise TypeError."""
     return service_method_of(method).plan
 
 
@@ -190,7 +190,7 @@ def is_service_method(method: object) -> bool:
 
 
 class CallPath(NamedTuple):
-    """What the calls of a method go through: the interceptors and listeners, and the limits of each call."""
+    """The interceptors and listeners around the calls of a method, and the limits of each call."""
 
     pipeline: Pipeline
     budget: Budget
@@ -331,7 +331,7 @@ _WRONG_ORDERS = {
 def interceptor_order_problems(
     location: str, interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each two interceptors (middleware) whose order does not work.
+    """Yield an error for each pair of interceptors (middleware) that are in the wrong order.
 
     ``interceptors`` are in their order of nesting, outermost first.
     """
@@ -384,7 +384,7 @@ def memory_id_problems(
 def no_effect_problems(
     plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each method that returns None although its call cannot do anything."""
+    """Yield an error for each method that returns None although its calls have no effect."""
     # an interceptor without a position may do anything
     with_effects = (*MEMORY_POSITIONS, None)
     if any(getattr(one, "position_name", None) in with_effects for one in interceptors):
@@ -490,7 +490,7 @@ def acall(
 @overload
 def acall(method: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
 def acall(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a blocking method of a service in async code, without a second interface::
+    """Call a blocking service method from async code and await its value::
 
         ticket = await acall(desk.ticket, text="My screen is dark.")
         async for snapshot in acall(desk.growing, text="My screen is dark."): ...
@@ -521,7 +521,7 @@ def call(method: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs
 @overload
 def call(method: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 def call(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call an async method of a service from blocking code, and return its value::
+    """Call an async service method from blocking code, and return its value::
 
         ticket = call(async_desk.ticket, text="My screen is dark.")
 
@@ -569,7 +569,7 @@ def _call(
 
 
 def _check_blocking(plan: MethodPlan, pipeline: Pipeline) -> None:
-    """Raise DefinitionError if the call of an async method needs something that must be awaited."""
+    """Raise DefinitionError if a blocking call of an async method is impossible, as something is async."""
     call_plan, qualname = plan.call, plan.call.qualname
     message = "is async, so blocking code cannot call the method; await it"
     names = async_names(pipeline.interceptors, pipeline.listeners)

@@ -147,7 +147,7 @@ class StructuredModel(Generic[T, V]):
         *,
         results: Mapping[str, object] = _NO_DECISIONS,
     ) -> T:
-        """Continue a call that waits, in async code."""
+        """Continue a suspended call in async code."""
         try:
             invocation = self._resumed(state, approvals, results, self._plan)
             return self._success(await arun(self._pipeline.flow(invocation)))
@@ -492,7 +492,7 @@ class SideQuestion:
 
 
 def state_within(outer: CallState) -> CallState:
-    """Return the state of a call that is made inside another one, with what is left of its budget.
+    """Return the state for a call inside another service call, with the other call's budget.
 
     The requests of the other call do not count as attempts at the answer of this one.
     """

@@ -1,4 +1,4 @@
-"""``Skills``: offers skills to a model by their descriptions, and loads those that it activates."""
+"""``Skills``, which shows a model the descriptions of skills and loads those that the model activates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LARGEST_FILE = 10_000_000  # bytes
 
 @dataclass(frozen=True)
 class Skill:
-    """Instructions for a kind of task, with the folder of their files.
+    """Instructions for a kind of task, and the folder with the files that belong to them.
 
     ``Skill.read`` reads it from a folder.
 
@@ -72,7 +72,7 @@ class Skill:
 
     @staticmethod
     def read(folder: str | Path) -> Skill:
-        """Read the skill in a folder with a file ``SKILL.md``.
+        """Read a skill from a folder that contains a file ``SKILL.md``.
 
         Raises DefinitionError with all problems of the file. Fields that are not in the format are ignored.
         """
@@ -119,7 +119,7 @@ class Skill:
                 yield path.relative_to(self.folder).as_posix()
 
     def path_of(self, relative: str) -> Path:
-        """Return the path of a file in the folder, or raise ToolException with a text for the model.
+        """Return the path of a file in the folder, or raise ToolException for a path that is not allowed.
 
         Absolute paths, ``..``, hidden files, and links that lead out of the folder are refused.
         """
@@ -143,7 +143,7 @@ class Skill:
 
 
 def skill_file(folder: Path) -> Path | None:
-    """Return the file SKILL.md of a folder; None if it has none."""
+    """Return the path of the file SKILL.md in a folder, or None if there is none."""
     return next((folder / name for name in _FILE_NAMES if (folder / name).is_file()), None)
 
 
@@ -152,7 +152,7 @@ def _error(path: Path, message: str) -> DefinitionError:
 
 
 def _split(text: str, path: Path) -> tuple[dict[str, Any], str]:
-    """Split SKILL.md into the fields of its front matter and the instructions."""
+    """Split the text of SKILL.md into its front matter, as a dict, and the instructions."""
     yaml = import_extra("yaml", "skills", "Skills")
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != "---":
@@ -219,7 +219,7 @@ def _default_interpreters() -> Mapping[str, Sequence[str]]:
 
 @dataclass(frozen=True)
 class ScriptSettings:
-    """Allows the model to run the scripts of skills, which are programs with the rights of this process.
+    """Settings that allow a model to run the scripts of skills, with the rights of this process.
 
     Each script runs in the folder of its skill, without a shell. Of the environment it gets only variables
     such as PATH and HOME, and ``env``. Raises DefinitionError for wrong settings.
@@ -245,7 +245,7 @@ class ScriptSettings:
         return path.startswith(f"{SCRIPTS}/") and Path(path).suffix in self.interpreters
 
     def run(self, skill: Skill, script: str, arguments: Sequence[str], text: str) -> str:
-        """Run a script with a text as its standard input, and return what it has written.
+        """Run a script with a text as its standard input, and return its output.
 
         Raises ToolException if it cannot be run, fails, or takes too long.
         """
@@ -282,7 +282,7 @@ class ScriptSettings:
 
 
 def _communicate(process: subprocess.Popen[str], text: str, timeout: float) -> tuple[str, str, bool]:
-    """Send a text to a process, and return its output and errors, and True if it was killed.
+    """Send a text to a process; return its output, its errors, and True if it was killed.
 
     Unlike ``Popen.communicate``, this keeps only the beginning of a long output, and does not wait for
     processes that keep the pipes open.
@@ -343,7 +343,7 @@ _NO_TOOLS: Mapping[str, Sequence[ToolSource]] = MappingProxyType({})
 
 
 class Skills:
-    """Skills that a model may use. Pass them as a tool: ``create(tools=[Skills.from_folder(path)])``.
+    """Skills that a model may use, passed as a tool: ``create(tools=[Skills.from_folder(path)])``.
 
     The model sees the names and descriptions of the skills in a tool ``activate_skill``, which returns the
     instructions of one. Then it can read the files of the skill with ``read_skill_file``, call the tools that
@@ -396,7 +396,7 @@ class Skills:
         tools: Mapping[str, Sequence[ToolSource]] = _NO_TOOLS,
         scripts: ScriptSettings | None = None,
     ) -> Skills:
-        """Read skills from folders: each is a skill, with a file SKILL.md, or contains folders of skills.
+        """Read skills from folders that contain a file SKILL.md, or from folders with such subfolders.
 
         The other arguments are those of the class. Needs the extra ``skills``.
 
@@ -427,7 +427,7 @@ class Skills:
         return Skills(skills, tools=tools, scripts=scripts)
 
     def tools(self, invocation: Invocation) -> list[Tool]:
-        """Return the tools for the next request of a call: those of the skills that are active by then."""
+        """Return the tools for the next request: those to activate skills, and those of active skills."""
         active = [name for name in _activated(invocation) if name in self.skills]
         visible = [self._own[ACTIVATE]]
         files = [path for name in active for path in self.skills[name].files()]
@@ -440,7 +440,7 @@ class Skills:
         return visible
 
     def _own_tools(self) -> Iterable[Tool]:
-        """Make the tools of which the parameters name the skills."""
+        """Yield the tools that activate skills, read their files and run their scripts."""
         names: Any = Literal[tuple(self.skills)]
         catalog = "\n".join(f"- {skill.name}: {skill.description}" for skill in self.skills.values())
         # In the parameter, because the description of a tool may only have 1,024 characters in some APIs.
@@ -509,7 +509,7 @@ def _activated(invocation: Invocation) -> list[str]:
 
 
 def _content_of(path: Path, relative: str) -> str | Media:
-    """Return the content of a file for the model, or raise ToolException if it is no text and no image."""
+    """Return the text or image in a file for the model, or raise ToolException for other files."""
     try:
         if path.suffix.lower() in _IMAGES:
             return Image.from_path(path)

@@ -36,7 +36,7 @@ _MISSING = object()
 
 
 class _Called(NamedTuple):
-    """The answer of a method to a labelled example; an error if the call failed."""
+    """A method's answer to a labelled example, or the error if the call failed."""
 
     case: Case[Any]
     answer: Answer | None

@@ -1,4 +1,4 @@
-"""Read the cases of an evaluation from CSV, JSONL and YAML files, by the types of a method."""
+"""Read test cases for an evaluation from CSV, JSONL and YAML files, with the types of a method."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ENVELOPE = "value"
 
 
 def cases_from(path: str | PathLike[str], method: Callable[..., Any]) -> list[Case[Any]]:
-    """Read the cases of an evaluation from a file.
+    """Read the test cases of an evaluation from a CSV, JSONL or YAML file.
 
     Each row of a CSV file, each object of a JSONL file, and each mapping in the list of a YAML file is a
     case. Its fields are the arguments of the method, and if needed ``expected``, ``case`` (the name of the
@@ -89,7 +89,7 @@ def _error(location: str, message: str) -> DefinitionError:
 
 
 class _FileError(Exception):
-    """Raised if a file does not have its format."""
+    """Raised if a case file is not valid CSV, JSONL or YAML, or has an unexpected structure."""
 
     def __init__(self, location: str, message: str) -> None:
         super().__init__(message)
@@ -98,11 +98,11 @@ class _FileError(Exception):
 
 
 class _RoleProblem(Exception):
-    """Raised for a parameter whose role only Python code can fill."""
+    """Raised for a method parameter, such as a tool context, that a case file cannot provide."""
 
 
 class _Field(NamedTuple):
-    """A value in a file.
+    """A value in a case file, with its location.
 
     Attributes:
         value: A text from a CSV file, or JSON data.
@@ -126,7 +126,7 @@ class _Record(NamedTuple):
 
 
 class _CaseReader:
-    """Reads the arguments and the expected value of a case by the types of a service method."""
+    """Converts the fields of a case to arguments and an expected value, with the types of a method."""
 
     def __init__(self, plan: MethodPlan, folder: Path) -> None:
         self._qualname = plan.call.qualname
@@ -159,7 +159,7 @@ class _CaseReader:
         self._names = [*self._readers, *(name for name in _OWN_FIELDS if name not in self._readers)]
 
     def read(self, record: _Record) -> tuple[Case[Any], list[DefinitionProblem]]:
-        """Return a case, and the problems of its fields."""
+        """Return the test case for a record, and the problems found in its fields."""
         problems = [
             DefinitionProblem(field.location, self._unknown(name))
             for name, field in record.fields.items()
@@ -218,7 +218,7 @@ def _case_tags(field: _Field) -> tuple[str, ...]:
 
 
 def _expected_type(plan: MethodPlan) -> Any:
-    """Return the type of expected values: that of the answer, without the probabilities of a Decision."""
+    """Return the type of a method's expected values: the answer type, with plain values for Decisions."""
     returns = plan.returns
     tp: Any = returns.output_type
     while get_origin(tp) is Annotated:
@@ -261,7 +261,7 @@ def _read_media(field: _Field, cls: type[Any], folder: Path, *, is_list: bool) -
 
 
 def _reader(tp: Any) -> Callable[[_Field], Any]:
-    """Return a function that reads a value of a type, without repairs."""
+    """Return a function that parses a field as a value of a type, without repairing mistakes."""
     parser: OutputParser[Any] = DEFAULT_REGISTRY.parser_for(tp)
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp))
     # The parser of str accepts any text as it is. Inside an object every value must be JSON.
@@ -419,7 +419,7 @@ def _position(node: Any) -> str:
 
 
 def _json_data(data: Any, node: Any) -> Any:
-    """Check that the data of a YAML node has a JSON form."""
+    """Return the data of a YAML node if JSON can represent it, else raise an error."""
     if isinstance(data, dict):
         if not all(isinstance(key, str) for key in data):
             raise _FileError(_position(node), "the keys of a mapping must be texts; write them in quotes")

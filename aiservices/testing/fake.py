@@ -225,7 +225,7 @@ class FakeChatModel(ScriptedChatModel):
 def _probabilities(
     request: ChatRequest, text: str, decisions: Sequence[Decision[Any]]
 ) -> dict[str, Distribution] | None:
-    """Return the probabilities of the decisions that were given, and 0.9 for each made-up answer."""
+    """Return the probabilities of the configured decisions, with 0.9 for each generated answer."""
     if request.parser is None or not request.logprobs:
         return None
     # The text is written and then read again, each in the order of the decisions in the value.

@@ -200,7 +200,7 @@ def _error_in_bins(stated: list[tuple[float, bool]], bins: int) -> float:
 
 
 def measures(samples: Sequence[Labelled]) -> dict[str, float | None]:
-    """Return all quality measures of labelled probabilities, as a dict with the names as keys."""
+    """Return all quality measures of the probabilities by name, such as ``brier`` and ``auroc``."""
     return {
         "brier": brier(samples),
         "log_loss": log_loss(samples),
@@ -333,7 +333,7 @@ def _cross_fitted(
 
 
 def upper_bound(errors: int, accepted: int, confidence: float) -> float:
-    """Return the upper bound of an error rate after ``errors`` wrong of ``accepted`` answers.
+    """Return the upper bound of the error rate, given ``errors`` wrong answers among ``accepted``.
 
     It is the one-sided bound of Clopper and Pearson: the true rate is above it with a probability of at most
     ``1 - confidence``.
@@ -380,12 +380,12 @@ def threshold_at(samples: Sequence[Labelled], value: float, confidence: float) -
 
 
 def threshold_table(samples: Sequence[Labelled], confidence: float) -> list[Threshold]:
-    """Measure each of several thresholds from 0.5 to 0.99."""
+    """Measure coverage and error rate for several thresholds from 0.5 to 0.99."""
     return [threshold_at(samples, value, confidence) for value in _TABLE]
 
 
 def find_threshold(samples: Sequence[Labelled], error: float, confidence: float) -> Threshold | None:
-    """Return the lowest threshold whose error is below a limit with a confidence, or None.
+    """Return the lowest threshold that keeps the error rate below a limit with a confidence, or None.
 
     The thresholds of a fixed grid are tested from the strictest on, up to the first that fails (fixed
     sequence testing). So the promise holds for the threshold that is returned, although it was chosen with
@@ -405,7 +405,7 @@ def find_threshold(samples: Sequence[Labelled], error: float, confidence: float)
 
 
 def labels_needed(error: float, confidence: float) -> int:
-    """Return how many answers, all of them right, show that the error rate is below a limit."""
+    """Return how many answers, all of them right, are needed to show that the error rate is below a limit."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - error))
 
 
@@ -439,18 +439,18 @@ class Reliability(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What is compared, such as "stated probability of True"."""
+        """A description of the compared probability, such as "stated probability of True"."""
         return stated_text(self.options)
 
     @property
     def calibration_error(self) -> str:
-        """The calibration error, and the one that perfect probabilities would have, as a text."""
+        """A text with the calibration error, and the error that perfect probabilities would have."""
         error, chance = calibration_error(self.samples), calibration_error_if_perfect(self.samples)
         return f"calibration error {error:.3f}; perfect probabilities would have {chance:.3f} by chance"
 
     @property
     def bins_note(self) -> str:
-        """What the reliability table shows, as a text."""
+        """A note that explains the reliability table."""
         return (
             f"{self.title}, and how often it was right in {len(self.samples)} cases; "
             f"low and high: {self.confidence:.0%} confidence, Clopper and Pearson's interval"
@@ -458,7 +458,7 @@ class Reliability(NamedTuple):
 
     @property
     def thresholds_note(self) -> str:
-        """What the table of thresholds shows, as a text."""
+        """A note that explains the table of thresholds."""
         return (
             f"upper bound: of the error with {self.confidence:.0%} confidence (Clopper and Pearson), for a "
             "threshold that was not chosen with this table; calibrate chooses one"
@@ -528,7 +528,7 @@ def _position(expected: object, options: Sequence[object]) -> int | None:
 
 
 def stated_text(options: Sequence[object]) -> str:
-    """Return which probability is compared with observed frequencies, as the label of an axis."""
+    """Return the axis label for a plot, which says what answer's stated probability is shown."""
     if len(options) != 2:
         return "stated probability of the most likely answer"
     return f"stated probability of {getattr(options[1], 'value', options[1])}"

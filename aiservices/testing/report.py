@@ -302,7 +302,7 @@ def _text_report(report: Report[object]) -> str:
 
 
 def _tag_rows(report: Report[object]) -> list[tuple[str, ...]]:
-    """Return a row of cells for each tag and scorer."""
+    """Return the table rows of the report with the scores for each tag."""
     return [
         (tag, *_summary_cells(report.summary(name, tag))) for tag in report.tags for name in report.scorers
     ]

@@ -88,7 +88,7 @@ class Denied:
 
 
 class ExternalResult(NamedTuple):
-    """The result of an external tool, as ``resume`` got it."""
+    """The result of an external tool that the program passed to ``resume``."""
 
     value: object
 
@@ -199,7 +199,7 @@ class Tool:
         return _make_tool(function, name, description or "", (arguments, injected, return_type))
 
     def read_result(self, value: object) -> object:
-        """Convert the result of an external tool to its return type, from JSON data or a value of the type.
+        """Convert a value or JSON data to the external tool's return type, or raise ValueError.
 
         Raises ValueError if it does not fit.
         """
@@ -296,7 +296,7 @@ class ToolErrors(NamedTuple):
 
     @property
     def formatters(self) -> Mapping[str, ErrorFormatter]:
-        """The functions by name."""
+        """The functions that write error texts, by the kind of error."""
         return {"unknown": self.unknown, "arguments": self.arguments, "execution": self.execution}
 
 

@@ -93,12 +93,12 @@ class Toolbox:
 
     @property
     def is_open(self) -> bool:
-        """True if providers or calls may add tools."""
+        """True if tool providers or single calls may add tools."""
         return self.takes_tools or bool(self.providers)
 
     @property
     def declared(self) -> tuple[Tool, ...]:
-        """The tools that are known before a call: those of the method, and what some providers have."""
+        """The tools that are known before a call, including those of providers that know their tools."""
         inner = [one.toolbox.declared for one in self.providers if _has_toolbox(one)]
         return (*self.tools.values(), *chain.from_iterable(inner))
 
@@ -117,7 +117,7 @@ class Toolbox:
 
 @dataclass(frozen=True, slots=True)
 class ProvidedTools:
-    """The tools that the providers of one call have given so far.
+    """The tools that the tool providers have returned so far in one call.
 
     Attributes:
         base: The toolbox with the providers.
@@ -269,7 +269,7 @@ def tool_choice_problems(
 
 
 def provider_tools(provider: ToolProvider, provided: object) -> list[Tool]:
-    """Convert what the ``tools`` of a provider returned to a list, or raise ToolDefinitionError."""
+    """Convert the tools that a tool provider returned to a list, or raise ToolDefinitionError."""
     if isinstance(provided, str) or not isinstance(provided, Iterable):
         kind = type(provided).__name__
         raise ToolDefinitionError(
@@ -285,7 +285,7 @@ def is_dynamic(provider: ToolProvider) -> bool:
 
 
 class _ProviderWithToolbox(ToolProvider, Protocol):
-    """A provider that knows before a call what it may offer, such as a ToolSearch."""
+    """The interface of tool providers that know their tools before a call, such as a ToolSearch."""
 
     toolbox: Toolbox
 

@@ -405,7 +405,7 @@ def _one_validation() -> Generator[None]:
 
 
 def _copied(error: Any) -> Any:
-    """Copy a validation error of the package jsonschema, because callers extend the path of the original.
+    """Copy a validation error of the package jsonschema, because callers change the path of the error.
 
     The errors of the alternatives in it are shared.
     """

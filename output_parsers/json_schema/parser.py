@@ -246,7 +246,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Adjust each ``$ref`` in a JSON Schema for moving the schema under ``$defs`` of another one."""
+    """Rewrite each ``$ref`` in a JSON Schema so that it stays valid under ``$defs`` of another schema."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):
@@ -319,7 +319,7 @@ def _closed(schema: Mapping[str, object]) -> JsonSchema:
 
 
 def _with_null_defaults(part: object, check: SchemaCheck) -> Any:
-    """Return a copy of a JSON Schema in which optional properties that accept null have a default.
+    """Return a copy of a JSON Schema in which optional properties that accept null have the default null.
 
     Strict modes require every property, and a model then writes null for a property that is missing. With
     this default, that null is kept.

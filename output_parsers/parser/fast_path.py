@@ -274,7 +274,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a class whose instances are created by calling a function."""
+    """Return the pydantic-core schema of a class whose instances are created by a separate function."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:

@@ -634,7 +634,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Return the role of a quote inside a JSON string: part of the text, or doubtful after a bracket."""
+    """Classify a quote as part of the JSON string, or as doubtful if it follows an opening bracket."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 

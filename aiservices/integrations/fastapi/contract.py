@@ -278,7 +278,7 @@ class Method:
 
 
 def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
-    """Return the JSON converter for the body of requests that resume a call that waits."""
+    """Return the JSON converter for the body of a request that resumes a suspended call."""
     title = method.arguments_codec.schema["title"].removesuffix("Arguments")
     fields: dict[str, Any] = {
         "state": str,

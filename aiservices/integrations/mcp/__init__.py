@@ -1,4 +1,4 @@
-"""MCP (Model Context Protocol) both ways; needs the extra ``mcp``.
+"""Use the tools of MCP (Model Context Protocol) servers in services, and offer services as MCP servers.
 
 ``McpTools`` lets services use MCP servers. ``mcp_server`` and ``mount_mcp`` make an MCP server of a service.
 """

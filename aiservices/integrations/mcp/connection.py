@@ -72,11 +72,11 @@ AskUser: TypeAlias = Callable[[McpQuestion], McpAnswer | Awaitable[McpAnswer]]
 
 
 class WrongAnswerError(ValueError):
-    """Raised if the program answers the question of an MCP server with something else than it asks for."""
+    """Raised if the program's answer to a question of an MCP server does not fit the question."""
 
 
 async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> ElicitResult:
-    """Ask the user a question of an MCP server, and return the answer in the form of the protocol.
+    """Ask the user a question from an MCP server, and return the answer as an MCP object.
 
     A blocking function runs in a thread. Raises WrongAnswerError and what ``ask`` raises.
     """
@@ -113,7 +113,7 @@ async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> Elic
 
 
 class McpSampling(Protocol):
-    """The service that answers the requests of servers to a model; its name is in results and logs."""
+    """The service interface through which an MCP server's requests reach a model."""
 
     async def reply(
         self, history: Annotated[Sequence[Message], History], message: UserMessage, options: ChatOptions
@@ -121,7 +121,7 @@ class McpSampling(Protocol):
 
 
 class Sampler:
-    """Answers the requests of MCP servers to a model, each as a service call.
+    """Answers an MCP server's requests to a model (sampling), each with a service call of its own.
 
     Raises DefinitionError if there is no such model.
     """
@@ -132,7 +132,7 @@ class Sampler:
         self._service = create(McpSampling, model)
 
     async def reply(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Send the messages of a server to the model, or raise ValueError for unsupported messages."""
+        """Send the messages of an MCP server to the model, or raise ValueError for unsupported messages."""
         from mcp_types import CreateMessageResult, TextContent
 
         from .contents import message_of, part_of
@@ -163,7 +163,7 @@ class Sampler:
 
 
 class _Page(Protocol):
-    """A page of a list of an MCP server."""
+    """One page of a list that an MCP server returns, such as its tools."""
 
     @property
     def next_cursor(self) -> str | None: ...
@@ -186,7 +186,7 @@ class _ServerStoppedError(McpServerError):
 
 
 class ServerRequests(NamedTuple):
-    """How the requests of an MCP server are answered.
+    """The functions that answer requests which an MCP server sends to its client.
 
     Attributes:
         ask: Asks the user a question; None if the server must not ask.
@@ -289,7 +289,7 @@ class Connection:
             self._owner = None
 
     async def _open_client(self) -> Client:
-        """Return the client, after opening it again if the server has stopped, or raise McpServerError."""
+        """Return the connected MCP client, reconnecting if the server has stopped. Raises McpServerError."""
         if self._client is None:
             async with self._reopening:  # several calls may notice the stop; the first one opens it again
                 if self._is_closed:
@@ -307,7 +307,7 @@ class Connection:
 
     @property
     def announces_changes(self) -> bool:
-        """True if the server says that its list of tools may change."""
+        """True if the MCP server announces changes of its tool list, or might do so."""
         tools = None if self._client is None else self._client.server_capabilities.tools
         return tools is None or bool(tools.list_changed)
 
@@ -332,7 +332,7 @@ class Connection:
         return [resource async for page in pages for resource in page.resources]
 
     async def templates(self) -> list[ResourceTemplate]:
-        """Return the templates of the URIs of the MCP server's resources; may raise McpServerError."""
+        """Return the MCP server's resource templates (patterns of URIs); may raise McpServerError."""
         client = await self._open_client()
         if client.server_capabilities.resources is None:
             return []
@@ -358,7 +358,7 @@ class Connection:
         raise McpServerError(f"{self.name} sends a list in more than {_MAX_PAGES} pages, the limit")
 
     async def _list(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request that may be repeated, after opening the server again if it has stopped."""
+        """Send a request that lists something, and repeat it once if the server has stopped."""
         try:
             try:
                 return await self._request(request)
@@ -456,7 +456,7 @@ class Connection:
                 self._final_error = error  # it ends the call, like an error of an inner call
 
     async def _answer(self, work: Awaitable[T], kind: str) -> T | ErrorData:
-        """Answer a request of the server. If that fails, the log has the error, and the server not."""
+        """Answer a request of the MCP server; if that fails, log the error and send a general message."""
         from mcp_types import INTERNAL_ERROR, ErrorData
 
         try:
@@ -470,7 +470,7 @@ class Connection:
 
 
 class _Deadlines:
-    """The time limits of requests to a server, which are suspended while the server waits for the program.
+    """The time limits of requests to an MCP server, which pause while the server waits for the program.
 
     Args:
         timeout: The seconds for each request, and for the rest of it after the program has answered.
@@ -483,7 +483,7 @@ class _Deadlines:
 
     @contextmanager
     def limit(self) -> Iterator[None]:
-        """Raise TimeoutError if the block takes longer than the timeout."""
+        """Context manager that raises TimeoutError if the block takes longer than the timeout."""
         from anyio import fail_after
 
         with fail_after(None if self._pauses else self._timeout) as scope:
@@ -495,7 +495,7 @@ class _Deadlines:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Suspend the time limits during the block."""
+        """Context manager that suspends the time limits of all running requests."""
         self._set_deadlines(math.inf)
         self._pauses += 1
         try:

@@ -64,7 +64,7 @@ def prompt_messages(messages: Sequence[Message]) -> list[PromptMessage]:
 
 
 def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
-    """Return the message that consists of texts and media; media of the assistant are an error.
+    """Return a message with texts and media, or raise ValueError if the model's role has media.
 
     Raises ValueError.
     """

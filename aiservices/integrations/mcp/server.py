@@ -141,7 +141,7 @@ class ServiceTool:
     async def call(
         self, request: McpRequest, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        """Call the method for a request of a client, and return its value or a description of its error."""
+        """Call the service method for an MCP client, and return its value or a description of the error."""
         try:
             server_values = await self.server_values(request)
             text = json.dumps(params.arguments or {})
@@ -175,7 +175,7 @@ class ServiceTool:
             return _failed(log_problem(error, self.method.qualname, logger=LOGGER))
 
     async def server_values(self, request: McpRequest) -> dict[str, object]:
-        """Return the arguments that the server sets for a request, by parameter name."""
+        """Return the arguments that the server sets instead of the MCP client, by parameter name."""
         values: dict[str, object] = {}
         for name in self.method.server_parameters:
             if name in self._server_arguments:
@@ -204,7 +204,7 @@ class ServiceTool:
         return complete_result(method, value, write_value(value, method.value_codec))
 
     async def _streamed_result(self, request: McpRequest, call: MethodCall) -> CallToolResult:
-        """Read a stream to its end; report its parts as progress, and return the complete value."""
+        """Read a streamed answer to its end, report its parts as progress, and return the complete value."""
         method, shape = self.method, self.method.returns.shape
         is_stream = shape is ReturnShape.STREAM
         source = call.start() if method.returns.is_async else await call.run(method.qualname, self._threads)
@@ -226,7 +226,7 @@ class ServiceTool:
     def _approval_question(
         self, request: McpRequest, error: ApprovalRequiredError
     ) -> ElicitRequestFormParams:
-        """Return the question whether pending tool calls are approved, or raise ProblemError."""
+        """Return the question that asks a person to approve tool calls, or raise ProblemError."""
         capabilities = request.session.client_capabilities
         elicitation = None if capabilities is None else capabilities.elicitation
         if self._states is None:
@@ -242,7 +242,7 @@ class ServiceTool:
         raise ProblemError(problem.model_copy(update={"detail": detail}))
 
     def _resumed_call(self, params: CallToolRequestParams, server_values: Mapping[str, object]) -> MethodCall:
-        """Return the suspended call that a request continues with the decision of a person."""
+        """Return the suspended call to continue after the MCP client sent a person's decision."""
         if self._states is None or params.request_state is None:
             raise MCPError(INVALID_PARAMS, "this server did not send a requestState")
         decision = (params.input_responses or {}).get(_APPROVAL)
@@ -262,7 +262,7 @@ class ServiceTool:
         decision: ElicitResult,
         server_values: Mapping[str, object],
     ) -> MethodCall:
-        """Return the call that continues after a person has decided about the pending tool calls ``ids``."""
+        """Return the suspended call to continue after a person has decided about the tool calls ``ids``."""
         qualname = self.method.qualname
         if decision.action == "cancel":
             raise ProblemError(suspended_call_problem("the approval was cancelled", qualname))
@@ -296,25 +296,25 @@ def _question(error: ApprovalRequiredError) -> ElicitRequestFormParams:
 
 
 class _TextReader:
-    """Collects the chunks of a text."""
+    """Joins the chunks of a streamed text."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
         self._chunks: list[str] = []
 
     def add(self, item: Any) -> str | None:
-        """Add the next part of a stream, and return the text with which to report it, if there is one."""
+        """Add the next chunk, and return it as the text of a progress report."""
         self._chunks.append(item)
         return str(item)
 
     def result(self) -> CallToolResult:
-        """Return the complete value after the last part of a stream."""
+        """Return the complete text as the result for the MCP client."""
         text = "".join(self._chunks)
         return complete_result(self._method, text, json.dumps(text, ensure_ascii=False))
 
 
 class _ItemReader:
-    """Collects the items of a list, and those that cannot be read."""
+    """Collects the items of a streamed list, and separately those that cannot be read."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -322,7 +322,7 @@ class _ItemReader:
         self._unfit: list[dict[str, object]] = []
 
     def add(self, item: Any) -> str | None:
-        """Add the next item, and return it as JSON."""
+        """Add the next list item, and return it as JSON for a progress report."""
         from output_parsers.streaming import ItemError  # late: most services do not stream items
 
         if isinstance(item, ItemError):
@@ -333,13 +333,13 @@ class _ItemReader:
         return self._items[-1]
 
     def result(self) -> CallToolResult:
-        """Return the list of all items."""
+        """Return the list of all items as the result for the MCP client."""
         others = {_UNFIT: self._unfit} if self._method.returns.keeps_errors else {}
         return complete_result(self._method, None, f"[{', '.join(self._items)}]", others)
 
 
 class _StreamReader:
-    """Waits for the value of a stream, and reports its text or the names of complete fields."""
+    """Waits for the final value of a stream, and reports new text or the names of complete fields."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -347,7 +347,7 @@ class _StreamReader:
         self._value: Any = None
 
     def add(self, item: Any) -> str | None:
-        """Read an event of the stream."""
+        """Process an event of the stream, and return the text of a progress report, if any."""
         if isinstance(item, Completed):
             self._value = item.result.value
         elif isinstance(item, AttemptStarted):
@@ -359,7 +359,7 @@ class _StreamReader:
         return None
 
     def result(self) -> CallToolResult:
-        """Return the complete value."""
+        """Return the final value as the result for the MCP client."""
         return complete_result(self._method, self._value, write_value(self._value, self._method.value_codec))
 
 
@@ -374,7 +374,7 @@ _STREAM_READERS: dict[ReturnShape, Callable[[Method], _TextReader | _ItemReader 
 
 
 class _ValueSchema(NamedTuple):
-    """The schema of the value of a method, and further fields of the envelope around it."""
+    """The JSON Schema of a method's value, and the schemas of other fields in the result object."""
 
     schema: JsonSchema
     other_fields: Mapping[str, JsonSchema] = {}
@@ -411,7 +411,7 @@ def _value_schema(method: Method) -> _ValueSchema:
 def complete_result(
     method: Method, value: object, json_text: str, other_fields: Mapping[str, object] | None = None
 ) -> CallToolResult:
-    """Return the result of a call: structured, and as text, which is JSON unless the value is a text.
+    """Return the MCP result of a call, with the value both as structured JSON and as text.
 
     Images are blocks of their own.
     """
@@ -431,7 +431,7 @@ def _failed(problem: Problem) -> CallToolResult:
 
 
 def error_text(problem: Problem) -> str:
-    """Describe why a call failed in words that are safe for every caller, as in HTTP responses."""
+    """Describe why a call failed, without details that callers must not see."""
     lines = [f"{problem.title}: {problem.detail}" if problem.detail else problem.title]
     lines += [
         f"- {part.path}: {part.message}{f', found {part.found}' if part.found else ''}"
@@ -448,7 +448,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # the specification of MCP al
 
 
 class _Session(NamedTuple):
-    """What a server keeps for one connection: over stdio, the client; over HTTP, the whole application."""
+    """The key of per-connection state in an MCP server: one client over stdio, all clients over HTTP."""
 
     id: str
 
@@ -482,7 +482,7 @@ def mcp_server(
     threads: int = DEFAULT_THREADS,
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
 ) -> Server[Any]:
-    """Return an MCP server with one tool for each method of a service, as the package ``mcp`` runs it.
+    """Return an MCP server (of the package ``mcp``) with one tool for each method of a service.
 
     Args:
         service: A service that ``create`` returned.
@@ -624,7 +624,7 @@ def mount_mcp(
 
 
 class _MountedServer:
-    """The ASGI application of an MCP server, which runs as long as the application that contains it."""
+    """The ASGI application of an MCP server that is mounted in another application."""
 
     def __init__(self, server: Server[Any], new_application: Callable[[], Starlette]) -> None:
         self._server = server
@@ -633,7 +633,7 @@ class _MountedServer:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Serve requests as long as the context is open. It can be opened again."""
+        """Context manager that serves requests until the block ends; it can be used again."""
         application = self._new_application()  # a session manager runs only once
         async with self._server.session_manager.run():
             self._application = application
@@ -700,17 +700,17 @@ class _Handlers:
         self._prompts = {name: tool for name, tool in tools.items() if is_service_method(tool.function)}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the JSON Schema of the arguments of a tool; None for an unknown one."""
+        """Return the JSON Schema of a tool's arguments, or None if there is no such tool."""
         return self._tools[name].specification.input_schema if name in self._tools else None
 
     async def list_tools(self, request: McpRequest, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """Return all tools."""
+        """Return the descriptions of all tools."""
         return ListToolsResult(tools=[tool.specification for tool in self._tools.values()])
 
     async def call_tool(
         self, request: McpRequest, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool."""
+        """Call the tool that a client's request names."""
         if params.name not in self._tools:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
         return await self._tools[params.name].call(request, params)
@@ -718,7 +718,7 @@ class _Handlers:
     async def list_prompts(
         self, request: McpRequest, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
-        """Return a prompt for each method that has one."""
+        """Return the MCP prompts, one for each service method that has a prompt."""
         prompts = [
             Prompt(name=name, description=tool.method.doc or None, arguments=_prompt_arguments(tool.method))
             for name, tool in self._prompts.items()
@@ -726,7 +726,7 @@ class _Handlers:
         return ListPromptsResult(prompts=prompts)
 
     async def get_prompt(self, request: McpRequest, params: GetPromptRequestParams) -> GetPromptResult:
-        """Return the messages that a method would send to its model."""
+        """Return the messages that a service method would send to its model, as an MCP prompt."""
         if params.name not in self._prompts:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
         tool = self._prompts[params.name]
@@ -757,7 +757,7 @@ def _prompt_arguments(method: Method) -> list[PromptArgument]:
 
 
 def _read_texts(texts: Mapping[str, str], method: Method) -> dict[str, Any]:
-    """Read the arguments of a prompt, which are texts, or raise ProblemError.
+    """Parse the arguments of an MCP prompt, which arrive as texts, or raise ProblemError.
 
     A text is used unchanged if the type accepts it. Otherwise it is read as JSON.
     """

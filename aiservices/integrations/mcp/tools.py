@@ -229,7 +229,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Forget the connection to the MCP server, and return it with its thread, to be closed."""
+        """Remove and return the connection to the MCP server and its thread, so that they can be closed."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state
@@ -352,15 +352,15 @@ class McpTools:
     # --- resources and prompts for programs ---
 
     def list_resources(self) -> list[Resource]:
-        """Return the resources of the MCP server, as the package ``mcp`` describes them."""
+        """Return the resources of the MCP server, as objects of the package ``mcp``."""
         return self._block_on(self._open_connection().resources())
 
     async def alist_resources(self) -> list[Resource]:
-        """Return the resources of the MCP server, as the package ``mcp`` describes them."""
+        """Return the resources of the MCP server, as objects of the package ``mcp``, in async code."""
         return await self._await(self._open_connection().resources())
 
     def read_resource(self, uri: str) -> list[str | Media]:
-        """Return the contents of a resource: texts, images, sounds and files. Usually there is one.
+        """Return the contents of a resource: a list of texts, images, sounds and files, usually of length 1.
 
         They can be passed to methods of services. ``uri`` need not be in the list of the server. Raises
         McpServerError.
@@ -372,22 +372,22 @@ class McpTools:
         return await self._await(self._read_resource(uri))
 
     def list_prompts(self) -> list[Prompt]:
-        """Return the prompts of the MCP server and their arguments, as the package ``mcp`` describes them."""
+        """Return the prompts of the MCP server with their arguments, as objects of the package ``mcp``."""
         return self._block_on(self._open_connection().prompts())
 
     async def alist_prompts(self) -> list[Prompt]:
-        """Return the prompts of the MCP server and their arguments, as the package ``mcp`` describes them."""
+        """Return the prompts of the MCP server with their arguments, in async code."""
         return await self._await(self._open_connection().prompts())
 
     def get_prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return the messages of a prompt, for a parameter with History.
+        """Return the messages of an MCP prompt, which can be passed to a parameter with History.
 
         ``name`` is its name, and ``arguments`` are those of the prompt. Raises McpServerError.
         """
         return self._block_on(self._get_prompt(name, arguments))
 
     async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return the messages of a prompt, like ``get_prompt(name, **arguments)``."""
+        """Return the messages of an MCP prompt in async code, like ``get_prompt(name, **arguments)``."""
         return await self._await(self._get_prompt(name, arguments))
 
     async def _read_resource(self, uri: str) -> list[str | Media]:
@@ -407,7 +407,7 @@ class McpTools:
             raise McpServerError(f"{self._name}: the prompt {name} cannot be used: {error}") from error
 
     async def _for_program(self, work: Awaitable[T], what: str) -> T:
-        """Await a request of the program, whose errors are McpServerErrors and not texts for a model."""
+        """Await a request that the program made, not the model, and convert its errors to McpServerError."""
         try:
             return await work
         except TimeoutError as error:

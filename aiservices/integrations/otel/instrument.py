@@ -96,7 +96,7 @@ class OpenTelemetry:
         return answer
 
     def trace_rows(self, name: str) -> TracedRows:
-        """Start the span of a run of ``map_rows``; ``name`` is that of the method."""
+        """Start the OpenTelemetry span of a ``map_rows`` run for the method called ``name``."""
         return TracedRows(self._signals, name)
 
 
@@ -391,7 +391,7 @@ class TracedCall:
 
 
 class TracedRows:
-    """The OpenTelemetry span of a run over the rows of a table, and the counter of its rows.
+    """The OpenTelemetry span of one ``map_rows`` run, and the metric that counts its rows.
 
     Attributes:
         context: A context manager in which the spans of calls become children of this span.
@@ -416,7 +416,7 @@ class TracedRows:
     def end(
         self, *, rows: int, errors: int, cached: int, cost: float, error: BaseException | None = None
     ) -> None:
-        """End the span, with the numbers of the whole run; ``error`` is why the run ended early."""
+        """End the span with the totals of the run; ``error`` is the reason if the run ended early."""
         self._span.set_attributes(
             {
                 names.ROW_COUNT: rows,

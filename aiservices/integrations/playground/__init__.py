@@ -1,4 +1,4 @@
-"""A web page for trying out the methods of services (extra ``fastapi``), and a tree of the calls of a run."""
+"""A web page for trying service methods (extra ``fastapi``), and a tree view of service calls."""
 
 from __future__ import annotations
 

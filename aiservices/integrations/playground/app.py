@@ -268,7 +268,7 @@ class RunEndpoints(Endpoints):
 async def _run_events(
     method: Method, run: PlaygroundRun, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
-    """Yield the events of a run: the steps of its calls as they happen, and its outcome."""
+    """Yield the events of a call from the web page: each step as it happens, and finally the outcome."""
     events: asyncio.Queue[SseEvent | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -311,7 +311,7 @@ async def _send_events(
 
 
 class _PageTree(CallTree):
-    """A tree of calls that sends each step to a page, without the messages of exceptions."""
+    """A call tree that sends each step to the web page, without the messages of exceptions."""
 
     def __init__(self, send: Callable[[SseEvent], None]) -> None:
         super().__init__()

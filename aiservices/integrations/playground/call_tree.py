@@ -1,4 +1,4 @@
-"""Record a run of services as a tree of calls that a person can read, as text or as a page."""
+"""Record service calls as a tree that a person can read, as text or as an HTML page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ document.querySelector("main").append(tree.element);
 
 @dataclass(slots=True)
 class Step:
-    """A step of a run: a call, or a request, a tool run or another event inside a call.
+    """A step in a call tree: a service call, a model request, a tool call or another event.
 
     Attributes:
         id: The position in the list of all steps.
@@ -85,7 +85,7 @@ class Step:
 
     @property
     def facts(self) -> list[str]:
-        """The state, the time, the tokens and the cost in words, as far as there is something to say."""
+        """The state, duration, tokens and cost of the step as texts, leaving out what is unknown."""
         facts: list[str] = [] if self.state == "done" else [self.state]
         if self.seconds is not None and self.kind != "event":
             is_short = self.seconds < 0.9995
@@ -103,13 +103,13 @@ class Step:
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
     def to_json(self) -> str:
-        """Return what a page shows of the step as JSON text that is safe inside HTML."""
+        """Return the data of the step that the page shows, as JSON text that is safe inside HTML."""
         names = ("id", "parent", "kind", "name", "start", "state", "seconds", "facts", "texts")
         return json.dumps({name: getattr(self, name) for name in names}).replace("<", "\\u003c")
 
 
 class _Call:
-    """A call in the tree, with what is needed to add its next events."""
+    """A service call in the call tree, with the state that is needed to add its next events."""
 
     def __init__(self, step: Step, outer: _Call | None, invocation: Invocation) -> None:
         self.step, self.outer, self.invocation = step, outer, invocation
@@ -121,7 +121,7 @@ class _Call:
 
 
 class CallTree:
-    """A listener that records a run: its calls as a tree, with messages, tools, times, tokens and cost.
+    """A listener that records service calls as a tree, with messages, tools, times, tokens and cost.
 
     It hears all calls of a block, those that tools make included::
 
@@ -176,10 +176,10 @@ class CallTree:
     # Methods for subclasses.
 
     def step_changed(self, step: Step) -> None:
-        """Do nothing; a subclass can show a step here that was added or changed."""
+        """Do nothing; called with each step that was added or changed, so that a subclass can show it."""
 
     def error_text(self, error: BaseException) -> str:
-        """Return how an error is shown."""
+        """Return the text that the call tree shows for an error."""
         return f"{type(error).__name__}: {error}"
 
     # The events.
@@ -241,7 +241,7 @@ class CallTree:
                 self._end(step, "done", 0.0, ("", repr(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
-        """Add the messages of a request that the request before it did not have."""
+        """Add to a step the messages of a request that were not in the previous request of the call."""
         known = 0
         for earlier, message in zip(call.messages, messages, strict=False):
             if earlier != message:
@@ -276,7 +276,7 @@ class CallTree:
             self._end(step, "rejected", step.seconds, ("problems", self._reason(error)))
 
     def _request_step(self, call: _Call, request: ChatRequest | None, model: str) -> Step:
-        """Return the step of a request that has ended."""
+        """Remove and return the step of a model request that has ended."""
         for index, (started, step) in enumerate(call.requests):
             if started is request:
                 del call.requests[index]
@@ -326,14 +326,14 @@ class CallTree:
         call.messages, call.requests = (), []
 
     def _mark_stopped(self) -> None:
-        """End the calls whose streams were closed before their end, about which there is no event."""
+        """Mark the calls whose streams were closed early as stopped, because no event reports that."""
         for call in self._calls.values():
             if call.step.state == "running" and call.invocation.is_abandoned:
                 self._end_call(call, "stopped")
 
 
 def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, indent: str) -> Iterator[str]:
-    """Yield the lines of the steps inside a step; ``steps`` has the steps by their parents."""
+    """Yield text lines for all steps below a parent step; ``steps`` maps parents to their steps."""
     for step in steps.get(parent, ()):
         yield f"{step.start:8.3f} s  {indent}{': '.join(filter(None, (step.name, ', '.join(step.facts))))}"
         for label, text in step.texts:
@@ -342,7 +342,7 @@ def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, inden
 
 
 def _text_of(message: Message) -> str:
-    """Return the text of a message, with descriptions of its media, and its tool calls."""
+    """Return the text of a message, including descriptions of its media and its tool calls."""
     parts: Sequence[Any] = (message.text,)
     if not isinstance(message, SystemMessage) and message.contents:
         parts = message.parts
@@ -352,7 +352,7 @@ def _text_of(message: Message) -> str:
 
 
 def _page(title: str, text: str, steps: Sequence[str]) -> str:
-    """Return a page that shows steps with the scripts and styles of the playground.
+    """Return an HTML page that shows the steps of a call tree, with the playground's scripts and styles.
 
     Without JavaScript it shows the text. Its policy allows no connections and no conversion of text to HTML.
     """

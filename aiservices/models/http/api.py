@@ -58,7 +58,7 @@ _REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
 
 
 def refused_options_at(server: str) -> RefusedOptions:
-    """Return what the models at a server have refused; all model objects of the process share it.
+    """Return the options that the models at a server have refused, shared by all models of the process.
 
     ``server`` is the API with its address.
     """
@@ -66,7 +66,7 @@ def refused_options_at(server: str) -> RefusedOptions:
 
 
 def has_member(request: HttpRequest, name: str) -> bool:
-    """Return True if the JSON body of a request has a member, however its words are separated."""
+    """Return True if the JSON body of a request has a key, in snake case or in camel case."""
     body = request.body.lower().replace(b"_", b"")
     return b'"%s":' % name.replace("_", "").encode() in body
 
@@ -107,7 +107,7 @@ class ApiDialect(ABC):
         """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        """Return how a request that the provider refused can be changed to succeed, or "" if unknown.
+        """Return how to change a request that the provider refused, so that it succeeds; "" if unknown.
 
         "drop state" means that it refused the state of earlier messages, such as encrypted reasoning. A
         dialect that has learned to leave out what was refused returns "send again".
@@ -232,7 +232,7 @@ def _sends(request: HttpRequest, member: str) -> bool:
 def accepted_options(
     options: ChatOptions, refused: Mapping[str, tuple[str, ...]]
 ) -> tuple[ChatOptions, tuple[str, ...]]:
-    """Return options without those that the model refuses, and what was changed, for ``Result.reasons``."""
+    """Return the options without those that the model refuses, and notes on the changes."""
     changes: dict[str, str | None] = {}
     notes = []
     for name, values in refused.items():
@@ -250,6 +250,6 @@ def accepted_options(
 
 
 def _nearest_effort(effort: str, accepted: tuple[str, ...]) -> str:
-    """Return the highest accepted effort up to the requested one, else the lowest."""
+    """Return the highest accepted reasoning effort up to the requested one, or else the lowest accepted."""
     lower = [one for one in accepted if _EFFORTS.index(one) <= _EFFORTS.index(effort)]
     return lower[-1] if lower else accepted[0]

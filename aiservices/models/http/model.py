@@ -262,12 +262,12 @@ class HttpChatModel(PickledByArguments):
 
     @property
     def default_options(self) -> ChatOptions:
-        """The options of this model for all requests; those of a request win."""
+        """The options of the model for all requests; the options of a request take precedence."""
         return self._options
 
     @property
     def account(self) -> str:
-        """A hash of the API key, by which models with the same limits are recognized; "" if it is unknown."""
+        """A hash of the API key, to recognize models that share rate limits; "" if the key is unknown."""
         return self._clients.account
 
     def __repr__(self) -> str:
@@ -345,7 +345,7 @@ class HttpChatModel(PickledByArguments):
         return self._write(request, stream=stream)[1]
 
     async def aread(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        """Send another HTTP request to the server of this model, and yield the pieces of the response.
+        """Send any HTTP request to the server of this model, and yield the pieces of the response.
 
         The credentials of the model are sent with it. Raises a ModelError for an error status, and if the
         connection fails.
@@ -364,7 +364,7 @@ class HttpChatModel(PickledByArguments):
     def reply_from(
         self, request: ChatRequest, status: int, body: bytes, headers: Mapping[str, str] = _NO_HEADERS
     ) -> ChatReply:
-        """Convert the HTTP response to a request that was sent in another way, such as by a batch job.
+        """Convert an HTTP response that arrived by other means, such as a batch, to the model's reply.
 
         Raises a ModelError for an error status, and for a body that is not a reply.
         """
@@ -377,7 +377,7 @@ class HttpChatModel(PickledByArguments):
         return call.read(response, body)
 
     def usage_from(self, body: bytes) -> Usage | None:
-        """Return the tokens that the body of an HTTP response reports; None if there are none."""
+        """Return the token counts in the body of an HTTP response, or None if there are none."""
         settings = CallSettings(self._model, self._options, None, None, stream=False)
         try:
             return self._dialect.read_reply(body, _NO_HEADERS, settings).usage
@@ -386,11 +386,11 @@ class HttpChatModel(PickledByArguments):
 
     @property
     def has_own_clients(self) -> bool:
-        """True if the model makes its HTTP clients itself, and does not use one of an SDK."""
+        """True if the model creates its HTTP clients itself instead of using an SDK."""
         return isinstance(self._clients, HttpClients)
 
     def request_url(self, path: str) -> str:
-        """Return the URL for the path of an HTTP request, for messages."""
+        """Return the full URL of an HTTP request to the given path, for messages."""
         return f"{self.endpoint}/{path.lstrip('/')}"
 
     def close(self) -> None:
@@ -605,7 +605,7 @@ class _Call(Generic[R]):
 
 
 class StoredResponse(NamedTuple):
-    """An HTTP response that arrived earlier."""
+    """An HTTP response that was received earlier, for example from a batch."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -618,7 +618,7 @@ class StoredResponse(NamedTuple):
 
 
 class _NoClient:
-    """Takes the place of an HTTP client for responses that arrived in another way."""
+    """Replaces the HTTP client when a reply is read from a stored response."""
 
     headers: Mapping[str, object] = MappingProxyType({})
     secrets: tuple[str, ...] = ()
@@ -627,7 +627,7 @@ class _NoClient:
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> Never:
-        """Do nothing: the response is there already."""
+        """Raise AssertionError, because a stored response needs no request."""
         raise AssertionError("a stored response needs no request")
 
 

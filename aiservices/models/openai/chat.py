@@ -142,7 +142,7 @@ class ChatDialect(ApiDialect):
         return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
 
     def _notes(self, settings: CallSettings) -> tuple[str, ...]:
-        """Return what is left out of requests with these settings."""
+        """Return notes on the options that are left out because the model refuses them."""
         refused = self._refused.get(settings.model)
         return accepted_options(settings.options, refused)[1] if refused else ()
 
@@ -226,7 +226,7 @@ def _messages(
 
 
 def _mark_for_cache(written: list[JsonObject], lifetime: str) -> None:
-    """Mark the ends of the system messages and of the conversation, up to which the service caches."""
+    """Add cache marks at the end of the system messages and at the end of the conversation."""
     system = 0
     while system < len(written) and written[system]["role"] == "system":
         system += 1
@@ -348,7 +348,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
 
 
 def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
-    """Return the images in a message of OpenRouter and of other gateways: data URLs, or addresses."""
+    """Return the images in a message from OpenRouter or a similar gateway, from data URLs or web URLs."""
     try:
         return tuple([Image.from_url(image["image_url"]["url"]) for image in images])
     except ValueError as error:

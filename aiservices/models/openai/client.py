@@ -212,7 +212,7 @@ class Endpoint:
 
     @property
     def returned(self) -> tuple[str, ...]:
-        """The members of a message with reasoning that the server wants back in later requests."""
+        """The fields of a message with reasoning that the server needs back in later requests."""
         if self.preset is not None:
             return self.preset.returned
         return ("reasoning",) if self.provider == "ollama" else ()
@@ -224,12 +224,12 @@ class Endpoint:
 
     @property
     def cache_marks(self) -> bool:
-        """True if the server caches a prompt up to the messages that are marked."""
+        """True if the server caches a prompt up to marked messages, so that requests must contain marks."""
         return self.preset is not None and self.preset.cache_marks
 
     @property
     def extra_body(self) -> Mapping[str, object]:
-        """Members that every request to the server has."""
+        """The JSON fields that are added to every request to this server."""
         return {} if self.preset is None else self.preset.extra_body
 
     @classmethod

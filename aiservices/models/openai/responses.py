@@ -135,7 +135,7 @@ class ResponsesDialect(ApiDialect):
         return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
 
     def _notes(self, settings: CallSettings) -> tuple[str, ...]:
-        """Return what is left out of requests with these settings."""
+        """Return notes on the options that are left out because the model refuses them."""
         refused = self._refused.get(settings.model)
         return accepted_options(settings.options, refused)[1] if refused else ()
 
@@ -224,7 +224,7 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
 
 
 def _with_image(item: JsonObject, images: Iterator[Image]) -> JsonObject:
-    """Return an item that was kept, with the data of its image, which the message has in its contents."""
+    """Put the data of a message's image back into a stored response item, which is stored without it."""
     if item.get("type") != _IMAGE_CALL or not item.get("result"):
         return item
     image = next(images, None)
@@ -325,7 +325,7 @@ def _is_server_tool(item: JsonObject) -> bool:
 
 
 def _server_tool_run(item: JsonObject) -> ServerToolRun:
-    """Return the name, input and output of a tool that the provider ran for the model."""
+    """Convert a response item to the record of a tool that the provider ran, with its input and output."""
     given = (item.get(name) for name in ("arguments", "action", "queries", "code"))
     results = (item.get(name) for name in ("output", "results", "outputs"))
     name = item["type"].removesuffix("_call")

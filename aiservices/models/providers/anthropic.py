@@ -646,7 +646,7 @@ def _refusal(data: JsonObject, message: AiMessage) -> str | None:
 
 
 def _dropped_thinking(data: JsonObject) -> Iterator[str]:
-    """Yield a note if the model left out thinking, because the conversation before it has changed."""
+    """Yield a note if Claude ignored earlier thinking, because the conversation before it has changed."""
     changes = data.get("input_transformations") or ()
     if any(change.get("type") == "thinking_dropped" for change in changes):
         yield "earlier reasoning was left out: the conversation before it has changed"

@@ -162,7 +162,7 @@ class DecisionChatModel(HttpChatModel):
         return cls(name, provider=provider)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send questions and return the reply with the probabilities, or raise a ModelError."""
+        """Send the questions of a request, and return a reply with probabilities, or raise a ModelError."""
         parts = self._parts(request)
         if len(parts) == 1:
             return super().complete(request)
@@ -174,7 +174,7 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Send questions and return the reply without blocking the event loop, or raise a ModelError."""
+        """Send the questions of a request in async code, and return a reply with probabilities."""
         parts = self._parts(request)
         if len(parts) == 1:
             return await super().acomplete(request)
@@ -190,12 +190,12 @@ class DecisionChatModel(HttpChatModel):
         yield from whole_reply_deltas(self.complete(request))
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send questions and yield the reply, which is not streamed, as a whole (async)."""
+        """Send questions and yield the whole reply at once, in async code."""
         for delta in whole_reply_deltas(await self.acomplete(request)):
             yield delta
 
     def _parts(self, request: ChatRequest) -> list[ChatRequest]:
-        """Split a request with more questions than the endpoint accepts."""
+        """Split a request with too many questions for the endpoint into several requests."""
         answer_format, limit = request.response_format, self._decisions.limits.questions
         if not isinstance(answer_format, DecisionFormat) or len(answer_format.questions) <= limit:
             return [request]
@@ -208,7 +208,7 @@ class DecisionChatModel(HttpChatModel):
         return [replace(request, response_format=part) for part in _split(answer_format, limit)]
 
     def _join(self, parts: Sequence[ChatRequest], replies: Sequence[ChatReply]) -> ChatReply:
-        """Join the replies to the parts of a request; ``raw`` is a JSON array of their bodies."""
+        """Join the replies to the parts of a split request; ``raw`` becomes a JSON array of their bodies."""
         questions: list[Question] = []
         answers: list[Sequence[float] | None] = []
         usage: Usage | None = None
@@ -258,7 +258,7 @@ class DecisionDialect(ApiDialect):
     def _members(
         self, questions: Sequence[Question]
     ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
-        """Return a request's constant JSON fields, and functions that compute other fields from messages."""
+        """Return the constant JSON fields of a request, and functions that compute the other fields."""
 
     @abstractmethod
     def read_answers(
@@ -339,7 +339,7 @@ class DecisionDialect(ApiDialect):
 
 
 def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
-    """Return a different label for each option of a question, by which the endpoint names it.
+    """Return a unique label for each option of a question, by which the request and reply refer to it.
 
     A text is its own label, unless it is blank, begins or ends with a space or has control characters, which
     some endpoints reject. With ``typed``, true and false are labels too.
@@ -382,7 +382,7 @@ def _clean(text: str) -> str:
 
 
 def _described(label: str | bool, option: AnswerOption) -> str:
-    """Return a label with the description of its option, for formats that have no place for it."""
+    """Return a label followed by the description of its option, for APIs without a description field."""
     return f"{label}: {option.description}" if option.description else str(label)
 
 
@@ -401,7 +401,7 @@ def _yes_no_probabilities(question: Question, probability: object) -> list[float
 def _option_probabilities(
     question: Question, probabilities: Sequence[tuple[object, object]], keys: Sequence[object]
 ) -> list[float]:
-    """Return the probabilities in the order of the options, whose keys in the reply are ``keys``."""
+    """Return the probabilities from a reply in the order of the options; ``keys`` are the options' keys."""
     # As JSON, because true and 1 are equal in Python.
     given = {json.dumps(key): probability for key, probability in probabilities}
     expected = [json.dumps(key) for key in keys]
@@ -600,7 +600,7 @@ class SystemOneDecisions(DecisionDialect):
         }
 
     def _criteria(self, question: Question) -> JsonObject:
-        """Return the JSON for a question: its type and the descriptions of its possible answers."""
+        """Convert a question to JSON: its type and the descriptions of its possible answers."""
         if question.kind == "yes_no":
             pairs = zip(self._criteria_names, _yes_no_descriptions(question), strict=True)
             criteria = {name: text for name, text in pairs if text}
@@ -652,7 +652,7 @@ class SystemOneDecisions(DecisionDialect):
         return [image.base64 if self._images == "base64" else image.address for image in images]
 
     def _text(self, parts: Sequence[str | Media], images: list[Image]) -> str:
-        """Return the parts of a message as text with places for the images, which are added to ``images``."""
+        """Join the parts of a message to a text; each image is added to ``images`` and marked in the text."""
         texts = []
         for part in parts:
             if isinstance(part, str):
@@ -671,7 +671,7 @@ class SystemOneDecisions(DecisionDialect):
 
 
 def _conversation(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[str | Media]]]:
-    """Yield the role and the parts of each message that is not a system message."""
+    """Yield the role and the parts of each message, leaving out system messages."""
     for message in messages:
         if isinstance(message, UserMessage):
             parts = message.parts if message.contents else (message.text,)
@@ -741,7 +741,7 @@ def _gemini_part(part: str | Media) -> JsonObject:
 
 
 class _Service(NamedTuple):
-    """Where the requests of a model go, and in which format.
+    """A decision service: its URL, the format of its API, and how to find its API key.
 
     Attributes:
         url: The base URL.

@@ -505,7 +505,7 @@ def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[
 
 
 def _with_data(part: JsonObject, media: Sequence[Media]) -> JsonObject:
-    """Return a part that was kept, with the data of its image, which the message has in its contents."""
+    """Put a message's media back into a stored part of a Gemini reply, which is stored without them."""
     index = part[_DATA].get("index") if _DATA in part else None
     if index is None:
         return part
@@ -636,7 +636,7 @@ def _first_error(body: str) -> str:
 
 
 def _error_hints(body: str) -> tuple[float | None, bool]:
-    """Read an error response of Google: the seconds to wait, and True if a daily quota is used up."""
+    """Return the seconds to wait and True for a used-up daily quota, according to Google's error response."""
     try:
         data = from_json(_first_error(body))
         details = (data.get("error") or data).get("details") or ()

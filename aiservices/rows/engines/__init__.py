@@ -1,4 +1,4 @@
-"""Other ways to run ``map_rows``: on batch services, which cost half, and on workers of Ray and Spark."""
+"""Ways to run ``map_rows`` elsewhere: as cheaper batches, or in worker processes of Ray and Spark."""
 
 from .batch import BatchEngine
 from .ray import RayEngine

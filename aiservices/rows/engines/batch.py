@@ -1,4 +1,4 @@
-"""``map_rows`` on the batch services of providers: requests are sent as files, and replies come hours later.
+"""Run ``map_rows`` with the batch services of providers, which take files of requests and reply later.
 
 The calls of the rows are generators, which are advanced to their next request. These requests are a wave:
 they are written to files, and submitted as batches. When the responses are there, they are written to the
@@ -99,7 +99,7 @@ class BatchEngine:
             raise DefinitionError([DefinitionProblem("BatchEngine", problem) for problem in problems])
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Yield why a method cannot be mapped with batches."""
+        """Yield a message for each reason why a method cannot be used with batches."""
         call = job.method.call
         for route in call.routes:
             if batch_model(route.model) is None:
@@ -120,7 +120,7 @@ class BatchEngine:
     async def run(
         self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
-        """Yield the rows as they are finished."""
+        """Process all rows of a table in batches, and yield each row when it is finished."""
         batches = BatchFolder(batch_folder(journal.path), self, job, journal, spent, progress)
         give_up = time.monotonic() + (self.direct_after or float("inf"))
         finished = _Numbers()
@@ -151,7 +151,7 @@ class BatchEngine:
 
 
 class _Numbers:
-    """A set of row numbers, with one bit for each."""
+    """A set of row numbers, stored with one bit per number."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -168,7 +168,7 @@ class _Numbers:
 
 
 class _Wave:
-    """Writes the next request of each row to files, one for each batch."""
+    """Writes the next request of each row to batch files, which are submitted together."""
 
     def __init__(self, batches: BatchFolder) -> None:
         self._batches = batches
@@ -176,7 +176,7 @@ class _Wave:
         self._open: dict[tuple[str, ...], _OpenFile] = {}
 
     def add(self, row: str, number: int, digest: str, effect: CallModel) -> None:
-        """Add a request, unless it is in a batch already."""
+        """Add a request to a batch file, unless some batch already contains it."""
         custom_id = f"{row}-{number}"
         if custom_id in self._known:
             return
@@ -200,13 +200,13 @@ class _Wave:
         file.write(line)
 
     def close(self) -> None:
-        """Close all files, so that they can be submitted."""
+        """Close all files, so that their batches can be submitted."""
         for file in self._open.values():
             file.close()
 
 
 class _OpenFile:
-    """A file that gets the requests of a batch."""
+    """An open file to which the requests of one batch are written."""
 
     def __init__(self, batches: BatchFolder, record: BatchRecord) -> None:
         self._batches = batches
@@ -230,7 +230,7 @@ class _OpenFile:
         self._record.bytes = self._bytes
 
     def close(self) -> None:
-        """Make sure that the file is on disk, and add its batch to those to submit."""
+        """Write the file to disk, and mark its batch as ready to submit."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -239,7 +239,7 @@ class _OpenFile:
 
 @dataclass
 class BatchRecord:
-    """The state of one batch, as stored in its file.
+    """The state of one batch, stored as a JSON file.
 
     Attributes:
         name: Its name, by which the provider can find it.
@@ -275,13 +275,13 @@ def batch_folder(journal: Path) -> Path:
 
 
 def read_records(folder: Path) -> list[BatchRecord]:
-    """Read the records of the batches that are not finished, the oldest first."""
+    """Read the stored states of all unfinished batches, the oldest first."""
     records = [BatchRecord(**json.loads(path.read_text("utf-8"))) for path in folder.glob("*.json")]
     return sorted(records, key=lambda record: (record.submitted_at or float("inf"), record.name))
 
 
 class BatchFolder:
-    """The batches of one run that are not finished: their files, and what happens to them at the provider.
+    """The unfinished batches of one run: their files, and their progress at the provider.
 
     Attributes:
         engine: The settings.
@@ -322,11 +322,11 @@ class BatchFolder:
                 path.unlink()
 
     def path(self, record: BatchRecord, suffix: Literal["json", "requests", "responses"]) -> Path:
-        """Return the path of a file of a batch."""
+        """Return the path of one of a batch's files."""
         return self._folder / f"{record.name}.{suffix}"
 
     def save(self, record: BatchRecord, state: State) -> None:
-        """Set the state of a batch record, and write it to disk."""
+        """Set the state of a batch, and save it to disk."""
         record.state = state
         if record not in self.records:
             self.records.append(record)
@@ -340,23 +340,23 @@ class BatchFolder:
         temporary.replace(path)
 
     def remove(self, record: BatchRecord) -> None:
-        """Delete the files of a batch whose responses are in the journal."""
+        """Delete the files of a batch whose responses have been written to the journal."""
         self.path(record, "json").unlink()
         for suffix in ("requests", "responses"):
             self._folder.joinpath(f"{record.name}.{suffix}").unlink(missing_ok=True)
         self.records.remove(record)
 
     def requests(self, record: BatchRecord) -> list[BatchRequest]:
-        """Read the requests of a batch."""
+        """Read the requests of a batch from its file."""
         with self.path(record, "requests").open(encoding="utf-8") as lines:
             return [BatchRequest(*json.loads(line)) for line in lines]
 
     def waiting_ids(self) -> set[str]:
-        """Return the ids of all requests that are in a batch."""
+        """Return the ids of all requests in unfinished batches."""
         return {request.custom_id for record in self.records for request in self.requests(record)}
 
     def service(self, record: BatchRecord) -> BatchService:
-        """Return the client of the batch service for the model of a record."""
+        """Return a client of the batch service that processes the given batch."""
         model = self.models.get((record.model, record.endpoint))
         if model is None:
             raise RowsError(
@@ -367,7 +367,7 @@ class BatchFolder:
         return batch_service(model, record.path, record.headers, self.engine.poll)
 
     def forget_unsubmitted(self) -> None:
-        """Delete the batches that were not submitted, because their rows are asked directly."""
+        """Delete the batches that were not submitted, because their requests are now sent one by one."""
         for record in [record for record in self.records if record.state == "written"]:
             self.remove(record)
 
@@ -450,7 +450,7 @@ class BatchFolder:
                 await self._find(record)  # it may be there although the answer did not arrive
 
     def _exceeds(self, record: BatchRecord) -> bool:
-        """Return True if a batch has to wait, because those in work may use what is left of the budget."""
+        """Return True if a batch must wait, because running batches may use up the budget."""
         error, limits = self._spent.exceeded(), self._spent.limits
         if error is not None:
             self.stopped = error
@@ -482,7 +482,7 @@ class BatchFolder:
         return True
 
     def _expected(self, record: BatchRecord) -> tuple[Usage, float]:
-        """Estimate the tokens of a batch and their cost, from its size and from the replies so far."""
+        """Estimate the tokens and the cost of a batch from its size and from the replies so far."""
         spent = self._spent
         answered = max(1, spent.requests)
         output = spent.usage.output_tokens / answered if spent.usage.output_tokens else _OUTPUT_TOKENS
@@ -491,7 +491,7 @@ class BatchFolder:
         return usage, 0.0 if price is None else price.of(usage) * self.engine.discount
 
     def _split(self, record: BatchRecord, count: int) -> None:
-        """Leave so many requests in a batch, and move the others to a new one."""
+        """Keep the first ``count`` requests in a batch, and move the others to a new batch."""
         requests = self.requests(record)
         other = replace(record, name=uuid4().hex, refused=False)
         for one, part in ((other, requests[count:]), (record, requests[:count])):
@@ -506,7 +506,7 @@ class BatchFolder:
             self.save(one, "written")
 
     def _refuse(self, record: BatchRecord, message: str) -> None:
-        """Keep a batch for later, because the provider takes no more now; split it if it is the only one."""
+        """Keep a batch that the provider refused for later; split it if no other batch is running."""
         record.refused, record.id = True, ""
         self.save(record, "written")
         if any(one.state == "submitted" for one in self.records):
@@ -527,7 +527,7 @@ class BatchFolder:
             budget.add_request(record.count)
 
     async def _find(self, record: BatchRecord) -> None:
-        """Find a batch for which it is not known whether it was submitted."""
+        """Find out whether a batch was submitted before the previous process was interrupted."""
         service = self.service(record)
         taken = {one.id for one in self.records}
         for is_last in (False, False, True):
@@ -544,7 +544,7 @@ class BatchFolder:
         self.save(record, "written")
 
     async def _is_own(self, service: BatchService, record: BatchRecord, batch_id: str) -> bool:
-        """Return True if a batch has the requests of a record; wait for its end if only that shows it."""
+        """Return True if a batch of the provider has our requests; this may wait for the batch to end."""
         if service.finds_by_name:
             return True
         while (await service.status(batch_id)).state == "running":
@@ -556,7 +556,7 @@ class BatchFolder:
         return False
 
     async def _check(self, record: BatchRecord) -> None:
-        """Write the responses of a batch to the journal, if it has ended."""
+        """If a batch has ended, write its responses to the journal."""
         service = self.service(record)
         is_stored = self.path(record, "responses").exists()
         status = BatchStatus("ended") if is_stored else await service.status(record.id)
@@ -618,7 +618,7 @@ def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | 
 
 
 async def fetch_responses(folder: Path, record: BatchRecord, service: BatchService) -> int:
-    """Download the responses of a batch that has ended to a file in the folder, and return their number."""
+    """Download the responses of a finished batch to a file, and return the number of responses."""
     path = folder / f"{record.name}.responses"
     if not path.exists():
         temporary = path.with_suffix(".tmp")

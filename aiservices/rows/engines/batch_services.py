@@ -1,4 +1,4 @@
-"""The batch services of OpenAI, Anthropic and Gemini: submit requests, ask for the state, read responses."""
+"""Clients for the batch services of OpenAI, Anthropic and Gemini."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_PROCESSED = ("batch_expired", "batch_cancelled", "batch_canceled")
 
 
 class BatchRequest(NamedTuple):
-    """One request of a batch.
+    """One request in a batch.
 
     Attributes:
         custom_id: The id by which its response is found.
@@ -44,7 +44,7 @@ class BatchRequest(NamedTuple):
 
 
 class BatchStatus(NamedTuple):
-    """How far the service has come with a batch.
+    """The state of a batch at the provider, with the number of finished requests.
 
     Attributes:
         state: "running"; "ended" if responses can be read; "failed" if there will be none.
@@ -62,7 +62,7 @@ class BatchStatus(NamedTuple):
 
 
 class BatchResponse(NamedTuple):
-    """The response to one request of a batch.
+    """The provider's response to one request of a batch.
 
     Attributes:
         custom_id: The id of the request.
@@ -76,7 +76,7 @@ class BatchResponse(NamedTuple):
 
 
 class BatchService(ABC):
-    """The batch service of one provider, used with the credentials of a model.
+    """Base class of the clients for providers' batch services, which use the credentials of a model.
 
     Attributes:
         max_requests: How many requests a batch may have.
@@ -102,15 +102,15 @@ class BatchService(ABC):
 
     @abstractmethod
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return the state of a batch."""
+        """Return the current state of a batch."""
 
     @abstractmethod
     def responses(self, batch_id: str) -> AsyncGenerator[BatchResponse, None]:
-        """Yield the responses of a batch that has ended, in any order."""
+        """Yield the responses of a finished batch, in any order."""
 
     @abstractmethod
     async def find(self, name: str, since: float, count: int) -> list[str]:
-        """Return the ids of the batches that may be the one with this name.
+        """Return the ids of batches that may be the one submitted under this name.
 
         Args:
             name: The name of the batch.
@@ -120,10 +120,10 @@ class BatchService(ABC):
 
     @abstractmethod
     async def cancel(self, batch_id: str) -> None:
-        """Stop a batch; requests that are finished have responses."""
+        """Cancel a batch; responses to requests that are already finished remain available."""
 
     async def _get(self, path: str) -> Any:
-        """Return the JSON of a URL, after several tries if the service is not available."""
+        """Return the JSON at a URL, retrying if the service is temporarily unavailable."""
         for wait in self._waits:
             try:
                 return json.loads(await _content(self.model, HttpRequest(path, b"", self._headers, "GET")))
@@ -138,7 +138,7 @@ class BatchService(ABC):
         return json.loads(await _content(self.model, HttpRequest(path, body, self._headers)))
 
     async def _lines(self, path: str) -> AsyncGenerator[Any, None]:
-        """Yield the JSON values of a file of lines; lines that are damaged are left out."""
+        """Yield the JSON value of each line of a remote file; damaged lines are skipped."""
         rest = b""
         async with aclosing(self.model.aread(HttpRequest(path, b"", self._headers, "GET"))) as pieces:
             async for piece in pieces:
@@ -276,7 +276,7 @@ def _openai_response(line: Mapping[str, Any]) -> BatchResponse:
 
 
 class AnthropicBatches(BatchService):
-    """The message batches of Anthropic."""
+    """The batch service of Anthropic, called Message Batches."""
 
     max_requests = 100_000
     max_bytes = 240 * _MB
@@ -345,7 +345,7 @@ class AnthropicBatches(BatchService):
 
 
 class GeminiBatches(BatchService):
-    """The batch service of Gemini in AI Studio, with the requests in the body."""
+    """The batch service of Gemini in AI Studio; a single HTTP request contains the whole batch."""
 
     max_requests = 10_000
     max_bytes = 18 * _MB
@@ -430,7 +430,7 @@ def _seconds(time: str) -> float:
 
 
 def batch_model(model: ChatModel) -> HttpChatModel | None:
-    """Return a model whose provider has a batch service, without its limits; None for other models."""
+    """Return the model inside wrappers if its provider has a batch service, else None."""
     inner = unwrap_model(model)
     if not isinstance(inner, HttpChatModel) or not inner.has_own_clients:
         return None
@@ -445,7 +445,7 @@ def batch_model(model: ChatModel) -> HttpChatModel | None:
 def batch_service(
     model: HttpChatModel, path: str, headers: Mapping[str, str], max_wait: float
 ) -> BatchService:
-    """Return the batch service for requests to a path of a model's server.
+    """Return a client of the batch service for a model's server and an API path.
 
     A request for a state that fails is repeated after at most ``max_wait`` seconds.
     """
@@ -458,10 +458,10 @@ def batch_service(
 
 
 def may_send_again(response: BatchResponse) -> bool:
-    """Return True if a request was not processed, or failed with an error that may pass."""
+    """Return True if a request of a batch was not processed, or failed with a temporary error."""
     return response.status is None or response.status in (408, 409, 429) or response.status >= 500
 
 
 def is_queue_full(error: ModelError) -> bool:
-    """Return True if the service takes no more batches now."""
+    """Return True if an error means that the provider accepts no more batches at the moment."""
     return isinstance(error, RateLimitError) and error.retryable

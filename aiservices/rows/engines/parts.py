@@ -1,4 +1,4 @@
-"""The parts of a journal: files that worker processes write, each for one chunk of rows.
+"""Files to which worker processes write their replies, one or more for each chunk of rows.
 
 A part is written by one process only and never changed afterwards, so that it can be on any file system,
 also on an object store such as S3. Its lines are those of a journal. If a chunk is processed again, because a
@@ -25,7 +25,7 @@ _SUFFIX = ".jsonl"
 
 
 class PartFolder(NamedTuple):
-    """The folder with the parts of a journal.
+    """The folder in which worker processes store replies until these are moved to the journal.
 
     On a local or shared disk, a line is in the file as soon as it is written. On an object store, lines are
     collected: a process that is killed loses at most 100 replies, those of the last 5 seconds.
@@ -38,11 +38,11 @@ class PartFolder(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """True if the folder is a path of this machine, or of a disk that machines share."""
+        """True if the folder is a file system path, not a URL of an object store."""
         return "://" not in self.path
 
     def read(self, chunk: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the lines of all parts of a chunk, or of all chunks; damaged lines are left out."""
+        """Yield the journal lines that workers wrote for one chunk or all chunks; skip damaged lines."""
         for name in self._names(chunk):
             try:
                 data = Path(name).read_bytes() if self.is_local else self._fs.cat_file(name)
@@ -54,7 +54,7 @@ class PartFolder(NamedTuple):
                     yield entry
 
     def write(self, name: str, data: bytes) -> None:
-        """Write data to a file of the folder."""
+        """Write bytes to a file in the folder."""
         path = f"{self.path}/{name}"
         if self.is_local:
             Path(path).write_bytes(data)
@@ -62,7 +62,7 @@ class PartFolder(NamedTuple):
             self._fs.pipe_file(path, data)
 
     def delete(self, chunk: str = "") -> None:
-        """Delete the parts of a chunk, or all parts."""
+        """Delete the files of one chunk, or of all chunks."""
         for name in self._names(chunk):
             if self.is_local:
                 Path(name).unlink(missing_ok=True)
@@ -75,7 +75,7 @@ class PartFolder(NamedTuple):
                 pass
 
     def check(self) -> None:
-        """Create the folder, and raise RowsError if nothing can be written there."""
+        """Create the folder, and raise RowsError if it is not writable."""
         try:
             if self.is_local:
                 Path(self.path).mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class PartFolder(NamedTuple):
             ) from error
 
     def merge_into(self, journal: Journal) -> None:
-        """Move what the parts have to the journal, and delete them."""
+        """Move the replies and finished rows in the folder's files to the journal."""
         replies: dict[tuple[str, int], dict[str, Any]] = {}
         for entry in self.read():
             if "done" in entry:
@@ -113,7 +113,7 @@ class PartFolder(NamedTuple):
 
 
 class Part:
-    """Writes the replies and answers of one chunk of rows, and knows those of earlier attempts.
+    """Writes the replies and finished rows of one chunk, after reading those of earlier attempts.
 
     Args:
         folder: The folder; None to write nothing.
@@ -137,11 +137,11 @@ class Part:
                     self._replies.setdefault(entry["reply"], {})[entry["call"]] = entry
 
     def find(self, row: str) -> dict[str, Any] | None:
-        """Return what an earlier attempt has stored of a finished row; None if it was not finished."""
+        """Return the stored entry of a row that an earlier attempt finished, else None."""
         return self._done.get(row)
 
     def replies_of(self, row: str) -> Mapping[int, dict[str, Any]]:
-        """Return the replies of earlier attempts to the requests of a row."""
+        """Return the replies that earlier attempts received for a row, by request number."""
         return self._replies.get(row, {})
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Part:
         self._add(reply_line(row, call, request, reply))
 
     def add_done(self, row: str, entry: Mapping[str, Any]) -> None:
-        """Store that a row is finished."""
+        """Store the entry of a finished row."""
         self._add(done_line(row, None, entry))
 
     def _add(self, entry: Mapping[str, Any]) -> None:
@@ -166,12 +166,12 @@ class Part:
 
     @property
     def is_due(self) -> bool:
-        """True if lines that were collected should be written now."""
+        """True if the collected lines should be written now."""
         waited = time.monotonic() - self._written_at
         return len(self._lines) >= _MAX_LINES or (bool(self._lines) and waited >= _MAX_SECONDS)
 
     def flush(self) -> None:
-        """Write the lines that were collected."""
+        """Write the collected lines to a file."""
         self._written_at = time.monotonic()
         if self._lines and self._folder is not None:
             lines, self._lines = self._lines, []

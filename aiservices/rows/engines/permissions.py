@@ -1,4 +1,4 @@
-"""One place that permits the requests of all worker processes, so that they share limits and budgets.
+"""A server that allows or delays the requests of all worker processes, so that they share limits.
 
 The process that started the run is a small server. A worker asks it before each request, and tells it what
 the reply used. So N workers together keep the limits that one process would keep. If a worker is lost, its
@@ -34,7 +34,7 @@ _KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_US
 
 
 class PermissionAddress(NamedTuple):
-    """Where workers ask for permission.
+    """The address and the secret token of the server that permits requests.
 
     Attributes:
         host: The host of the server.
@@ -50,7 +50,7 @@ class PermissionAddress(NamedTuple):
 
 
 class _Request:
-    """One request that was permitted."""
+    """A request that was permitted and has not ended."""
 
     def __init__(self, limiter: Limiter, tokens: float, sent_at: float) -> None:
         self.limiter = limiter
@@ -60,7 +60,7 @@ class _Request:
 
 
 class PermissionServer:
-    """Permits requests of workers, within the limits of a run.
+    """Decides for all workers when a request may be sent, within the rate limits and the budget of a run.
 
     Args:
         limits: The limits of the requests to each model.
@@ -81,13 +81,13 @@ class PermissionServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str) -> PermissionAddress:
-        """Start to listen on a free port of an address of this machine."""
+        """Start listening on a free port of the given address, and return the address for workers."""
         self._server = await asyncio.start_server(self._accept, host, 0, limit=2**20)
         port = self._server.sockets[0].getsockname()[1]
         return PermissionAddress(host, port, self._token, self._limits.max_wait)
 
     async def close(self) -> None:
-        """Stop to permit requests, and close all connections."""
+        """Stop permitting requests, and close all connections."""
         if self._server is not None:
             self._server.close()
         for connection in self._connections:
@@ -127,7 +127,7 @@ class PermissionServer:
     async def _permit(
         self, message: dict[str, Any], permitted: dict[int, _Request], writer: asyncio.StreamWriter
     ) -> None:
-        """Answer when a request may be sent, or why it must not be."""
+        """Reply to a worker when its request may be sent, or why it must not be sent."""
         number, characters = message["number"], message["characters"]
         key = tuple(message["model"])
         limiter = self.limiters.get(key)
@@ -175,7 +175,7 @@ class PermissionServer:
 
 
 class PermissionClient:
-    """The connection of one worker process to the server that permits its requests."""
+    """A worker process's connection to the server that permits requests."""
 
     def __init__(self, address: PermissionAddress) -> None:
         self.address = address
@@ -216,7 +216,7 @@ class PermissionClient:
         return None if "refused" in answer else number
 
     def tell(self, what: str, number: int, **details: Any) -> None:
-        """Send a message about a request."""
+        """Send a message about a request to the server."""
         if self._writer is not None and not self._is_lost:
             self._writer.write(json.dumps({"do": what, "number": number, **details}).encode() + b"\n")
 
@@ -249,7 +249,7 @@ class PermissionClient:
                 answered.set_exception(self._lost())
 
     async def close(self) -> None:
-        """Close the connection; requests that are in flight count as ended."""
+        """Close the connection; the server then counts unfinished requests as ended."""
         self._is_lost = True
         if self._writer is not None and self._reading is not None:
             self._writer.close()
@@ -274,7 +274,7 @@ def _end_when_lost(writer: asyncio.StreamWriter) -> None:
 
 
 class PermittedChatModel:
-    """A chat model that asks for permission before each request.
+    """A chat model that asks a server for permission before it sends each request.
 
     A request that the model's server refuses because of a limit waits, and is sent again.
     """
@@ -294,11 +294,11 @@ class PermittedChatModel:
 
     @property
     def wrapped_model(self) -> ChatModel:
-        """The model that gets the requests."""
+        """The model that receives the requests."""
         return self._model
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request when it is permitted, and return the reply."""
+        """Wait for permission, send a chat request, and return the reply."""
         began_at, client = time.monotonic(), self._client
         deadline = began_at + client.address.max_wait
         if request.deadline is not None:
@@ -335,15 +335,15 @@ class PermittedChatModel:
             self._client.tell("headers", number, headers=known)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request from a thread other than that of the event loop."""
+        """Send a chat request from a thread that does not run the event loop."""
         return asyncio.run_coroutine_threadsafe(self.acomplete(request), self._loop).result()
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Yield the whole reply at once."""
+        """Send a chat request, and yield the whole reply at once."""
         reply = self.complete(request)
         yield ReplyDelta(reply.message.text, reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Yield the whole reply at once."""
+        """Send a chat request, and yield the whole reply at once, in async code."""
         reply = await self.acomplete(request)
         yield ReplyDelta(reply.message.text, reply=reply)

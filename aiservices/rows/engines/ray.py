@@ -1,4 +1,4 @@
-"""``map_rows`` on the worker processes of Ray, on one machine or on a cluster."""
+"""Run ``map_rows`` in worker processes of Ray, on one machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class RayEngine:
 
     @property
     def discount(self) -> float:
-        """The price of a request, relative to the normal price."""
+        """The factor by which this engine changes the price of a request: 1, so no discount."""
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Yield why a method cannot be mapped with Ray."""
+        """Raise MissingExtraError if Ray is not installed; any method can be used with it."""
         import_extra("ray", "ray", "RayEngine")
         return iter(())
 
     async def run(
         self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
-        """Yield the rows as they are finished."""
+        """Process all rows of a table in workers, and yield each row when it is finished."""
         ray = import_extra("ray", "ray", "RayEngine")
         await asyncio.to_thread(self._start_ray, ray)
         parts = PartFolder(self.parts or f"{journal.path}.parts")
@@ -105,7 +105,7 @@ class RayEngine:
             yield row
 
     def _start_ray(self, ray: Any) -> None:
-        """Start Ray or connect to it, if the program has not done so."""
+        """Connect to a running Ray or start it, unless the program has already done so."""
         if ray.is_initialized():
             return
         started: Future[None] = Future()
@@ -124,7 +124,7 @@ class RayEngine:
 
 
 class _Worker:
-    """A worker process of Ray."""
+    """A Ray actor that processes chunks of rows in a process of its own."""
 
     def __init__(self, spec: bytes) -> None:
         self._spec = spec
@@ -134,7 +134,7 @@ class _Worker:
 
 
 class _RayPool:
-    """Actors of Ray, which are started again if they are lost."""
+    """A pool of Ray actors, which Ray restarts if they are lost."""
 
     def __init__(self, ray: Any, spec: bytes, workers: int, cpus: float) -> None:
         self.slots = workers * _CHUNKS_PER_WORKER
@@ -150,7 +150,7 @@ class _RayPool:
                 self._free.put_nowait(one)
 
     async def answer(self, chunk: bytes) -> bytes:
-        """Process a chunk in the actor that has been free for the longest time."""
+        """Process a chunk of rows in the actor that has been idle the longest."""
         actor = await self._free.get()
         try:
             answer: bytes = await asyncio.wrap_future(actor.answer.remote(chunk).future())
@@ -159,6 +159,6 @@ class _RayPool:
             self._free.put_nowait(actor)
 
     async def close(self) -> None:
-        """End the actors."""
+        """Stop all actors."""
         for actor in self._actors:
             self._ray.kill(actor)

@@ -1,4 +1,4 @@
-"""``map_rows`` on the workers of Spark, on one machine or on a cluster."""
+"""Run ``map_rows`` in Python workers of Spark, on one machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ class SparkEngine:
 
     @property
     def discount(self) -> float:
-        """The price of a request, relative to the normal price."""
+        """The factor by which this engine changes the price of a request: 1, so no discount."""
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Yield why a method cannot be mapped with Spark."""
+        """Raise MissingExtraError if Spark is not installed; any method can be used with it."""
         import_extra("pyspark", "spark", "SparkEngine")
         return iter(())
 
     async def run(
         self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
-        """Yield the rows as they are finished."""
+        """Process all rows of a table in workers, and yield each row when it is finished."""
         spark = self.spark or await asyncio.to_thread(spark_session)
         is_local = use_this_python(spark)
         if self.parts is None and not is_local:
@@ -100,7 +100,7 @@ class SparkEngine:
 
 
 def spark_session() -> Any:
-    """Return the active SparkSession, else start one on this machine."""
+    """Return the active SparkSession, or start one on this machine."""
     sql = import_extra("pyspark.sql", "spark", "SparkEngine")
     active = sql.SparkSession.getActiveSession()
     if active is None:
@@ -112,7 +112,7 @@ def spark_session() -> Any:
 
 
 def check_java() -> None:
-    """Raise MissingExtraError if there is no Java that Spark can use."""
+    """Raise MissingExtraError if no suitable Java version is installed for Spark."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     needed = f"Spark needs Java {_JAVA} or newer"
@@ -125,7 +125,7 @@ def check_java() -> None:
 
 
 def use_this_python(spark: Any) -> bool:
-    """Make workers on this machine use this Python and its modules; return False for a cluster."""
+    """Make local Spark workers use this Python interpreter and its modules; return False on a cluster."""
     context = getattr(spark, "sparkContext", None)  # Spark Connect has none
     if context is None or not context.master.startswith("local"):
         return False
@@ -135,7 +135,7 @@ def use_this_python(spark: Any) -> bool:
 
 
 class _SparkPool:
-    """Sends each chunk as a job to Spark."""
+    """Sends each chunk of rows to Spark as a job of its own."""
 
     def __init__(self, spark: Any, spec: bytes, workers: int) -> None:
         self.slots = workers * _JOBS_PER_WORKER
@@ -145,7 +145,7 @@ class _SparkPool:
         self._threads = ThreadPoolExecutor(self.slots, "aiservices spark")
 
     async def answer(self, chunk: bytes) -> bytes:
-        """Process a chunk in a worker of Spark."""
+        """Process a chunk of rows in a Spark worker."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, chunk)
 
     def _answer(self, chunk: bytes) -> bytes:
@@ -154,12 +154,12 @@ class _SparkPool:
         return bytes(row[0])
 
     async def close(self) -> None:
-        """Wait for the jobs that are running, without those that have not begun."""
+        """Wait for the running jobs, and cancel those that have not started."""
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions of a job that failed."""
+    """Return the types of exceptions that a failed Spark job raises."""
     errors = import_extra("pyspark.errors", "spark", "SparkEngine")
     try:
         return errors.PySparkException, import_module("py4j.protocol").Py4JError
@@ -168,7 +168,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 class _ChunkFunction:
-    """Processes chunks in a worker of Spark."""
+    """A function for Spark that processes chunks of rows in a worker."""
 
     def __init__(self, spec: bytes) -> None:
         self._spec = spec

@@ -1,4 +1,4 @@
-"""Use a service method as a function over Arrow data: in Ray Data and for dataframes of Spark."""
+"""Use a service method as a user-defined function in Ray Data and for Spark dataframes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class UdfSettings(TypedDict, total=False):
 
 
 class Udf:
-    """A service method as a function over Arrow data, which ``as_udf`` makes."""
+    """A service method as a user-defined function (UDF) over Arrow data, created by ``as_udf``."""
 
     def __init__(self, spec: bytes) -> None:
         self._spec = spec
@@ -71,7 +71,7 @@ class Udf:
         return worker_for(self._spec)
 
     def schema(self, schema: Any) -> Any:
-        """Return the Arrow schema of the result for input with an Arrow schema."""
+        """Return the Arrow schema of the result for a given input schema."""
         fields = self._fields(schema)
         pa = pyarrow()
         for column in fields.answers.columns:
@@ -79,7 +79,7 @@ class Udf:
         return schema.append(pa.field(fields.error, pa.string()))
 
     def spark_schema(self, frame: Any) -> Any:
-        """Return the schema of the result for a dataframe of Spark, as ``mapInArrow`` needs it.
+        """Return the Spark schema of the result for a dataframe, as ``mapInArrow`` needs it.
 
         If Spark runs on this machine, its workers are made to use this Python.
         """
@@ -88,7 +88,7 @@ class Udf:
         return types.from_arrow_schema(self.schema(types.to_arrow_schema(frame.schema)))
 
     def __call__(self, data: Any) -> Any:
-        """Return a table of pyarrow, or an iterator of record batches, with the answers in new columns."""
+        """Return the data with the answers in new columns: a pyarrow table or an iterator of batches."""
         if hasattr(data, "to_batches"):
             return pyarrow().Table.from_batches(self._batches(data.to_batches()), self.schema(data.schema))
         return self._batches(data)
@@ -145,7 +145,7 @@ class Udf:
 def _values(
     done: WorkDone, reader: EntryReader, fields: Fields, method: MappedMethod
 ) -> tuple[list[Any], str | None]:
-    """Return the values of the answer's columns, and the error of the row."""
+    """Return the values for the answer's columns of a row, and its error message."""
     nothing: list[Any] = [None] * len(fields.answers.columns)
     if done.entry is None:
         return nothing, None  # another row of the batch has the fatal error
@@ -168,7 +168,7 @@ def _values(
 
 
 def as_udf(method: Callable[..., Any], /, **settings: Unpack[UdfSettings]) -> Udf:
-    """Make a function over Arrow data of a service method, for Ray Data and for dataframes of Spark.
+    """Convert a service method to a user-defined function (UDF) for Ray Data and Spark dataframes.
 
     The result has the columns of the input, those of the answer with the Arrow types of the return type, and
     a column ``error``::
@@ -233,7 +233,7 @@ def _problems(settings: UdfSettings) -> Iterator[str]:
 
 
 def _start_server(limits: Limits, budget: Budget, prices: Budget) -> PermissionAddress:
-    """Start a server in a thread that permits the requests of all workers."""
+    """Start a thread with a server that permits the requests of all workers."""
     started: Future[PermissionAddress] = Future()
 
     async def serve() -> None:
@@ -257,7 +257,7 @@ def _start_server(limits: Limits, budget: Budget, prices: Budget) -> PermissionA
 
 
 def _own_host() -> str:
-    """Return the address of this machine for the workers of Ray or Spark."""
+    """Return this machine's address at which workers of Ray or Spark can reach it."""
     ray, sql = sys.modules.get("ray"), sys.modules.get("pyspark.sql")
     if ray is not None and ray.is_initialized():
         return str(ray.util.get_node_ip_address())

@@ -1,4 +1,4 @@
-"""``map_rows`` on worker processes, such as those of Ray and Spark.
+"""Run ``map_rows`` in worker processes; the shared part of the engines for Ray and Spark.
 
 The process that started the run reads the table and keeps the journal, like a run without workers. It sends
 the rows in chunks to workers. A worker writes what it has to a part of the journal, so that a chunk whose
@@ -45,7 +45,7 @@ copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 
 class WorkSpec(NamedTuple):
-    """What a worker needs to call a method for rows.
+    """The data that a worker needs to call a service method for rows.
 
     Attributes:
         service: The service.
@@ -73,7 +73,7 @@ class WorkSpec(NamedTuple):
 
 
 class WorkRow(NamedTuple):
-    """A row for a worker: its id, the arguments of the call, and the replies that are known already."""
+    """A row to process in a worker: its id, its arguments, and replies that are already stored."""
 
     row_id: str
     arguments: Mapping[str, Any]
@@ -81,7 +81,7 @@ class WorkRow(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Rows that one worker processes.
+    """Some rows that one worker processes together.
 
     Attributes:
         name: The name of its parts of the journal.
@@ -93,7 +93,7 @@ class Chunk(NamedTuple):
 
 
 class WorkDone(NamedTuple):
-    """The outcome that a worker returns for a row.
+    """The outcome of one row that a worker returns: its journal entry, and the kind of failure, if any.
 
     Attributes:
         entry: What the journal stores of it; None if the row was not processed, because of a fatal error.
@@ -113,7 +113,7 @@ class WorkDone(NamedTuple):
 
 
 class Worker:
-    """Calls a method for chunks of rows, in an event loop of its own. It is safe for threads."""
+    """Calls a service method for chunks of rows in its own event loop; safe for threads."""
 
     def __init__(self, spec: WorkSpec) -> None:
         self.method: MappedMethod = map_method(
@@ -136,7 +136,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Finish the current chunks, close the connection that permits requests, and end the event loop."""
+        """Wait for the current chunks, close the connection to the server, and stop the event loop."""
         wait(self._answers)
         if self._client is not None:
             asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
@@ -210,7 +210,7 @@ async def _flush_regularly(part: Part) -> None:
 
 
 def work_hash(method: MappedMethod) -> str:
-    """Return a hash of all settings that affect the answers of a method."""
+    """Return a hash of the settings that affect a method's answers, to detect changes between two runs."""
     return blake2b(repr(work_of(method)).encode(), digest_size=8).hexdigest()
 
 
@@ -232,7 +232,7 @@ def answer_chunk(spec: bytes, chunk: bytes) -> bytes:
 
 
 def worker_for(spec: bytes) -> Worker:
-    """Return the worker of this process for a pickled WorkSpec, which keeps its connections."""
+    """Return this process's cached worker for a pickled WorkSpec, creating it if necessary."""
     name = blake2b(spec, digest_size=16).digest()
     oldest: Worker | None = None
     with _workers_lock:
@@ -250,7 +250,7 @@ def worker_for(spec: bytes) -> Worker:
 
 
 class Pool(Protocol):
-    """The worker processes of an engine.
+    """The interface of a group of worker processes.
 
     Attributes:
         slots: How many chunks may be in work or wait for a worker at the same time.
@@ -263,11 +263,11 @@ class Pool(Protocol):
     def lost(self) -> tuple[type[Exception], ...]: ...
 
     async def answer(self, chunk: bytes) -> bytes:
-        """Process a pickled chunk in a worker process, by ``answer_chunk``."""
+        """Process a pickled chunk of rows in a worker process, with ``answer_chunk``."""
         ...
 
     async def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         ...
 
 
@@ -283,7 +283,7 @@ async def run_on_workers(
     host: str,
     chunk_rows: int,
 ) -> AsyncGenerator[Row[Any], None]:
-    """Yield the rows as worker processes finish them.
+    """Process all rows of a job in worker processes, and yield each row when it is finished.
 
     Args:
         job: What to do.
@@ -331,7 +331,7 @@ def _has_limits(budget: Budget) -> bool:
 
 
 def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress | None) -> WorkSpec:
-    """Return what workers need to call the method of a job."""
+    """Return the data that workers need to call the service method of a job."""
     service, name = bound_service(job.method)
     settings, method = job.settings, job.method
     return WorkSpec(
@@ -349,7 +349,7 @@ def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress |
 
 
 def bound_service(method: MappedMethod) -> tuple[Any, str]:
-    """Return the service of a method and its name; raise DefinitionError if it is not bound to a service."""
+    """Return the service and the name of a bound method, or raise DefinitionError if it is not bound."""
     bound = method.bound
     service = getattr(bound, "__self__", None)
     if service is None:
@@ -359,7 +359,7 @@ def bound_service(method: MappedMethod) -> tuple[Any, str]:
 
 
 def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
-    """Pickle what workers need; raise DefinitionError that names what cannot be sent to other processes."""
+    """Pickle the data for workers, or raise DefinitionError that names what cannot be pickled."""
     dumps = import_extra("cloudpickle", "ray (or spark)", "sending a service to other processes").dumps
     try:
         data: bytes = dumps(spec)
@@ -384,7 +384,7 @@ def _pickle_problem(dumps: Callable[[Any], bytes], value: object) -> str:
 
 
 def count_problems(engine: object, *names: str) -> Iterator[str]:
-    """Yield the problems of settings that are numbers of at least 1; ``workers`` may be None."""
+    """Yield an error message for each engine setting that is not a whole number of at least 1."""
     for name in names:
         value = getattr(engine, name)
         if not (value is None and name == "workers") and not (
@@ -394,7 +394,7 @@ def count_problems(engine: object, *names: str) -> Iterator[str]:
 
 
 class _Chunks:
-    """Collects rows to chunks, sends them to workers, and gives each row its outcome."""
+    """Groups rows into chunks, sends them to workers, and returns the outcome of each row."""
 
     def __init__(self, pool: Pool, parts: PartFolder, chunk_rows: int, spent: SharedBudget | None) -> None:
         self._pool = pool
@@ -407,7 +407,7 @@ class _Chunks:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def ask(self, row_id: str, arguments: Mapping[str, Any], replies: Mapping[int, Any]) -> RowOutcome:
-        """Add a row to the next chunk for a worker, and wait for its outcome."""
+        """Add a row to the current chunk, and wait until a worker has processed it."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[RowOutcome] = loop.create_future()
         self._rows.append((WorkRow(row_id, arguments, replies), outcome))
@@ -471,7 +471,7 @@ class _Chunks:
         return RowOutcome(entry, failure, None, done.seconds)
 
     async def close(self) -> None:
-        """Cancel the chunks that are still being processed."""
+        """Cancel the chunks that are being processed."""
         for sending in self._sending:
             sending.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
