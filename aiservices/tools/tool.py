@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from output_parsers.json.reader import read_exact
 from output_parsers.json_schema.parser import named_schema, schema_parser
-from output_parsers.parser.registry import parser_for
+from output_parsers.parser.registry import ParserRegistry, parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
@@ -650,7 +650,8 @@ def _parse_signature(
     try:
         fields, injected, return_type = tool_signature(function, inner, name, docs, namespace)
         record: Any = _make_typed_dict(f"{name}_arguments", fields)
-        arguments = parser_for(record)
+        # Not parser_for, which would keep the parser of this new type for ever.
+        arguments = cast(TypeParser[dict[str, Any]], ParserRegistry().parser_for(record))
     except UnsupportedTypeError as error:
         raise ToolDefinitionError(f"the tool {name}: {error}") from error
     problem = media_problem(arguments) or _default_problem(function, arguments)

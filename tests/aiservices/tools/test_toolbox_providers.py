@@ -40,6 +40,7 @@ from aiservices import (
     tool,
 )
 from aiservices.interceptors import Invocation
+from aiservices.tools.tool import tools_of
 
 # what the model never sees
 
@@ -281,3 +282,17 @@ def test_the_objects_of_a_tool_call_are_released(kind: str) -> None:
     offered_in_two_calls(make, STRICT)
     gc.collect()
     assert [one() for one in seen] == [None, None]
+
+
+def test_the_parser_of_a_tool_with_a_closure_is_released() -> None:
+    def make(shelf: str) -> Any:
+        def find(title: str) -> str:
+            return f"{title} on {shelf}"
+
+        return find
+
+    (found,) = tools_of(make("A"))
+    parser = weakref.ref(found.arguments)
+    del found
+    gc.collect()
+    assert parser() is None
