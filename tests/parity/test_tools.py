@@ -14,6 +14,7 @@ import pytest
 from tool_calling import (
     ADD_CALL,
     CALL_KINDS,
+    STRICT,
     TOOLS,
     Unsafe,
     add,
@@ -230,15 +231,26 @@ def test_a_record_that_the_model_leaves_out_is_not_none() -> None:
     assert told == "The arguments cannot be read:\n- $.person: the required field 'person' is missing"
 
 
-def test_a_default_is_for_an_argument_that_the_model_leaves_out_and_not_for_null() -> None:
-    def find(text: str = "all", limit: int | None = 5) -> str:
-        return f"{text} {limit}"
+def test_a_default_is_for_an_argument_that_is_left_out_and_null_only_if_the_model_was_told_so() -> None:
+    def find(text: str = "all", unit: Unit = Unit.CELSIUS, limit: int | None = 5) -> str:
+        return f"{text} {unit.value} {limit}"
 
-    model = strict_provider(
-        tool_calls_reply(("find", "{}"), ("find", '{"limit": null}'), ("find", '{"text": "x"}')), "Done."
-    )
+    calls = ("find", "{}"), ("find", '{"limit": null}'), ("find", '{"text": null}')
+    model = strict_provider(tool_calls_reply(*calls), "Done.")
     text_service(model, find).ask("x")
-    assert [message.text for message in messages_to(model)[-3:]] == ["all 5", "all None", "x 5"]
+    assert [message.text for message in messages_to(model)[-3:]] == [
+        "all celsius 5",
+        "all celsius None",
+        "The arguments cannot be read:\n- $.text: expected text, found null",
+    ]
+    strict = strict_provider(
+        tool_calls_reply(("find", '{"text": null, "unit": null, "limit": null}')),
+        "Done.",
+        capabilities=STRICT,
+    )
+    text_service(strict, find).ask("x")
+    assert "null: left out" in str(strict.requests[0].tooling)
+    assert messages_to(strict)[-1].text == "all celsius 5"
 
 
 # results and errors
