@@ -137,12 +137,12 @@ def _map_letters(url: str, seconds: float, name: str, workers: int, rpm: float |
         map_rows(desk.reply, table, journal=f"{folder}/journal", engine=engine, limits=limits).run()
 
 
-def limits(name: str, seconds: float) -> None:
+def limits(name: str, seconds: float, rate: float) -> None:
     """Print how much of a limit so many workers use together, and how much the server refuses."""
     kinds = [
-        (Kind("hidden: 100 requests a second", 100), None),
-        (Kind("hidden: 20 requests at the same time", in_flight=20), None),
-        (Kind("stated: 6,000 requests a minute", 100, burst=20), 6000.0),
+        (Kind(f"hidden: {rate:g} requests a second", rate), None),
+        (Kind("hidden: 20 requests of half a second at the same time", in_flight=20, delay=0.5), None),
+        (Kind(f"stated: {rate * 60:,.0f} requests a minute", rate, burst=20), rate * 60),
     ]
     for kind, rpm in kinds:
         for workers in (1, 2, 4):
@@ -208,11 +208,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=float, default=100.0, help="requests per second of the server")
     options = parser.parse_args(arguments)
     if options.what == "throughput":
         throughput(options.engine, options.rows, options.repeats)
     elif options.what == "limits":
-        limits(options.engine, options.seconds)
+        limits(options.engine, options.seconds, options.rate)
     else:
         memory(options.engine, options.rows)
 

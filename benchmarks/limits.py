@@ -27,7 +27,6 @@ _BODY = json.dumps(
         "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
     }
 ).encode()
-_DELAY = 0.05  # seconds until the server answers
 
 
 class Kind(NamedTuple):
@@ -44,6 +43,7 @@ class Kind(NamedTuple):
         change: The requests per second after a quarter of the time; 0 for no change.
         clients: The number of processes that send requests with the same key.
         tokens: True for a limit of tokens: a request has 20 to 180, and 100 count as one request.
+        delay: The seconds until the server answers.
     """
 
     title: str
@@ -56,6 +56,7 @@ class Kind(NamedTuple):
     change: float = 0.0
     clients: int = 1
     tokens: bool = False
+    delay: float = 0.05
 
     def allowed(self) -> float:
         """Return the requests per second that the server accepts at the end, or those in flight."""
@@ -129,7 +130,7 @@ class _Server:
                 if wait is None:
                     self._in_flight += 1
                     begun = time.monotonic()
-                    await asyncio.sleep(_DELAY)
+                    await asyncio.sleep(self.kind.delay)
                     self._in_flight -= 1
                     self.accepted.append(time.monotonic())
                     self.costs.append(cost)

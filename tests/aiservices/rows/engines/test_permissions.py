@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -207,6 +208,30 @@ async def test_a_network_that_fails_ends_what_waits_for_permission() -> None:
         with pytest.raises(RowsError, match="cannot be reached"):
             await waiting
         assert (await sending).message.text == "Hello"
+
+
+@in_loop
+@pytest.mark.skipif(sys.platform != "linux", reason="the options of sockets are those of Linux")
+async def test_a_machine_that_does_not_answer_is_lost_after_half_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connections, end_when_lost = [], permissions._end_when_lost
+
+    def observe(writer: asyncio.StreamWriter) -> None:
+        end_when_lost(writer)
+        connections.append(writer.get_extra_info("socket"))
+
+    monkeypatch.setattr(permissions, "_end_when_lost", observe)
+    server = PermissionServer(Limits(), SharedBudget(), Budget())
+    async with workers(server, SlowModel(), 1) as (worker,):
+        await worker.acomplete(REQUEST)
+        assert len(connections) == 2  # the two ends
+        for connection in connections:
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            idle, interval, count = [connection.getsockopt(socket.IPPROTO_TCP, one) for one in options]
+            assert idle + interval * count == 30
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
 
 
 @in_loop

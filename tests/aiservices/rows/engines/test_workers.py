@@ -143,6 +143,40 @@ def test_a_service_of_the_main_module_is_sent_with_its_types(engine: Any, tmp_pa
     assert ran.stdout.splitlines()[-1] == "bug,wish,bug,wish"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("spark", "pyspark")])
+def test_the_program_of_the_page_runs(name: str, package: str, tmp_path: Path) -> None:
+    pytest.importorskip(package, reason=f"{package} is not installed: make test-all installs it")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    ran = subprocess.run(
+        [sys.executable, "-c", page_program(f"{name}.md")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "200 rows: 200 answered, 0 with an error" in ran.stdout
+    teams = (tmp_path / "teams.csv").read_text().splitlines()
+    assert (teams[0], len(teams)) == ("id,text,value,error", 201)
+    pq = pytest.importorskip("pyarrow.parquet")
+    answers = pq.read_table(tmp_path / "teams")
+    assert (answers.column_names, len(answers)) == (["id", "text", "value", "error"], 200)
+    assert set(answers["error"].to_pylist()) == {None}
+
+
+ROOT = Path(__file__).parents[4]
+
+
+def page_program(page: str) -> str:
+    """Return the indented lines of a page, which are one program."""
+    lines = (ROOT / "docs" / "how-to" / page).read_text("utf-8").splitlines()
+    return "\n".join(line[4:] for line in lines if line.startswith("    "))
+
+
 # --- what does not depend on the engine ---
 
 
