@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 
 from docs.running import Reply
 
-from aiservices import AiMessage, ChatReply, Image, ModelServerError, TokenLogprob, ToolCall, Usage
+from aiservices import (
+    AiMessage,
+    BadRequestError,
+    ChatReply,
+    Image,
+    ModelServerError,
+    TokenLogprob,
+    ToolCall,
+    Usage,
+)
 
 PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
 ANN = '{"name": "Ann", "age": 31}'
@@ -16,6 +25,7 @@ OLD = '{"name": "Ann", "age": "old"}'
 ROME = '{"name": "Rome", "population": 2748109, "sights": ["Colosseum", "Pantheon"]}'
 BILLING = '{"team": "billing", "urgent": true}'
 SHIPPING = '{"team": "shipping", "urgent": false}'
+STORY = "A dragon met a wizard."
 OFFER = '{"product": "tea", "discount": %d}'
 
 
@@ -298,6 +308,30 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/add-a-provider.md": [],
     "how-to/providers.md": [],
     "how-to/parsing.md": [],
+    "how-to/composition.md": [
+        STORY,
+        value(0.2),
+        "A dragon met a wizard, and asked for a light.",
+        value(0.9),
+        ChatReply(AiMessage(STORY), usage=Usage(10, 8)),
+        ChatReply(AiMessage(value(0.9)), usage=Usage(12, 7)),
+        STORY,
+        BadRequestError("the story is too long", status=400),
+        ChatReply(
+            AiMessage(
+                "",
+                (
+                    ToolCall("c1", "explain", '{"question": "What is a credit?"}'),
+                    ToolCall("c2", "exchange", '{"euros": 100}'),
+                ),
+            ),
+            usage=Usage(10, 6),
+        ),
+        ChatReply(AiMessage("A credit is money that you owe."), usage=Usage(8, 5)),
+        ChatReply(
+            AiMessage("A credit is money that you owe. 100 euros are 115 dollars."), usage=Usage(12, 8)
+        ),
+    ],
     "how-to/agents.md": [
         called("in_stock", article="lamp"),
         called("generate_response", response="Yes, three.", article="lamp", pieces=3),
