@@ -177,7 +177,9 @@ class OutputFormat(NamedTuple):
         last_user_message = -1
         for index, message in enumerate(messages):
             if INSTRUCTIONS_MARK in message.text:  # the template says where the instructions are
-                return tuple(map(self._replace_mark, messages))
+                replaced = map(self._replace_mark, messages)
+                # without instructions, a system message may be empty, which providers refuse
+                return tuple(one for one in replaced if one.text or not isinstance(one, SystemMessage))
             if isinstance(message, UserMessage):
                 last_user_message = index
         if not self.instructions:

@@ -475,6 +475,17 @@ def test_a_system_message_without_text_is_not_sent() -> None:
     assert messages(model) == (UserMessage("hi"),)
 
 
+def test_a_system_message_of_instructions_is_not_sent_if_there_are_none() -> None:
+    class Counter(Protocol):
+        @system_message("{{format_instructions}}")
+        @user_message("{{text}}")
+        def count(self, text: str) -> int: ...
+
+    model = ScriptedChatModel(['{"value": 1}'])
+    create(Counter, model).count("hi")
+    assert messages(model) == (UserMessage("hi"),)
+
+
 def test_history_stands_between_system_and_user_message() -> None:
     class Chat(Protocol):
         @system_message("Be brief")
