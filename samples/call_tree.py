@@ -1,4 +1,4 @@
-"""A run as a tree, as text and as a page: a supervisor, its tools, and the services that they call."""
+"""A tree of calls, as text and as a page: a supervisor, its tools, and the services that they call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .patterns import supervisor
 
 
 def main(model: ChatModel | str | None = None, path: str | None = None) -> None:
-    """Print the tree of a run, and write it to an HTML file. Without a model, a scripted one answers."""
+    """Print the tree of calls, and write it to an HTML file. Without a model, a scripted one answers."""
     tree = CallTree()
     with SharedBudget(listeners=[tree]):
         supervisor.main(model)

@@ -1,4 +1,4 @@
-"""Web pages to try the methods of services, and to see the calls of a run.
+"""A web page on which a person can call the methods of a service, and a tree of calls to look at.
 
 The code is in ``aiservices.integrations.playground``. ``mount`` needs the extra ``fastapi``.
 """

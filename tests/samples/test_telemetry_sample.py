@@ -1,4 +1,4 @@
-"""The samples about telemetry print the spans of a call and the tree of a run."""
+"""The samples about telemetry print the spans of a call and a tree of calls."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
     assert re.fullmatch(pattern, line)
 
 
-def test_the_tree_of_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    call_tree.main(path=str(tmp_path / "run.html"))
+def test_call_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    call_tree.main(path=str(tmp_path / "calls.html"))
     lines = capsys.readouterr().out.splitlines()
     steps = [
         re.sub(r"^ +\d+\.\d{3} s  (.*?)(: .*)?$", r"\1", line) for line in lines if re.match(r" +\d", line)
@@ -57,5 +57,5 @@ def test_the_tree_of_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         "            request 2 to scripted (text)",
         "    request 4 to scripted (text)",
     ]
-    assert lines[-1] == f"see {tmp_path / 'run.html'}"
-    assert "115 dollars went from Mario to Georgios." in (tmp_path / "run.html").read_text("utf-8")
+    assert lines[-1] == f"see {tmp_path / 'calls.html'}"
+    assert "115 dollars went from Mario to Georgios." in (tmp_path / "calls.html").read_text("utf-8")

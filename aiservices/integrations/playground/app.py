@@ -317,10 +317,10 @@ class _PageTree(CallTree):
         super().__init__()
         self._send = send
 
-    def step_changed(self, step: Step) -> None:
+    def _step_changed(self, step: Step) -> None:
         self._send(SseEvent(EventName.STEP, step.to_json()))
 
-    def error_text(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         return problem_of(error, "").title if isinstance(error, Exception) else type(error).__name__
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from asyncio import CancelledError
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,7 +134,7 @@ class CallTree:
 
     ``create(…, listeners=[tree, InnerCalls(tree)])`` records the calls of one service. A tree may be printed
     or written while calls are running, and calls may run in several threads. Costs need the prices of a
-    ``Budget`` or ``SharedBudget``. The tree keeps all messages, so use one for each run.
+    ``Budget`` or ``SharedBudget``. The tree keeps all messages.
     """
 
     def __init__(self) -> None:
@@ -175,12 +176,12 @@ class CallTree:
 
     # Methods for subclasses.
 
-    def step_changed(self, step: Step) -> None:
+    def _step_changed(self, step: Step) -> None:
         """Do nothing; called with each step that was added or changed, so that a subclass can show it."""
 
-    def error_text(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         """Return the text that the call tree shows for an error."""
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
 
     # The events.
 
@@ -221,13 +222,11 @@ class CallTree:
                 state: StepState = "done" if run.error is None else "failed"
                 self._end(self._tool_step(call, run), state, run.seconds, *self._result_texts(run))
             case ToolUndone(run):
-                undone = "" if run.undo_error is None else self.error_text(run.undo_error)
+                undone = "" if run.undo_error is None else self._error_text(run.undo_error)
                 label = "undone" if run.undone else "not undone"
                 self._add_texts(self._tool_step(call, run), (label, undone))
             case CallCompleted(_, answer):
-                value = answer.value
-                text = str.__str__(value) if isinstance(value, str) else repr(value)
-                self._end_call(call, "done", ("answer", text))
+                self._end_call(call, "done", ("answer", _shown(answer.value)))
             case CallFailed(_, ApprovalRequiredError() as error):
                 waiting = (*error.calls, *error.external_calls)
                 names = "\n".join(f"{one.name}({one.arguments})" for one in waiting)
@@ -235,10 +234,13 @@ class CallTree:
             case CallFailed(_, failure):
                 if isinstance(failure, ServiceOutputError):
                     self._reject(call, failure)
-                self._end_call(call, "failed", ("error", self._reason(failure)))
+                is_cancelled = isinstance(failure, CancelledError)
+                self._end_call(
+                    call, "stopped" if is_cancelled else "failed", ("error", self._reason(failure))
+                )
             case _:
                 step = self._add("event", type(event).__name__, call.step)
-                self._end(step, "done", 0.0, ("", repr(event)))
+                self._end(step, "done", 0.0, ("", _shown(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
         """Add to a step the messages of a request that were not in the previous request of the call."""
@@ -261,7 +263,7 @@ class CallTree:
         around: _Call | None = call
         while around is not None:
             around.step.add(reply.usage, cost)
-            self.step_changed(around.step)
+            self._step_changed(around.step)
             around = around.outer
         call.last_request, call.messages = step, (*call.messages, reply.message)
         if reply.message.reasoning:
@@ -295,7 +297,7 @@ class CallTree:
     def _reason(self, error: BaseException) -> str:
         if isinstance(error, OutputParsingError):  # the reply is shown beside it
             return "\n".join(map(str, error.problems))
-        return self.error_text(error)
+        return self._error_text(error)
 
     # The steps.
 
@@ -305,12 +307,12 @@ class CallTree:
             self._started_at = now
         step = Step(len(self._steps), None if above is None else above.id, kind, name, now - self._started_at)
         self._steps.append(step)
-        self.step_changed(step)
+        self._step_changed(step)
         return step
 
     def _add_texts(self, step: Step, *texts: tuple[str, str]) -> None:
         step.texts += texts
-        self.step_changed(step)
+        self._step_changed(step)
 
     def _end(self, step: Step, state: StepState, seconds: float, *texts: tuple[str, str]) -> None:
         step.state, step.seconds = state, seconds
@@ -339,6 +341,16 @@ def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, inden
         for label, text in step.texts:
             yield f"{'':12}{indent}  {label}: {shorten(' '.join(text.split()), _LINE_LENGTH)}".rstrip()
         yield from _lines(steps, step.id, indent + "    ")
+
+
+def _shown(value: object) -> str:
+    """Return a text as it is, and anything else as Python shows it."""
+    if isinstance(value, str):
+        return str.__str__(value)  # the text of an enum member, not its name
+    try:
+        return repr(value)
+    except Exception as error:  # of a class of the user
+        return f"{type(value).__name__} cannot be shown: {error!r}"
 
 
 def _text_of(message: Message) -> str:
@@ -373,7 +385,7 @@ def _page(title: str, text: str, steps: Sequence[str]) -> str:
 <style>{style}</style>
 </head>
 <body>
-<main class="run">
+<main class="calls-only">
 <h1>{escape(title)}</h1>
 <noscript><pre>{escape(text)}</pre></noscript>
 </main>

@@ -1,4 +1,4 @@
-// Shows the calls of a run as a tree. Steps have ids and refer to their parents, and arrive while the run goes on.
+// Shows calls as a tree. Its steps have ids, refer to their parents, and arrive while the calls run.
 
 import { el } from "./dom.js";
 

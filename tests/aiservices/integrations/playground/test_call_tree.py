@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,7 +81,7 @@ class RecordedTree(CallTree):
         super().__init__()
         self.steps: dict[int, Step] = {}
 
-    def step_changed(self, step: Step) -> None:
+    def _step_changed(self, step: Step) -> None:
         self.steps[step.id] = step
 
     def paths(self) -> list[str]:
@@ -111,7 +112,7 @@ def without_times(tree: object) -> str:
     return re.sub(r"^ +\d+\.\d{3} s  ", "", re.sub(r"\d+ ms|\d+\.\d\d s\b", "0 ms", str(tree)), flags=re.M)
 
 
-def test_a_run_is_printed_as_a_tree() -> None:
+def test_calls_are_printed_as_a_tree() -> None:
     tree, helper = CallTree(), clerk("several\nor more", '{"value": 12}', budget=Budget(prices=PRICES))
     model = scripted(reply("", count("pears"), tokens=20), reply("Twelve.", tokens=30))
     desk = create(Desk, model, tools=[helper.count], budget=Budget(prices=PRICES))
@@ -190,7 +191,7 @@ def test_an_event_that_arrives_twice_counts_once() -> None:
     assert tree.steps[0].usage == result.usage
 
 
-def test_plain_python_over_threads_is_one_run() -> None:
+def test_plain_python_over_threads_is_recorded() -> None:
     tree, helper = RecordedTree(), clerk(*['{"value": 1}'] * 4)
 
     def stock(items: list[str]) -> int:
@@ -248,6 +249,44 @@ def test_a_stream_that_is_closed_early_is_stopped() -> None:
         "Desk.stream: stopped, 0 ms",
         "    request 1 to scripted (text): stopped, 0 ms",
         "                  user: Count",
+    ]
+
+
+def test_a_cancelled_call_is_stopped() -> None:
+    class Waiting(ScriptedChatModel):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    async def cancel() -> None:
+        await asyncio.wait_for(create(AsyncDesk, Waiting([])).answer("Hi"), 0.05)
+
+    tree = CallTree()
+    with SharedBudget(listeners=[tree]), pytest.raises(TimeoutError):
+        asyncio.run(cancel())
+    assert without_times(tree).splitlines() == [
+        "AsyncDesk.answer: stopped, 0 ms",
+        "              error: CancelledError",
+        "    request 1 to scripted (text): stopped, 0 ms",
+        "                  user: Hi",
+    ]
+
+
+def test_a_value_that_cannot_be_shown_is_named() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise ValueError("no")
+
+    def replace_value(invocation: Any, proceed: Any) -> Any:
+        answer = yield from proceed(invocation)
+        return replace(answer, value=Broken())
+
+    tree = CallTree()
+    with SharedBudget(listeners=[tree]):
+        create(Clerk, scripted(reply('{"value": 1}')), interceptors=[replace_value]).count("pears")
+    assert without_times(tree).splitlines()[:2] == [
+        "Clerk.count: 0 ms, 10 + 1 tokens",
+        "              answer: Broken cannot be shown: ValueError('no')",
     ]
 
 
