@@ -33,6 +33,7 @@ class ProcessEngine:
     workers: int = 2
     chunk_rows: int = 8
     parts: str | None = None
+    folder: str | None = None  # the current folder of the workers
 
     @property
     def discount(self) -> float:
@@ -45,7 +46,7 @@ class ProcessEngine:
         self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         async def start(spec: bytes) -> _Pool:
-            return _Pool(spec, self.workers)
+            return _Pool(spec, self.workers, self.folder)
 
         return run_on_workers(
             job,
@@ -54,15 +55,16 @@ class ProcessEngine:
             progress,
             trace,
             start=start,
-            parts=PartFolder(self.parts or f"{journal.path}.parts"),
+            parts=PartFolder.at(self.parts or f"{journal.path}.parts"),
             host="127.0.0.1",
             chunk_rows=self.chunk_rows,
         )
 
 
 class _Pool:
-    def __init__(self, spec: bytes, workers: int) -> None:
+    def __init__(self, spec: bytes, workers: int, folder: str | None) -> None:
         self.slots = workers
+        self._folder = folder
         self.lost = (LostWorkerError,)
         self._spec = spec
         self._free: list[asyncio.subprocess.Process | None] = [None] * workers
@@ -94,6 +96,7 @@ class _Pool:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": path},
+            cwd=self._folder,
             limit=2**20,
         )
         assert worker.stdin is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -35,6 +36,12 @@ class PartFolder(NamedTuple):
     """
 
     path: str
+
+    @classmethod
+    def at(cls, path: str | PathLike[str]) -> PartFolder:
+        """Return the folder of a path or URL; a relative path becomes absolute, for workers elsewhere."""
+        text = os.fspath(path)
+        return cls(text if "://" in text else os.path.abspath(text))
 
     @property
     def is_local(self) -> bool:

@@ -80,7 +80,7 @@ class RayEngine:
         """Process all rows of a table in workers, and yield each row when it is finished."""
         ray = import_extra("ray", "ray", "RayEngine")
         await asyncio.to_thread(self._start_ray, ray)
-        parts = PartFolder(self.parts or f"{journal.path}.parts")
+        parts = PartFolder.at(self.parts or f"{journal.path}.parts")
         machines = sum(node["Alive"] for node in ray.nodes())
         if self.parts is None and machines > 1:
             message = f"the cluster has {machines} machines; pass RayEngine(parts=…), a folder of all of them"

@@ -91,7 +91,7 @@ class SparkEngine:
             progress,
             trace,
             start=start,
-            parts=PartFolder(self.parts or f"{journal.path}.parts"),
+            parts=PartFolder.at(self.parts or f"{journal.path}.parts"),
             host="127.0.0.1" if is_local else spark.conf.get("spark.driver.host"),
             chunk_rows=self.chunk_rows,
         )

@@ -197,7 +197,7 @@ def as_udf(method: Callable[..., Any], /, **settings: Unpack[UdfSettings]) -> Ud
         raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in problems])
     journal, parts = settings.get("journal"), None
     if journal is not None:
-        parts = PartFolder(str(journal))
+        parts = PartFolder.at(journal)
         parts.check()
     limits, budget, permissions = settings.get("limits"), settings.get("budget"), None
     if limits is not None or budget is not None:

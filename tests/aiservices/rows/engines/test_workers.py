@@ -30,7 +30,7 @@ from aiservices import (
 from aiservices.models.messages import ChatReply
 from aiservices.models.requests import ChatRequest
 from aiservices.models.scripted import ScriptedChatModel
-from aiservices.rows import RayEngine, Rows, RowsError, SparkEngine, map_rows
+from aiservices.rows import RayEngine, Rows, RowsError, SparkEngine, as_udf, map_rows
 from aiservices.rows.engines.workers import Chunk, WorkRow, WorkSpec, worker_for
 
 pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: install the extra ray of aiservices")
@@ -239,6 +239,22 @@ def test_the_journal_of_workers_may_be_on_an_object_store(tmp_path: Path) -> Non
     rows = run(ProcessEngine(parts=store), tmp_path / "log")
     assert rows.run().rows == 30
     assert len(asked(tmp_path / "log")) == 30
+
+
+def test_a_relative_path_is_that_of_the_first_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    engine = ProcessEngine(folder=str(tmp_path / "elsewhere"))
+    desk = create(Desk, LoggingModel(str(tmp_path / "log")))
+    map_rows(desk.team, table(5), key="id", to="out.jsonl", engine=engine)
+    assert len(Path("out.jsonl").read_text().splitlines()) == 5
+    pa = pytest.importorskip("pyarrow")
+    udf, data = as_udf(desk.team, journal="journal"), pa.Table.from_pylist(table(5))
+    monkeypatch.chdir("elsewhere")
+    assert udf(data)["value"].to_pylist() == [0, 1, 2, 3, 4]
+    assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(
