@@ -246,7 +246,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
     saved = state.interceptor_data.get(_STATE_KEY, {}).get("trace", ())
     earlier = [_round_from_dict(one) for one in saved]
     runs = deque(state.tool_runs)
-    if earlier:  # the tools of the last earlier round waited, and have run since
+    if earlier:  # the tools of the last earlier round were waiting, and have run since then
         earlier[-1] = replace(earlier[-1], runs=_take_runs(earlier[-1].message, runs))
     return (*earlier, *_rounds_of(state.attempts, runs))
 

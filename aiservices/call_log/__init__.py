@@ -27,7 +27,7 @@ from ..models.requests import ChatRequest
 
 __all__ = ["log_calls", "log_content"]
 
-_MAX_PROBLEMS = 5  # in a line
+_MAX_PROBLEMS = 5  # the maximum number of problems in a log line
 _LOGGER = logging.getLogger("aiservices.calls")
 _CONTENT_LOGGER = logging.getLogger("aiservices.content")
 

@@ -23,7 +23,7 @@ from .plan import CallState, Invocation
 from .tool_execution import ToolInvocation, UndoableCall, hidden_arguments
 
 _LOGGER = logging.getLogger("aiservices")
-_KEY = "tools.undoable"  # in the data of a call that waits
+_KEY = "tools.undoable"  # the key in the stored data of a suspended call
 
 
 def can_undo(state: CallState) -> bool:
@@ -73,7 +73,7 @@ def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
         call = ToolCall(stored["id"], stored["name"], stored["call"])
         try:
             restored = _restored(stored, call, invocation)
-        except Exception as problem:  # the tools of the service, or the data, may be others now
+        except Exception as problem:  # the tools of the service, or the stored data, may have changed
             run, error = ToolRun(call, None, None, "", None, 0.0), problem
         else:
             run, error = _run_of(restored, state), (yield _undo_effect(restored))
@@ -83,7 +83,7 @@ def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
 
 def _record(run: ToolRun, error: Exception | None, state: CallState) -> Flow[ToolRun]:
     """Report whether a tool call was undone, to the service call's state, to listeners and to the log."""
-    error = error or run.undo_error  # of a tool that an interceptor ran twice
+    error = error or run.undo_error  # set if an interceptor ran the tool twice
     changed = run._replace(undone=error is None, undo_error=error)
     for index, other in enumerate(state.tool_runs):
         if other.call.id == run.call.id:

@@ -13,8 +13,8 @@ from .output_format import OutputFormat
 from .plan import CallState
 from .probabilities import SharedToken, shared_tokens, with_continuation
 
-_MAX_ROUNDS = 4  # tokens that options may have in common
-_MAX_REQUESTS = 16  # for one reply
+_MAX_ROUNDS = 4  # the maximum number of tokens that options may have in common
+_MAX_REQUESTS = 16  # the maximum number of further requests for one reply
 
 
 def continue_shared_tokens(
@@ -45,7 +45,7 @@ def continue_shared_tokens(
             question = _question(request, one, route.model.capabilities.logprobs)
             started_at = time.monotonic()
             try:
-                (following,) = yield Gather((CallModel(route.model, question),))  # it is not streamed
+                (following,) = yield Gather((CallModel(route.model, question),))  # so that it is not streamed
             except ModelError:
                 return reply
             seconds = time.monotonic() - started_at

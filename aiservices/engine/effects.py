@@ -252,7 +252,7 @@ class RunningFlows:
         self.is_closed = True
         for future in self.effects:
             if not future.cancel() and future.done() and not future.cancelled():
-                future.exception()  # nobody else asks for it
+                future.exception()  # otherwise Python warns that it was never retrieved
         for flow in self.flows:
             flow.close()
 
@@ -808,7 +808,7 @@ async def _aapply_filter(
     reply = None
     async with aclosing(deltas):
         async for delta in deltas:
-            if isinstance(delta, ChatReply):  # from the filter before
+            if isinstance(delta, ChatReply):  # the complete reply from the previous filter
                 reply = delta
                 continue
             reply = delta.reply

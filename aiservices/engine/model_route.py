@@ -45,7 +45,7 @@ _STRATEGY_WORDS = {
     Strategy.JSON_MODE: ("response_format", "response format", "json_object", "json mode", "text.format"),
 }
 
-# Of these errors, the schema is the reason, and not the strategy.
+# Errors with these words are about the schema, not about the strategy.
 _SCHEMA_WORDS = (
     "invalid schema",
     "invalid_json_schema",
@@ -368,7 +368,7 @@ class ModelFailover:
         ready = [model for model in models if model.ready_at <= ready_at]
         for model in ready:
             model.ready_at = 0.0
-        # Of several that are ready, the one with the fewest failures; min keeps the order of equal ones.
+        # Of several ready models, take the one with the fewest failures; among equals, min takes the first.
         self.current = min(ready, key=lambda model: model.failures)
         return wait
 

@@ -169,7 +169,7 @@ def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
 def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
     """Run a service call, and store its record in the outer call and in shared budgets that keep records."""
     state = invocation.state
-    if state.inner is not None:  # a side question, which shares the state of a call that has a record
+    if state.inner is not None:  # a side question shares the state of its call, which has a record already
         return (yield from flow)
     state.inner, record, is_kept = [], RunningCall(invocation), False
     for account in reversed(state.enclosing):
@@ -177,7 +177,7 @@ def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
             account.add_call(record)
             is_kept = True
         if isinstance(account, EnclosingCall):
-            break  # outer accounts have it as a part of this call
+            break  # outer accounts count this call as a part of the outer call
     if not is_kept:
         return (yield from flow)
     try:

@@ -188,7 +188,7 @@ class CallState:
     @property
     def id(self) -> str:
         """A random id of the service call, for logs and traces."""
-        if not self._id:  # most calls need none
+        if not self._id:  # created on demand, because most calls do not need it
             self._id = uuid4().hex
         return self._id
 
@@ -295,7 +295,7 @@ class CallState:
     def cost(self) -> float | None:
         """The cost of the call and its inner calls; None if one of the prices is unknown."""
         if not (self.budget.prices or self.enclosing or self.inner):
-            return None  # most calls
+            return None  # the usual case
         return total_cost(self.own_cost(), self.inner_calls())
 
     def inner_calls(self) -> tuple[InnerCall, ...]:
@@ -410,7 +410,7 @@ def _is_possible(usage: Usage) -> bool:
             and usage.output_tokens >= 0
             and usage.reasoning_tokens >= 0
         )
-    except TypeError:  # a server sent texts
+    except TypeError:  # the server sent strings instead of numbers
         return False
 
 
@@ -683,7 +683,7 @@ class RunningCall:
     def inner_call(self, prices: Budget | None = None) -> InnerCall:
         """Return a snapshot of the call's usage, as described in ``CallRecord``."""
         state = self.state
-        attempts = tuple(state.attempts)  # a thread may add some
+        attempts = tuple(state.attempts)  # copied, because another thread may append to it
         usage = usage_of(attempts)
         if prices is not None:
             for _, estimate in state.estimated_usage:

@@ -32,9 +32,9 @@ from .output_format import OutputFormat
 _SPACES = b" \t\r\n"
 _ENDS = b",]} \t\r\n"  # what may follow a JSON value
 YES_NO = ((False, False), (True, True))  # the possible answers to a yes/no question
-_MAX_DEPTH = 8  # of records inside records
+_MAX_DEPTH = 8  # the maximum nesting depth of records
 _SMALLEST_SHARED = 0.01  # the probability of a token for which a further request is worth its time
-_MAX_STARTS = 20  # places in a reply at which the JSON may begin
+_MAX_STARTS = 20  # the maximum number of positions at which JSON may begin in a reply
 
 
 Keys: TypeAlias = tuple[str | int, ...]
@@ -393,8 +393,8 @@ class _Tokens:
                 continue
             if begin >= start + len(value) + 1:
                 break
-            before = value[: max(0, begin - start)]  # of the value, what earlier tokens have written
-            lead = token.token[: max(0, start - begin)]  # of this token, what stands before the value
+            before = value[: max(0, begin - start)]  # the part of the value that earlier tokens contain
+            lead = token.token[: max(0, start - begin)]  # the part of this token that comes before the value
             chosen: list[int] = []
             alternatives = {**dict(token.alternatives), token.token: token.logprob}
             for text, logprob in alternatives.items():

@@ -39,7 +39,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, stored_at REAL NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS reply_by_age ON reply (stored_at);
 """
-_KEPT_SHARE = 0.9  # of max_bytes, when old replies are deleted
+_KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are deleted
 
 
 class ResponseCache(PickledByArguments):
@@ -202,7 +202,7 @@ class _CachedCall:
         if reply is None:
             return effect, request
         for account in self._invocation.state.enclosing:
-            account.add_request(-1)  # it was counted, but is not sent
+            account.add_request(-1)  # the request was counted, but is not sent
         reply = replace(reply, usage=Usage(), cached=True)
         model = ScriptedChatModel([reply], capabilities=effect.model.capabilities, name=effect.model.name)
         return effect._replace(model=model), None
@@ -310,7 +310,7 @@ class _SqliteStore:
         with self._file.writing() as connection:
             connection.execute("DELETE FROM reply")
         with self._file.reading() as connection:
-            connection.execute("VACUUM")  # so that nothing is left in the file
+            connection.execute("VACUUM")  # so that no deleted text remains in the file
         self._bytes = 0
 
     def close(self) -> None:

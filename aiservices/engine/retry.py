@@ -24,7 +24,7 @@ from .strategy_selection import select_strategies
 if TYPE_CHECKING:  # imported late, because few answers are repaired
     from output_parsers.strict.patch import Patch
 
-_MAX_PROBLEMS = 20  # that one message to the model lists
+_MAX_PROBLEMS = 20  # the maximum number of problems in one message to the model
 
 Mode = Literal["whole", "fields"]
 
@@ -210,6 +210,6 @@ def plan_field_repair(
         request=original.request.plus(*tool_messages, *conversation),
         routes=(ModelRoute(model, strategies),),
         toolbox=None,
-        examples=(),  # they show whole answers
+        examples=(),  # examples show whole answers, not single fields
     )
     return FieldRepair(patch, error, invocation, proceed)

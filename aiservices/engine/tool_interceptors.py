@@ -17,7 +17,7 @@ from .inner_calls import within_call
 from .tool_execution import ToolInvocation, execution
 
 ToolProceed: TypeAlias = Callable[[ToolInvocation], Flow[ToolRun]]
-_MAX_CHECKS = 10  # of arguments that the checks themselves change
+_MAX_CHECKS = 10  # the maximum number of repetitions if checks keep changing the arguments
 
 
 class ToolInterceptor(Protocol):
@@ -92,7 +92,7 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
             kind = type(changed).__name__
             raise _definition_error(call, f"an interceptor of tools proceeded with a {kind}; pass the call")
         if changed.arguments is not call.arguments:
-            changed.written_arguments()  # they must fit the tool
+            changed.written_arguments()  # raises ToolError if the arguments do not fit the tool
         # Only the arguments can be changed.
         checked = yield from checked_call(replace(call, arguments=changed.arguments), checks)
         if isinstance(checked, ToolRun):
@@ -105,7 +105,7 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
         is_executed = True
         executed: ToolRun = yield within_call(execution(checked, limits), call.invocation)
         if isinstance(executed.error, ApprovalRequiredError):
-            raise executed.error  # the tool has no result yet
+            raise executed.error  # the tool is waiting, so it has no result yet
         return executed
 
     proceed: ToolProceed = run_checked

@@ -69,7 +69,7 @@ from .provided_tools import current_toolbox
 from .tool_execution import ToolInvocation, limit_text, prepare_call, with_result
 from .tool_interceptors import check_before_waiting, run_tool
 
-_MAX_CONTINUATIONS = 10  # of a reply that a provider paused
+_MAX_CONTINUATIONS = 10  # the maximum number of continuations of a paused reply
 
 
 class ModelResponse(NamedTuple):
@@ -172,7 +172,7 @@ class EarlyCalls:
     def __init__(self, toolbox: Toolbox, invocation: Invocation) -> None:
         self._toolbox = toolbox
         self._invocation = invocation
-        self._calls: list[ToolCall] = []  # that are complete, in the order of the reply
+        self._calls: list[ToolCall] = []  # the complete calls, in the order of the reply
         self._started: list[ToolCall] = []
         self.running = RunningFlows()
 
@@ -207,7 +207,7 @@ class EarlyCalls:
             and state.tool_calls + index < limits.max_calls
             and (limits.max_calls_per_reply is None or index < limits.max_calls_per_reply)
             and len(self.running.effects) < limits.max_concurrency
-            # One at a time means in order.
+            # With a concurrency of 1, tools run in order.
             and (limits.max_concurrency > 1 or len(self._started) == index)
         )
 
@@ -348,12 +348,12 @@ def request_model(
             seconds = time.monotonic() - started_at
             attempt = Attempt(name, reply, None, seconds, output_format.strategy)
             state.add_attempt(attempt, prepared)
-            reply = state.attempts[-1].reply or reply  # with valid token counts
+            reply = state.attempts[-1].reply or reply  # its token counts have been corrected
             current.succeeded()
             yield Emit(ReplyReceived(name, reply, seconds, request=prepared), streamed=False)
             if prepared.deadline is not None:
                 time_is_over = _time_is_over(state)
-                if time_is_over is not None:  # the model did not observe the deadline
+                if time_is_over is not None:  # the model ignored the deadline
                     raise time_is_over
             if (
                 prepared.logprobs

@@ -197,7 +197,7 @@ class ModerationCheck:
         self._contents = tuple(contents)
         self._stage: Stage = stage
         self._qualname = invocation.plan.qualname
-        self._outcome: Any = _PENDING  # then the results of the moderator, or its exception
+        self._outcome: Any = _PENDING  # later the results of the moderator, or its exception
         self._seconds = 0.0
         self.is_open = bool(contents)
 

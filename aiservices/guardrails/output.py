@@ -90,10 +90,10 @@ class TextParts:
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
         self._text = ""
-        self._start = 0  # of the first part that is not complete
-        self._searched = 0  # so many characters from there on have no end of a part
+        self._start = 0  # the start of the first incomplete part
+        self._searched = 0  # the number of characters from there that contain no end of a part
         self._pieces: list[str] = []
-        self._length = 0  # of the pieces
+        self._length = 0  # the total length of the pieces
         self._is_first = True
 
     def add(self, text: str) -> None:

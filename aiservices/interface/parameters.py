@@ -157,7 +157,7 @@ def _field_names(cls: Any) -> list[str] | None:
     if hasattr(cls, "__attrs_attrs__"):
         return [attribute.name for attribute in cls.__attrs_attrs__]
     names = getattr(cls, "model_fields", None) or getattr(cls, "__struct_fields__", None)
-    return None if names is None else list(names)  # of pydantic and msgspec
+    return None if names is None else list(names)  # pydantic models and msgspec Structs
 
 
 def _is_frozen(cls: Any) -> bool:
@@ -583,7 +583,7 @@ def parameter_docs(docs: str) -> Iterator[tuple[str, str]]:
     name, name_indent, description = "", 0, ""
     for line in docs.splitlines():
         match, indent = _PARAMETER.match(line), len(line) - len(line.lstrip())
-        if name and line.strip() and indent > name_indent:  # the description goes on
+        if name and line.strip() and indent > name_indent:  # a continuation line of the description
             description = f"{description} {line.strip()}".strip()
             continue
         yield name, description

@@ -168,7 +168,7 @@ def locks_of(store: object) -> ConversationLocks:
 
 
 _DEFAULT_WINDOW = MessageWindow(40)
-_DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId, if there is no namespace
+_DEFAULT_CONVERSATION = "default"  # the id for methods without a MemoryId, if there is no namespace
 _STATE_KEY = "memory.asked"  # part of stored states, so it must not change
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
 WhenBusy = Literal["wait", "refuse"]
@@ -441,7 +441,7 @@ class ChatMemory:
 
     def _recall(self, conversation: str, invocation: Invocation) -> Flow[_Recalled]:
         """Load a conversation, and add as many of its messages to the chat request as the limits allow."""
-        if invocation.is_resumed:  # the past was added before the call waited for approval
+        if invocation.is_resumed:  # the earlier messages were added before the call waited for approval
             stored = yield from self._loaded(conversation, 1, invocation)
             return _Recalled(invocation, partial(self.store.append, conversation, expected=stored.version))
         messages = invocation.request.messages

@@ -140,7 +140,7 @@ class SentMessageRecorder:
     """Records the user message as it is sent to the model, with retrieved texts and format instructions."""
 
     def __init__(self) -> None:
-        self.message: UserMessage | None = None  # of the last request; None before the first request
+        self.message: UserMessage | None = None  # of the last request; None before the first one
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:

@@ -293,7 +293,7 @@ def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
 
 # --- the circuit breaker of a model -------------------------------------------------------------------------
 
-# The fault of the request, not of the model.
+# These errors are caused by the request, not by the model.
 _NOT_COUNTED = (BadRequestError, ProbabilitiesUnavailableError)
 
 
@@ -315,7 +315,7 @@ class Rest:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._failures = 0
-        self._until = 0.0  # by time.monotonic()
+        self._until = 0.0  # a value of time.monotonic()
 
     def admits(self) -> bool:
         """Return True if a request may be sent now; after a rest, only one request may at first."""

@@ -39,9 +39,9 @@ REFUSED = (429, 503, 529)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
 _FIRST_HOLD, _LONGEST_HOLD = 0.5, 60.0  # seconds at the measured rate before a higher one is tried
 _STEADY = 5.0  # seconds after which a rate counts as accepted
-_LOWERED = 60.0  # seconds in which a rate that was lowered must help
+_LOWERED = 60.0  # seconds within which a lowered rate must have an effect
 _CAP_HOLD, _CAP_REQUESTS = 1.0, 300  # seconds and requests before one more request in flight is tried
-_FIRST_GROWTH, _LAST_GROWTH = 0.5, 0.03  # how much higher that rate is: less after each refusal
+_FIRST_GROWTH, _LAST_GROWTH = 0.5, 0.03  # how much higher a rate is tried; less after each refusal
 _SLACK = 0.02  # seconds by which requests may be sent early, because timers are late
 _CHARACTERS_PER_TOKEN = 4
 
@@ -115,14 +115,14 @@ class Limiter:
         self._in_flight = 0
         self._bounds: list[Limits] = []
         self._max_concurrency = MAX_CONCURRENCY
-        self._requests: _Evenly | None = None  # the bounds of the user
+        self._requests: _Evenly | None = None  # the limits that the user set
         self._tokens: _Evenly | None = None
         self._mean_output = 0.0
         # What the server accepts: requests in flight ...
         self._cap = float(_FIRST_CONCURRENCY)
         self._cap_was_refused = False
         self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, 0.0, 0
-        self._accepted_cap = 0.0  # so many were accepted after a refusal of more
+        self._accepted_cap = 0.0  # this concurrency was accepted after a higher one was refused
         self._reduced_at = self._refused_at = 0.0
         # ... and requests per time.
         self._pace: _Evenly | None = None
@@ -264,7 +264,7 @@ class Limiter:
 
     def estimate(self, request: ChatRequest) -> float:
         """Estimate the tokens of a request and its reply; return 0 if tokens are not limited."""
-        if self._tokens is None:  # the length is not needed
+        if self._tokens is None:  # tokens are not limited
             return 0.0
         return self.estimate_length(text_length(request), request.options.max_tokens or 0)
 
@@ -290,7 +290,7 @@ class Limiter:
 
     def _grow(self, now: float) -> None:
         """Raise the concurrency and the rate: quickly until the server refuses a request, then slowly."""
-        if self._in_flight >= int(self._cap) - 1:  # only a level that is used tells something
+        if self._in_flight >= int(self._cap) - 1:  # a limit that is not used up says nothing about the server
             if not self._cap_was_refused:
                 self._cap = min(self._cap + 1, MAX_CONCURRENCY)
             elif self._cap_accepted >= _CAP_REQUESTS and now >= self._cap_changed_at + _CAP_HOLD:
@@ -299,7 +299,7 @@ class Limiter:
                 self._cap_step *= 2
                 self._cap_changed_at, self._cap_accepted = now, 0
         if self._pace is not None and now >= self._probe_at:
-            self._held = self._pace.per_second  # it was not refused
+            self._held = self._pace.per_second  # the rate was not refused
             self._pace.per_second *= 1 + self._step
             self._step = min(self._step * 1.5, 1.0)
             self._probe_at = now + min(self._hold, _STEADY)
@@ -388,7 +388,7 @@ class Limiter:
         """Choose the rate after a refusal: slightly below the last accepted rate or the measured rate."""
         if self._held:
             return 0.98 * self._held
-        if seconds > 1:  # all at one rate, so that the measure is good
+        if seconds > 1:  # long enough at one rate for a reliable measurement
             return 0.98 * measured
         return min(0.9 * refused, max(measured, 0.5 * refused))
 

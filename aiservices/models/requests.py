@@ -719,7 +719,7 @@ def request_hash(model: str, address: str, request: ChatRequest) -> str:
 
 
 def _add(hashed: Any, data: bytes) -> None:
-    hashed.update(len(data).to_bytes(8))  # so that the borders between two texts count
+    hashed.update(len(data).to_bytes(8))  # with the length, so that ("ab", "c") and ("a", "bc") differ
     hashed.update(data)
 
 

@@ -90,7 +90,7 @@ class ToolSearch:
         self._is_async = is_async(getattr(by, "retrieve", by))
         [tool] = tools_of(_SearchOfCall(self, Toolbox()).search)
         self._search_tool = replace(tool, name=name, description=description, asynchronous=self._is_async)
-        self._texts: dict[str, str] = {}  # what the retriever has, by the names of the tools
+        self._texts: dict[str, str] = {}  # the texts in the retriever, by tool name
         self._lock = Lock()
         try:
             # All that may be offered, for the checks of ``create``.
@@ -164,7 +164,7 @@ class _SearchOfCall:
     def __init__(self, owner: ToolSearch, toolbox: Toolbox) -> None:
         self.owner = owner
         self.toolbox = toolbox
-        self._names: dict[int, set[str]] = {}  # of the tools of each provider
+        self._names: dict[int, set[str]] = {}  # the names of each provider's tools, by its id
 
     @property
     def candidates(self) -> list[Tool]:
@@ -238,7 +238,7 @@ def _found_names(search_tool: str, invocation: Invocation) -> list[str]:
         if isinstance(message, ToolMessage) and message.name == search_tool and message.text[:1] == "[":
             try:
                 names += [str(one["name"]) for one in json.loads(message.text)]
-            except (ValueError, TypeError, KeyError):  # it was cut or rewritten
+            except (ValueError, TypeError, KeyError):  # the result was truncated or rewritten
                 continue
     return names
 

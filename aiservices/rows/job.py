@@ -196,7 +196,7 @@ class Job:
             for row in runner.known_rows(self.rows()):
                 if output is not None:
                     error = output.write(self.fields.row(row.inputs, answer=answer_of(row), error=row.error))
-                    if error is not None and row.error is None:  # the file cannot hold the answer
+                    if error is not None and row.error is None:  # the format cannot represent the answer
                         self.summary.errors += 1
                 if review is not None and row.error is None:
                     review.write(row)

@@ -252,7 +252,7 @@ class Runner:
                     yield early.pop(expected)
                     expected += 1
                     self._window.release()
-            for number in sorted(early):  # a run that was stopped has gaps
+            for number in sorted(early):  # a stopped run leaves gaps
                 yield early[number]
         finally:
             for worker in workers:
@@ -387,7 +387,7 @@ class Runner:
             outcome = await answer_row(
                 self._method, row_id, arguments, replies, self._journal, self._settings, prices
             )
-        if outcome is None:  # its request was collected
+        if outcome is None:  # its request was collected for a batch
             return None, None
         self._asked += 1
         entry, failure = outcome.entry, outcome.failure

@@ -126,7 +126,7 @@ def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -
 def _all_interceptors(
     settings: CallSettings, cache: Interceptor | None, votes: Interceptor | None
 ) -> tuple[Interceptor, ...]:
-    around = (cache, *settings.interceptors, votes, settings.retry)  # the retry is the innermost one
+    around = (cache, *settings.interceptors, votes, settings.retry)  # the retry is innermost
     return tuple([one for one in around if one is not None])
 
 

@@ -342,7 +342,7 @@ def interceptor_order_problems(
         yield DefinitionProblem(location, f"{message}; pass one of them")
     for inner_index, inner in enumerate(positions):
         if inner == "input guard" and "retrieval" in positions[:inner_index]:
-            continue  # it guards what was retrieved
+            continue  # guards inside retrieval check the retrieved texts
         for outer_index, outer in enumerate(positions[:inner_index]):
             reason = None
             if isinstance(outer, str) and isinstance(inner, str):  # anything may be called position_name

@@ -250,7 +250,7 @@ class ScriptSettings:
         Raises ToolException if it cannot be run, fails, or takes too long.
         """
         path = skill.path_of(script)
-        relative = path.relative_to(skill.folder).as_posix()  # where a link leads to
+        relative = path.relative_to(skill.folder).as_posix()  # the real path, if it is a link
         if not self.runs(relative):
             scripts = ", ".join(one for one in skill.files() if self.runs(one)) or "none"
             raise ToolException(f"{script} is not a script of {skill.name}. Its scripts are: {scripts}.")
@@ -315,7 +315,7 @@ def _kill_group(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
         process.kill()
         return
-    with suppress(ProcessLookupError, PermissionError):  # all have ended
+    with suppress(ProcessLookupError, PermissionError):  # all processes have ended
         os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -337,7 +337,7 @@ def _read(pipe: IO[str], output: list[str]) -> None:
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
 _TITLE = "Skill: "
-_MOST_FILES = 100  # that are listed with the instructions
+_MOST_FILES = 100  # the maximum number of files listed with the instructions
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _NO_TOOLS: Mapping[str, Sequence[ToolSource]] = MappingProxyType({})
 

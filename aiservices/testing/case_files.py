@@ -29,7 +29,7 @@ from ..service.methods import plan_of
 from .evaluation import Case
 
 _EXPECTED, _NAME, _TAGS = _OWN_FIELDS = ("expected", "case", "tags")
-_MAX_PROBLEMS = 20  # in one error
+_MAX_PROBLEMS = 20  # the maximum number of problems in one error
 _NOT_IN_FILES = (Role.OPTIONS, Role.TOOLS, Role.HISTORY)
 _ENVELOPE = "value"
 

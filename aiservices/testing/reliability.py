@@ -25,7 +25,7 @@ _ISOTONIC_FROM = 1000  # with fewer labels its steps are mostly noise
 _MAX_STEPS = 100
 _BINS = 15
 _BIN_SIZE, _MAX_BINS = 20, 10  # of reliability tables: with fewer examples in a bin its interval says nothing
-_DRAWS = 200  # of labels, for the calibration error of perfect probabilities
+_DRAWS = 200  # the number of random draws of labels, for the calibration error of perfect probabilities
 # The thresholds that are tried, from the strictest on. They are fixed, so that the bound holds for the one
 # that is chosen.
 GRID = tuple(position / 100 for position in range(99, 49, -1))

@@ -346,7 +346,7 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
         elif python and (digits := _HEX_ESCAPE.match(body, escape.start(2))):
             parts.append(chr(int(digits[1], 16)))
             done = digits.end()
-        elif char in _QUOTES:  # not a JSON escape, but it can only mean the quote
+        elif char in _QUOTES:  # not an escape in JSON, but it can only mean the quote
             parts.append(char)
         elif char not in _ESCAPED or (unescaped and char in "bf"):
             parts.append(escape[0])

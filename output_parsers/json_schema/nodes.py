@@ -56,8 +56,8 @@ _NOTES = frozenset(
 _KEYWORDS = ASSERTIONS | _NOTES
 _KEYWORDS_BY_LOWER_CASE = {keyword.lower(): keyword for keyword in _KEYWORDS}
 NO_ALTERNATIVE = "it fits none of the alternatives"
-_MAX_MESSAGE = 160  # characters of a message of jsonschema
-_MAX_MEMBERS = 20  # of an enum in a message
+_MAX_MESSAGE = 160  # the maximum length of a message from jsonschema
+_MAX_MEMBERS = 20  # the maximum number of enum values in a message
 _KINDS = {
     "integer": "an integer",
     "number": "a number",
@@ -75,7 +75,7 @@ _KIND_KEYWORDS = ("type", "enum", "const", None)
 _IN_PLACE = frozenset("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _UNEVALUATED = frozenset(("unevaluatedProperties", "unevaluatedItems"))
-MAX_PARTS = 10_000  # objects and arrays of a JSON Schema
+MAX_PARTS = 10_000  # the maximum number of objects and arrays in a JSON Schema
 _MAX_HINT_PARTS = 1_000
 
 KeywordCheck: TypeAlias = Callable[[Any, Any, object, Any], Iterator[Any]]  # of the package jsonschema
@@ -136,7 +136,7 @@ class SchemaCheck:
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
         self._walked: set[int] = set()
         self._conflicting: set[str] = set()
-        self._targets: dict[int, list[object]] = {}  # of the references of a part
+        self._targets: dict[int, list[object]] = {}  # the reference targets of each part, by its id
         self._is_dynamic = False  # a reference may lead to different parts, depending on those before it
         self._resolve_references(bare, "#", registry.resolver(resource.id() or ""))
         self._check_parts_of_same_value(bare)
@@ -199,7 +199,7 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
         if "://json-schema.org/" in reference:
             self._is_dynamic = True
-        else:  # it may be a part that is not at the place of a schema
+        else:  # it may be a part that is not in the position of a schema
             self._resolve_references(data, pointer, resolver)
         return data
 
@@ -459,7 +459,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
                 class_start = index + (2 if following == "^" else 1)
             elif token == "{" and following != ",":
                 part = r"\{"
-        elif token == "]" and index > class_start:  # it is a member where it is the first one
+        elif token == "]" and index > class_start:  # as the first character, it is a member of the class
             class_start = None
         elif token == r"\b":
             part = r"\x08"

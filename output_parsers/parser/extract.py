@@ -164,7 +164,7 @@ class ReplyText(NamedTuple):
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
             rules = (*self.rules, TEXT_AROUND_JSON) if surrounded else self.rules
             for mark in _FENCE_MARK.finditer(text, fences_seen, start):
-                # two fences that are joined close and open at once
+                # two adjacent fences close one block and open the next
                 fenced, region = fenced != (len(mark[0]) < 6), mark.end()
             fences_seen = end
             candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced))
@@ -172,7 +172,7 @@ class ReplyText(NamedTuple):
             spans.append(_Span(start, end, region, follows_broken))
             broken_end = 0
             if len(spans) > _MAX_CANDIDATES:
-                # all values before were checked when there was one too many for the first time
+                # the earlier values were checked when the limit was exceeded for the first time
                 new = spans if len(spans) == _MAX_CANDIDATES + 1 else spans[-2:]
                 if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
                     message = f"the reply contains more than {_MAX_CANDIDATES} JSON values"

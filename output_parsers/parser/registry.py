@@ -169,7 +169,7 @@ class _NodeBuilder:
         return node
 
     def _build(self, target: Target) -> Node[Any]:
-        if not _is_hashable(target.type):  # then it is not a type
+        if not _is_hashable(target.type):  # so it is not a type
             return self._require(target, None)
         key = (target.type, target.metadata) if _is_hashable(target.metadata) else None
         if key is not None and key in self._unfinished:

@@ -101,7 +101,7 @@ def external_cause(failure: BaseException) -> BaseException | None:
     from pydantic import ValidationError
 
     cause, seen = failure.__cause__, set[int]()
-    while cause is not None and id(cause) not in seen:  # user code may raise an exception from itself
+    while cause is not None and id(cause) not in seen:  # an exception may be its own cause
         seen.add(id(cause))
         if isinstance(cause, ValidationError):
             contexts = [problem.get("ctx", {}) for problem in cause.errors(include_url=False)]

@@ -132,7 +132,7 @@ class BoolNode(ChoiceNode[bool]):
     def read(self, data: Json, cursor: Cursor) -> bool:
         if isinstance(data, bool):
             return data
-        if isinstance(data, int) and data in (0, 1):  # as databases and some languages write booleans
+        if isinstance(data, int) and data in (0, 1):  # databases and some languages write booleans as 0 and 1
             cursor.record("number as boolean", data, bool(data))
             return bool(data)
         return super().read(data, cursor)

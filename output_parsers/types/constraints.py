@@ -168,7 +168,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
     for key in ("minLength", "minItems", "minProperties"):
-        if keywords.get(key) == 0:  # this says nothing
+        if keywords.get(key) == 0:  # a minimum length of 0 has no effect
             del keywords[key]
     for lower, upper in _OPPOSITE_BOUNDS:
         if lower in keywords and upper in keywords and _exclude_all(keywords, lower, upper):

@@ -224,7 +224,7 @@ class Decision(Generic[T]):
         other = cast(Decision[Any], other)
         if type(self.value) is not type(other.value) or self.value != other.value:
             return False
-        # what an example or a text says of a decision is its value alone
+        # in an example or a text, only the value of a decision is written
         return not self._probabilities or not other._probabilities or self._details == other._details
 
     def __hash__(self) -> int:

@@ -153,7 +153,7 @@ def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> 
     if not infos and (is_dataclass(cls) or is_typeddict(cls)):
         try:
             hints = get_type_hints(cls, include_extras=True)
-        except Exception:  # a string annotation may hold any expression
+        except Exception:  # a string annotation may contain any expression
             return
     of_record = examples[title] = {}
     for name, hint in hints.items():

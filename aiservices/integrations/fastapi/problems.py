@@ -52,7 +52,7 @@ from .codec import AttemptJson, attempts_to_json
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 _TYPE_PREFIX = "urn:aiservices:"
 _MAX_ARGUMENT_PROBLEMS = 20
-_ARGUMENT_PATH = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # of an argument, not of a part of one
+_ARGUMENT_PATH = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # of a whole argument, not of a part of it
 
 
 class ProblemKind(NamedTuple):

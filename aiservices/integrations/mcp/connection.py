@@ -297,7 +297,7 @@ class Connection:
                 if self._client is None:
                     await self._close_client()
                     await self.open()
-                    if self._is_closed:  # meanwhile
+                    if self._is_closed:  # it was closed in the meantime
                         await self._close_client()
                         raise _ServerStoppedError(f"{self.name} was closed")
         assert self._client is not None

@@ -424,7 +424,7 @@ class McpTools:
     def _block_on(self, work: Coroutine[object, object, T]) -> T:
         loop = self._open_loop(work)
         if self._thread is None and asyncio._get_running_loop() is loop:
-            work.close()  # or Python warns that it was never awaited
+            work.close()  # otherwise Python warns that it was never awaited
             raise McpServerError(
                 f"{self._name} was opened on this event loop, which a blocking call would block; "
                 "use async methods, or open it with: with McpTools… as tools"

@@ -115,9 +115,9 @@ class _Call:
     def __init__(self, step: Step, outer: _Call | None, invocation: Invocation) -> None:
         self.step, self.outer, self.invocation = step, outer, invocation
         self.last_event: object = None
-        self.messages: tuple[Message, ...] = ()  # those of the last request and its reply
-        self.requests: list[tuple[ChatRequest | None, Step]] = []  # without a reply so far
-        self.last_request: Step | None = None  # that has a reply
+        self.messages: tuple[Message, ...] = ()  # the messages of the last request and its reply
+        self.requests: list[tuple[ChatRequest | None, Step]] = []  # requests that have no reply yet
+        self.last_request: Step | None = None  # the last request that has a reply
         self.tools: dict[str, Step] = {}  # by the ids of their calls
 
 
@@ -171,7 +171,7 @@ class CallTree:
             steps = [step.to_json() for step in self._steps]
         page = _page(", ".join(names) or "No calls", text, steps)
         file = Path(path)
-        write_atomically(file, page.encode("utf-8", "replace").decode())  # a text may have half a character
+        write_atomically(file, page.encode("utf-8", "replace").decode())  # a text may have a lone surrogate
         return file
 
     # Methods for subclasses.
@@ -199,7 +199,7 @@ class CallTree:
     def _record(self, event: object, call: _Call, invocation: Invocation) -> None:
         match event:
             case CallStarted():
-                pass  # it was added
+                pass  # the step was already added
             case AttemptStarted(number, model, request=request):
                 step = self._add("request", f"request {number} to {model} ({event.strategy})", call.step)
                 call.requests.append((request, step))

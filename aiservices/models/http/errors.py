@@ -348,7 +348,7 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
         return RateLimitError, "the quota is used up", "check plan and billing of the account", False
     if status == 429:
         return RateLimitError, "too many requests", "send fewer requests", True
-    if status == 424:  # of Bedrock
+    if status == 424:  # a status that only Bedrock uses
         return ModelServerError, "the model failed", "try again later", True
     if status == 501:
         return ModelServerError, "not supported by the server", "check the model's name and base_url", False

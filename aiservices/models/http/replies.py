@@ -69,7 +69,7 @@ class SseDecoder:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._data: list[bytes] = []
-        self._size = 0  # of the pieces and the data
+        self._size = 0  # the total size of the pieces and the data
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         line_end = chunk.find(b"\n")

@@ -229,7 +229,7 @@ class SyncHttpClient:
             while idle:
                 try:
                     idle.pop().close()
-                except IndexError:  # a request of another thread took it
+                except IndexError:  # another thread took the connection
                     break
 
     def _send(

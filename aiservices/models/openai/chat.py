@@ -509,7 +509,7 @@ class ChatStreamReader(EventStreamReader):
             count = len(self._calls)
             delta = self._read_call(call)
             if len(self._calls) > count > 0:
-                yield from self._completed_call(count - 1)  # because the next one has begun
+                yield from self._completed_call(count - 1)  # complete, because the next one has begun
             yield delta
 
     def _completed_call(self, position: int) -> Iterator[ToolCallDelta]:

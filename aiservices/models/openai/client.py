@@ -551,7 +551,7 @@ class SdkClient(NamedTuple):
         The HTTP library limits each wait for the server. So a blocking call looks at the deadline itself,
         when a piece of the body arrives; an asynchronous call is cancelled at its deadline.
         """
-        settings: dict[str, Any] = {"max_retries": 0}  # a client of the user may have others
+        settings: dict[str, Any] = {"max_retries": 0}  # a client of the user may have other settings
         if deadline is not None:
             seconds = max(deadline - time.monotonic(), 0.001)
             timeout = seconds if timeout is None else min(timeout, seconds)

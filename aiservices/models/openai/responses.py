@@ -49,7 +49,7 @@ from .client import Endpoint
 _MISSING_OPTIONS = ("stop", "seed")
 _REASONING_STATE = "reasoning.encrypted_content"
 _WITHOUT_REASONING = ("gpt-4", "gpt-3", "chatgpt")  # these models refuse to include the reasoning
-# What OpenAI says of items that do not fit; the wording may change.
+# Words in OpenAI's errors about items that do not fit; the wording may change.
 _STATE_ERRORS = (
     "without its required",
     "items are not persisted",

@@ -56,7 +56,7 @@ _API_VERSION = "2023-06-01"
 _KEY_ADVICE = "set ANTHROPIC_API_KEY or pass api_key"
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 _MIN_BUDGET = 1024  # tokens of thinking
-_ROOM_FOR_ANSWER = 4096  # tokens, beside those of thinking
+_ROOM_FOR_ANSWER = 4096  # tokens, in addition to those for thinking
 _THINKING_BUDGETS: dict[ReasoningEffort, int] = {
     "minimal": _MIN_BUDGET,
     "low": 2048,
@@ -78,7 +78,7 @@ _FINISH_REASONS = {
 # the request.
 _BINDING, _BINDING_BETA = "block_binding", "thinking-binding-controls-2026-08-01"
 _DROP_BLOCKS = {"prefix_mismatch_behavior": "drop_block"}
-# What Anthropic says of thinking blocks that do not fit the conversation; the wording may change.
+# Words in Anthropic's errors about thinking that does not fit the conversation; they may change.
 _STATE_ERRORS = (
     "invalid `signature` in `thinking` block",
     "bound to a different conversation",

@@ -439,7 +439,7 @@ class _RequestParts:
         elif options.cache is not None:
             notes.append("cache was left out: only Claude and Nova have it in the Converse API")
         self.tools = _tool_config(settings.tooling, options.server_tools or (), choice, notes)
-        # Nova does not take it behind tools
+        # Nova does not accept a cache point after tools
         if self.tools is not None and self.cache_point is not None and is_claude:
             self.tools["tools"] = [*self.tools["tools"], self.cache_point]
         self.notes, self.sent = tuple(notes), sent
@@ -795,7 +795,7 @@ class ConverseStreamReader(EventStreamReader):
         return None
 
     def _start_block(self, index: int, start: JsonObject) -> ReplyDelta | None:
-        if "toolResult" in start:  # of a tool that the provider runs
+        if "toolResult" in start:  # the result of a tool that the provider runs
             self._blocks[index] = {"toolResult": {**start["toolResult"], "content": []}}
         if "toolUse" not in start:
             return None

@@ -74,8 +74,8 @@ _UNUSED_OPTIONS = (
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _NONE_OF_THESE = "none of these"
 _SUM_TOLERANCE = 0.02  # equal requests differ in the second decimal, and some services round to two
-_ROUNDING_ERROR = 0.005  # of a probability with two decimals
-_EPSILON = 1e-6  # of sums of floating-point numbers
+_ROUNDING_ERROR = 0.005  # the rounding error of a probability with two decimals
+_EPSILON = 1e-6  # the tolerance for sums of floating-point numbers
 
 
 class DecisionChatModel(HttpChatModel):

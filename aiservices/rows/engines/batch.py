@@ -49,9 +49,9 @@ from .batch_services import (
 )
 
 State = Literal["written", "submitting", "submitted"]
-_OUTPUT_TOKENS = 500  # what is assumed of a reply before the first one is known
+_OUTPUT_TOKENS = 500  # the assumed length of a reply before the first one arrives
 _CHARACTERS_PER_TOKEN = 4
-_MAX_FAILURES = 10  # of submitting a batch
+_MAX_FAILURES = 10  # the maximum number of failed attempts to submit a batch
 _LISTED_SECONDS = 600.0  # after which a batch is surely in the provider's list
 _MAX_FIND_WAIT = 10.0
 
@@ -264,7 +264,7 @@ class BatchRecord:
     state: State = "written"
     submitted_at: float = 0.0
     id: str = ""
-    # of this process, not written to disk
+    # only in this process, not written to disk
     refused: bool = field(default=False, compare=False)
     failures: int = field(default=0, compare=False)
 
@@ -317,7 +317,7 @@ class BatchFolder:
         folder.mkdir(parents=True, exist_ok=True)
         self.records = read_records(folder)
         known = {record.name for record in self.records}
-        for path in folder.iterdir():  # of a process that was killed while it wrote this
+        for path in folder.iterdir():  # left by a process that was killed while writing it
             if path.stem not in known or path.suffix == ".tmp":
                 path.unlink()
 
@@ -371,7 +371,7 @@ class BatchFolder:
         for record in [record for record in self.records if record.state == "written"]:
             self.remove(record)
 
-    # --- the way of a batch ---
+    # --- submitting, checking and finishing a batch ---
 
     async def finish_all(self, give_up: float) -> None:
         """Submit all batches, wait for them, and write their responses to the journal.
@@ -432,7 +432,7 @@ class BatchFolder:
             if self.stopped is not None:
                 return
             if record.refused and any(one.state == "submitted" for one in self.records):
-                continue  # until another batch is finished
+                continue  # wait until another batch is finished
             if self._exceeds(record):
                 return
             try:

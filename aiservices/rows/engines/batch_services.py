@@ -23,7 +23,7 @@ from ..row import RowsError
 
 T = TypeVar("T")
 _MB = 2**20
-_TRIES = 6  # for requests that may be repeated, such as asking for the state
+_TRIES = 6  # the number of attempts for repeatable requests, such as asking for the state
 _NAME = "aiservices"  # the key of the name in the metadata of OpenAI's batches
 _MAX_LISTED = 1000  # batches that are looked through to find one again
 _NOT_PROCESSED = ("batch_expired", "batch_cancelled", "batch_canceled")

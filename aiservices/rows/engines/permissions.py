@@ -119,7 +119,7 @@ class PermissionServer:
         finally:
             for asking in waiting:
                 asking.cancel()
-            for request in permitted.values():  # of a worker that was lost
+            for request in permitted.values():  # the worker was lost
                 request.limiter.release()
             self._connections.discard(task)
             writer.close()

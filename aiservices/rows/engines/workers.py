@@ -36,7 +36,7 @@ from .parts import Part, PartFolder
 from .permissions import PermissionAddress, PermissionClient, PermissionServer, PermittedChatModel
 
 _FLUSH_SECONDS = 0.02  # after which a chunk is sent even if it is not full
-_MAX_ATTEMPTS = 4  # of one chunk, whose worker was lost
+_MAX_ATTEMPTS = 4  # the maximum number of attempts at a chunk whose workers are lost
 _MAX_WORKERS_KEPT = 8
 _NO_USAGE = Usage()
 
@@ -124,7 +124,7 @@ class Worker:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, daemon=True, name="aiservices rows")
         self._thread.start()
-        self._answers: set[Future[list[WorkDone]]] = set()  # of the chunks in work
+        self._answers: set[Future[list[WorkDone]]] = set()  # the chunks that are being processed
         self._slots = asyncio.Semaphore(spec.max_concurrency)
         self._client = None if spec.permissions is None else PermissionClient(spec.permissions)
         self._permitted: dict[int, tuple[ChatModel, PermittedChatModel]] = {}
@@ -297,7 +297,7 @@ async def run_on_workers(
         chunk_rows: How many rows a worker gets at once.
     """
     parts.check()
-    parts.merge_into(journal)  # of a run that was killed
+    parts.merge_into(journal)  # left by a run that was killed
     parts.check()
     server, address = None, None
     if job.limits is not None or _has_limits(job.budget):
