@@ -111,7 +111,7 @@ def map_table(
         rows: Rows[Any] = map_rows(method, source, **options)
     except KeyboardInterrupt:
         line.close()
-        message = "what is finished is stored: the same command goes on with the other rows"
+        message = "finished rows are stored: the same command continues with the others"
         print_text(message, file=sys.stderr)
         raise
     finally:

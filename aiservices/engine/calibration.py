@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from ..models.errors import DefinitionError, DefinitionProblem
 
 FORMAT = 1
-_SMALLEST = 1e-6  # no probability is 0 or 1: nobody can know that from examples
+_SMALLEST = 1e-6  # no probability is 0 or 1: examples cannot prove that
 Kind: TypeAlias = Literal["none", "platt", "temperature", "isotonic"]
 
 

@@ -165,7 +165,7 @@ StreamFilter: TypeAlias = Callable[[ReplyDelta], Iterator[Flow[ReplyDelta | None
 
 
 class EarlyFlows(NamedTuple):
-    """Flows that start while a reply is still streamed, such as tools whose calls are complete.
+    """Flows, such as tool calls, that start while the rest of a reply is still being streamed.
 
     Attributes:
         start: Gets each delta of the reply after it was shown, and returns the flows to start then.
@@ -178,7 +178,7 @@ class EarlyFlows(NamedTuple):
 
 
 class RunningFlows:
-    """Flows that run at the same time: their effects in threads or tasks, and the steps between them in turn.
+    """Flows that run concurrently: their effects run in threads or tasks, the code between them in turn.
 
     Attributes:
         flows: The flows that have started.
@@ -200,13 +200,13 @@ class RunningFlows:
         self.is_closed = False
 
     def start(self, flow: Flow[Any], perform: Callable[[Effect], Any]) -> Iterator[Any]:
-        """Start a flow, and yield the events before its first effect. ``perform`` returns a future."""
+        """Start a flow, and yield its events up to its first effect; ``perform`` returns a future."""
         self.flows.append(flow)
         self.outcomes.append(self.UNFINISHED)
         return self._advance(len(self.flows) - 1, flow.send, None, perform)
 
     def proceed(self, done: Any, perform: Callable[[Effect], Any]) -> Iterator[Any]:
-        """Continue the flow that waits for an effect which is done, and yield its events."""
+        """Continue a flow whose effect has finished, and yield the flow's events."""
         index = self.effects.pop(done)
         flow = self.flows[index]
         try:
@@ -242,7 +242,7 @@ class RunningFlows:
         self.effects[perform(effect)] = index
 
     def join(self) -> None:
-        """Raise the error of a flow that started early, and from now on the errors of all flows at once."""
+        """Raise the first error of an early flow; from now on, raise errors of all flows immediately."""
         self.is_early = False
         if self.error is not None:
             raise self.error
@@ -446,7 +446,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def _with_mapped_flows(effect: Effect, perform: Callable[[Effect], Flow[Outcome]]) -> Effect:
-    """Return a copy of an effect whose own flows run with ``perform``, like all other steps of the call."""
+    """Return a copy of an effect; flows inside it execute their steps with ``perform``."""
     if type(effect) is GatherFlows:
         return effect._replace(flows=tuple([map_effects(one, perform) for one in effect.flows]))
     if type(effect) is Gather:
@@ -931,7 +931,7 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
-    """Stream a model's reply that a thread reads, while the checks of the request and its early flows run.
+    """Stream a model's reply, read in a thread, while checks and early flows run at the same time.
 
     The deltas are buffered until all checks, such as guardrails, have passed; ReplyBlocked is raised when one
     fails. If the thread is still reading then, it closes the stream after the next delta. The events of early
@@ -993,7 +993,7 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
 
 
 async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
-    """Stream a model's reply in async code, while the checks of the request and its early flows run."""
+    """Stream a model's reply in async code, while checks and early flows run at the same time."""
     import asyncio
 
     deltas = _adeltas(effect)
@@ -1040,7 +1040,7 @@ async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
 
 
 async def _astreamed_reply(effect: CallModel) -> ChatReply:
-    """Return the reply to a request with early flows in an async call that shows no deltas."""
+    """Send a request with early flows in an async call, and return the reply without showing its deltas."""
     reply = None
     async with aclosing(_aparallel_deltas(effect)) as items:
         async for item in items:

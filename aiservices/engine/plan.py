@@ -156,7 +156,7 @@ class CallState:
         undoable: The tool calls that can be undone, in the order in which they succeeded; None before the
             first tool.
         provided_tools: What the tool providers have given so far; None before they are asked.
-        is_abandoned: True once nobody waits for the answer any more. Then no further request is sent.
+        is_abandoned: True if the caller no longer waits for the answer. Then no further request is sent.
     """
 
     budget: Budget
@@ -592,7 +592,7 @@ class EnclosingCall:
     Attributes:
         invocation: The call.
         tool_call: The call of the tool.
-        is_over: True once the tool has taken too long, so that nobody waits for the calls any more.
+        is_over: True once the tool has taken too long, so that its calls are no longer awaited.
     """
 
     keeps_calls = True

@@ -59,7 +59,7 @@ def select_strategies(
     if capabilities.decisions is not None:
         return _questions(parser, capabilities.decisions, requested, model_name, task, offers_tools)
     if requested is Strategy.DECISION:
-        raise StrategyError(f"the strategy {requested} needs a decision endpoint, and {model_name} is none")
+        raise StrategyError(f"the strategy {requested} needs a decision endpoint, which {model_name} is not")
     if parser.schema is None:
         if requested not in (None, Strategy.TEXT, Strategy.PROMPT):
             raise StrategyError(

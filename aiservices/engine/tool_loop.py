@@ -177,12 +177,12 @@ class EarlyCalls:
         self.running = RunningFlows()
 
     def flows(self) -> EarlyFlows:
-        """Return the flows of these calls, for one request."""
+        """Return the object that starts these calls during one request."""
         self.running.is_early = True
         return EarlyFlows(self._start, self.running)
 
     def _start(self, delta: ReplyDelta) -> list[Flow[ToolRun]]:
-        """Return the flows of the calls that are complete with a delta and may start."""
+        """Return flows for the tool calls that this delta completes and that may start now."""
         flows = []
         for part in delta.tool_calls:
             if part.call is None or part.index != len(self._calls):
@@ -197,7 +197,7 @@ class EarlyCalls:
         return flows
 
     def _may_start(self, index: int) -> bool:
-        """Return True if the call at an index is one of a tool that starts early, and within all limits."""
+        """Return True if a call's tool starts early, and no limit would be exceeded."""
         state, limits = self._invocation.state, self._toolbox.limits
         tool = self._toolbox.tools.get(self._calls[index].name)
         return (
@@ -218,15 +218,15 @@ class EarlyCalls:
         return (yield from _run_tool(prepared, toolbox, invocation))
 
     def are_in(self, calls: Sequence[ToolCall]) -> bool:
-        """Return True if the whole reply has the calls that were started, as they were."""
+        """Return True if the complete reply contains all started calls unchanged."""
         return all(call in calls for call in self._started)
 
     def ids(self) -> set[str]:
-        """Return the ids of the calls that were started."""
+        """Return the ids of the started calls."""
         return {call.id for call in self._started}
 
     def discard(self) -> Flow[None]:
-        """Stop the calls and ignore their results, because the reply is not used; report their end."""
+        """Stop the started calls and discard their results, because the reply is not used; report their end."""
         running, started = self.running, self._started
         running.close()
         self._calls, self._started, self.running = [], [], RunningFlows()

@@ -181,7 +181,7 @@ class Limiter:
         def wake() -> None:
             try:
                 loop.call_soon_threadsafe(_finish, woken)
-            except RuntimeError:  # the loop is closed; nobody waits any more
+            except RuntimeError:  # the loop is closed, so nothing waits any more
                 pass
 
         waiter, wait = self._enter(_Waiter(wake), tokens)

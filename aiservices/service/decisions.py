@@ -92,7 +92,7 @@ def with_adjustments(
             problems += _entry_problems(plan, path, options, entries)
             threshold = limits.get((method, path))
             if threshold is not None and not is_decision and {value for _, value in options} != {True, False}:
-                message = f"{path} is no bool; return a Decision, whose at() uses the threshold"
+                message = f"{path} is not a bool; return a Decision, whose at() uses the threshold"
                 problems.append(DefinitionProblem(plan.call.qualname, message))
             if entries or threshold is not None:
                 mode = "error" if calibration is None else calibration.on_mismatch

@@ -66,7 +66,7 @@ class Step:
         kind: What it is.
         name: The method, the model, the tool or the event.
         start: Seconds since the first step.
-        state: How it ended; "waiting" if a call was suspended, "stopped" if nobody waited for it any more.
+        state: How it ended; "waiting" if a call was suspended, "stopped" if its caller left.
         seconds: Wall time; None while it runs.
         usage: The tokens of a request, or of all requests inside a call; None if none are known.
         cost: What they cost; None if a price is not known.

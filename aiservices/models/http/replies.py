@@ -40,7 +40,7 @@ def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
 
 
 def is_json_object(text: str) -> bool:
-    """Return True if a text is a whole JSON object, such as the arguments of a tool call that is complete."""
+    """Return True if a text is a complete JSON object, such as the arguments of a complete tool call."""
     try:
         return isinstance(from_json(text), dict)
     except ValueError:

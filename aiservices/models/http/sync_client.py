@@ -344,7 +344,7 @@ class _Connection:
         """Set the URL, headers, body and connection timeout of the next HTTP request on this connection."""
         curl = self._curl
         if self.done:  # the connection of the last request is still open
-            # a server closes a connection silently, or sends something that nobody asked for
+            # a server closes a connection silently, or sends unrequested data
             is_old = time.monotonic() - self._used_at >= IDLE_SECONDS or _is_readable(self._socket)
             curl.setopt(pycurl.FRESH_CONNECT, is_old)
         self.done = False
@@ -359,7 +359,7 @@ class _Connection:
         # libcurl takes 0 for no limit
         connect_timeout = max(1, ceil(1000 * (CONNECT_SECONDS if timeout is None else timeout)))
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
-        # these callbacks do not refer to this object, which is therefore freed as soon as nobody needs it
+        # these callbacks do not refer to this object, which is therefore freed as soon as it is unused
         curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.add)
         # libcurl repeats a request when a reused connection breaks, so the model may be billed twice. It

@@ -513,7 +513,7 @@ class ChatStreamReader(EventStreamReader):
             yield delta
 
     def _completed_call(self, position: int) -> Iterator[ToolCallDelta]:
-        """Yield the end of a call; nothing for a server that writes several calls at the same time."""
+        """Yield the final delta of a tool call whose arguments are complete."""
         (call,) = _calls_of(self._calls[position : position + 1])
         if is_json_object(call.arguments):
             yield ToolCallDelta(position, call.name, "", call)

@@ -607,7 +607,7 @@ class BatchFolder:
 
 
 def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | None:
-    """Return the error of a response if no other request can succeed, as with a wrong key."""
+    """Return the error of a response if it means that no other request can succeed, else None."""
     if response.status is None or response.status < 400:
         return None
     try:

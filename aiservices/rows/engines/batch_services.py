@@ -229,7 +229,7 @@ class OpenAiBatches(BatchService):
                     await asyncio.sleep(wait)
 
     async def _response_files(self, batch_id: str) -> list[str]:
-        """Return the ids of the files of a batch that has ended: two, one, or none.
+        """Return the ids of the files with the responses and the errors of a finished batch.
 
         They may be missing at first. Without them, the requests would be sent and paid again.
         """

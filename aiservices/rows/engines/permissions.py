@@ -265,7 +265,7 @@ class PermissionClient:
 
 
 def _end_when_lost(writer: asyncio.StreamWriter) -> None:
-    """Let the system end a connection when the other machine does not answer any more."""
+    """Make the system close a connection if the other machine stops responding."""
     connection: socket.socket = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():

@@ -144,7 +144,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(desk: str, tmp_path: 
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert err == "what is finished is stored: the same command goes on with the other rows\nstopped\n"
+    assert err == "finished rows are stored: the same command continues with the others\nstopped\n"
     with (tmp_path / "in.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text",), *((f"text {number}",) for number in range(21))])
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, env=environment, text=True, check=True)
