@@ -226,7 +226,7 @@ class EarlyCalls:
         return {call.id for call in self._started}
 
     def discard(self) -> Flow[None]:
-        """Stop the started calls and discard their results, because the reply is not used; report their end."""
+        """Stop the started calls, report their end, and discard their results, as the reply is not used."""
         running, started = self.running, self._started
         running.close()
         self._calls, self._started, self.running = [], [], RunningFlows()
