@@ -463,7 +463,7 @@ def _with_response_as_text(reply: ChatReply) -> ChatReply:
     return replace(reply, message=AiMessage(response)) if isinstance(response, str) else reply
 
 
-# --- Hooks --------------------------------------------------------------------------------------------------
+# --- Hooks ---
 
 Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]
 Hook: TypeAlias = Callable[[Any], Any]
@@ -554,7 +554,7 @@ def _check_replacement(step: Step, hook: Hook, replacement: object) -> None:
         )
 
 
-# --- The tool generate_response -----------------------------------------------------------------------------
+# --- The tool generate_response ---
 
 GENERATE_RESPONSE = "generate_response"
 _RESPONSE = "response"

@@ -1,4 +1,4 @@
-"""The command ``map``, which calls a method for each row of a table."""
+"""The command ``map``, which calls a method for each row of a table, and the commands for its batches."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class _ProgressLine:
             print(file=sys.stderr)
 
 
-# --- the commands for batches -------------------------------------------------------------------------------
+# --- The commands for batches ---
 
 _MAX_WAIT = 30.0  # seconds before a request that failed is repeated
 

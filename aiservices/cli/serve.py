@@ -1,4 +1,4 @@
-"""The command ``serve``, which serves a service over HTTP, with a page for trying it."""
+"""The commands ``serve`` and ``mcp``, which serve a service over HTTP and to an MCP client."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-# --- the command mcp ----------------------------------------------------------------------------------------
+# --- The command mcp ---
 
 
 class McpSettings(NamedTuple):

@@ -1,6 +1,6 @@
 """The commands ``show`` (print a method's model request), ``providers`` and ``models`` (list them).
 
-Neither command sends a request or needs an API key.
+None of them sends a request or needs an API key.
 """
 
 from __future__ import annotations

@@ -424,7 +424,7 @@ def _options(data: dict[str, Any]) -> ChatOptions:
     return options
 
 
-# --- resuming a suspended call ------------------------------------------------------------------------------
+# --- Resuming a suspended call ---
 
 
 def resumed_invocation(
@@ -501,7 +501,7 @@ def _check_decisions(
                 _check_decisions(by_call, decision.state, inner_plan, inner_plan.toolbox)
 
 
-# --- Services that are used as tools ------------------------------------------------------------------------
+# --- Services that are used as tools ---
 
 
 class InnerDecisions(NamedTuple):
@@ -679,7 +679,7 @@ def _decisions_by_call(
     return by_call or dict(decisions)
 
 
-# --- Decisions ----------------------------------------------------------------------------------------------
+# --- Decisions ---
 
 
 class ExternalResultError(ValueError):

@@ -130,7 +130,7 @@ def _undo_effect(done: UndoableCall) -> Run:
     return Run(aundo if is_awaited else undo, in_thread=not is_awaited, deadline=math.inf)
 
 
-# --- Calls that wait ----------------------------------------------------------------------------------------
+# --- Calls that wait ---
 
 
 def store_undoable(state: CallState) -> None:

@@ -395,7 +395,7 @@ def _schema_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "_", name).strip("_")[:60] or "value"
 
 
-# --- questions for a decision endpoint ----------------------------------------------------------------------
+# --- Questions for a decision endpoint ---
 
 _YES_NO = (AnswerOption(False), AnswerOption(True))
 

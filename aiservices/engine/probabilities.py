@@ -463,7 +463,7 @@ def _probability(logprob: float) -> float:
     return math.exp(min(logprob, 0.0))  # a faulty server may send numbers that are too large
 
 
-# --- replies with probabilities -----------------------------------------------------------------------------
+# --- Reading replies with probabilities ---
 
 _INDEX = re.compile(r"\[\d+\]")
 

@@ -1,4 +1,4 @@
-"""Guard functions, which check user messages and model answers, and their verdicts, errors and events."""
+"""Guard functions, which check messages, answers and tool calls; their verdicts; the built-in guards."""
 
 from __future__ import annotations
 
@@ -441,7 +441,7 @@ def texts_in(subject: Any) -> Iterator[str]:
             pending += value
 
 
-# --- a guard for answers with sources -----------------------------------------------------------------------
+# --- A guard for answers with sources ---
 
 _UNSUPPORTED = (
     "The sources do not support your answer. State only what they say, and say so if they do not answer the "

@@ -1,4 +1,4 @@
-"""Check answers of the model with guard functions before the caller receives them."""
+"""Check the model's answers with guard functions, as a whole or part by part while they are streamed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .guard import (
 )
 from .input import GuardMessage
 
-# --- the parts of a text that is being streamed -------------------------------------------------------------
+# --- Splitting a streamed text into parts ---
 
 # Gets the text that has arrived, and returns the length of its first complete part; 0 if there is none yet.
 # More text after it must not change the length, so that the parts do not depend on how a reply arrives.

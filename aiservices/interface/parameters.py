@@ -1,4 +1,4 @@
-"""Read the parameters of service methods and tools, including special ones such as the memory id."""
+"""Read the parameters of service methods and tools with their special purposes, and check memory ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..models.messages import ToolCall, UserMessage
 from ..models.requests import ChatOptions
 from .decorators import CallContext, History, MemoryId, ToolContext, Tools, UserName
 
-# --- the ids of conversations -------------------------------------------------------------------------------
+# --- The ids of conversations ---
 
 _PLAIN = (str, int, UUID)
 _MAX_LENGTH = 256  # characters

@@ -1,4 +1,4 @@
-"""ChatMemory, middleware that adds earlier messages to a chat request and stores the new ones."""
+"""ChatMemory, middleware that stores conversations and lets only one call at a time use each of them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from .windows import (
     user_message_of,
 )
 
-# --- the lock of a conversation -----------------------------------------------------------------------------
+# --- The lock of a conversation ---
 
 # ``ChatMemory`` takes a ticket, polls until it is the first in the queue, and releases it when the exchange
 # is written. Nothing in this module blocks, so the same code serves blocking and async calls.

@@ -1,4 +1,4 @@
-"""Ways to shorten a conversation for the model: by messages, by tokens or with a summary."""
+"""Split conversations into exchanges, and shorten them for the model by a limit or with a summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ..models.messages import (
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
 
-# --- exchanges ----------------------------------------------------------------------------------------------
+# --- Exchanges ---
 
 # A user message, rounds of tool calls with their results, and the answer. Memory keeps or drops an exchange
 # as a whole: providers reject a tool result without its call, and an answer without its question.

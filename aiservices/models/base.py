@@ -1,4 +1,4 @@
-"""The interface of chat models, and the lookup of a model by a name such as "openai:gpt-5-mini"."""
+"""The interface of chat models, the lookup of a model by its name, and a circuit breaker for models."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
     return factory  # type: ignore[return-value]  # An entry point may name anything.
 
 
-# --- the circuit breaker of a model -------------------------------------------------------------------------
+# --- The circuit breaker of a model ---
 
 # These errors are caused by the request, not by the model.
 _NOT_COUNTED = (BadRequestError, ProbabilitiesUnavailableError)

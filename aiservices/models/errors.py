@@ -523,7 +523,7 @@ def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> N
         raise DefinitionError(problems)
 
 
-# --- optional packages --------------------------------------------------------------------------------------
+# --- Optional packages ---
 
 
 def import_extra(module: str, extra: str, feature: str) -> Any:
@@ -556,7 +556,7 @@ def missing_extra(module: str, extra: str, feature: str) -> MissingExtraError:
     return MissingExtraError(message, name=module.partition(".")[0])
 
 
-# --- tracebacks ---------------------------------------------------------------------------------------------
+# --- Tracebacks ---
 
 DEBUG_VARIABLE = "AISERVICES_DEBUG"
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep

@@ -153,7 +153,7 @@ class Limiter:
         made.free_at = 0.0 if old is None else old.free_at
         return made
 
-    # --- waiting ---
+    # --- Waiting for a turn ---
 
     def acquire(self, tokens: float, deadline: float) -> float | None:
         """Block until a request may be sent; return None if the deadline passes first."""
@@ -260,7 +260,7 @@ class Limiter:
             self._in_flight -= 1
             self._wake_first()
 
-    # --- learning ---
+    # --- Adapting to the server ---
 
     def estimate(self, request: ChatRequest) -> float:
         """Estimate the tokens of a request and its reply; return 0 if tokens are not limited."""

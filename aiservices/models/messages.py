@@ -506,7 +506,7 @@ def _media_from_dict(data: object) -> Media:
         raise ValueError(f"wrong fields in a content of the type {name}: {error}") from error
 
 
-# --- replies as JSON, for cassettes, journals and caches ----------------------------------------------------
+# --- Replies as JSON, for cassettes, journals and caches ---
 
 
 def reply_to_json(reply: ChatReply) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests to chat models: their messages, options, answer format and tools.
+"""Requests to chat models: messages, options, answer format and tools, and a hash of a whole request.
 
 What users pass as messages is converted here: texts, pairs, and the message dicts of OpenAI and LangChain.
 """
@@ -595,7 +595,7 @@ def _tool_calls(calls: Any) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(call.id or "", call.name, call.arguments) for call in tool_calls_of(calls))
 
 
-# --- contents
+# --- Contents of messages ---
 
 
 def _text(content: object) -> str:
@@ -683,7 +683,7 @@ def _decode(data: str) -> bytes:
         raise ValueError(f"its data is not base64: {error}") from error
 
 
-# --- the hash of a request ----------------------------------------------------------------------------------
+# --- The hash of a request ---
 
 _NOT_HASHED = (
     "raw_events",

@@ -21,7 +21,7 @@ from .content import Content, Query, Retriever, call_effect
 T = TypeVar("T")
 
 
-# --- Transform: one query becomes one or more ---------------------------------------------------------------
+# --- Transform: one query becomes one or more ---
 
 
 class QueryTransformer(Protocol):
@@ -99,7 +99,7 @@ class ExpandingQueryTransformer:
         return [query, *(replace(query, text=text) for text in versions if text and text != query.text)]
 
 
-# --- Route: choose the retrievers for a query ---------------------------------------------------------------
+# --- Route: choose the retrievers for a query ---
 
 
 class QueryRouter(Protocol):
@@ -189,7 +189,7 @@ class RouteByModel:
         return [self._retrievers[name] for name in dict.fromkeys(names)]
 
 
-# --- Fuse: several rankings become one ----------------------------------------------------------------------
+# --- Fuse: several rankings become one ---
 
 Rankings = Sequence[Sequence[Content]]
 

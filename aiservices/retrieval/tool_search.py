@@ -257,7 +257,7 @@ def _text_of(tool: Tool) -> str:
     return "\n".join([" ".join(_words(tool.name)), tool.description, *parameters])
 
 
-# --- by words -----------------------------------------------------------------------------------------------
+# --- Searching by words ---
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -289,7 +289,7 @@ def _by_words(query: str, tools: Sequence[Tool]) -> list[str]:
     return [tools[index].name for index in ranking if scores[index] > 0]
 
 
-# --- by a model ---------------------------------------------------------------------------------------------
+# --- Searching by a model ---
 
 
 N = TypeVar("N")

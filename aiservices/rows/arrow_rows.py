@@ -22,7 +22,7 @@ BATCH_ROWS = 10_000  # the rows of a row group in Parquet
 _BATCH_CHARACTERS = 1 << 26  # rows with long texts are written earlier
 
 
-# --- values of the input ------------------------------------------------------------------------------------
+# --- Values of the input ---
 
 
 _JSON_TYPES = frozenset({str, int, bool, type(None)})
@@ -171,7 +171,7 @@ def _kind_type(kind: _Kind) -> Any:
     }.get(kind, pa.string())
 
 
-# --- columns of Arrow data ----------------------------------------------------------------------------------
+# --- Columns of Arrow data ---
 
 
 class _Column(ABC):

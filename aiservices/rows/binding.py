@@ -1,4 +1,4 @@
-"""Check that a service method can be called for table rows, and convert rows to its arguments."""
+"""Convert table rows to the arguments of a service method, and its answers to journal entries and back."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def _read_media(cls: type[Any], value: object) -> Any:
             return value
 
 
-# --- the entries of finished rows in the journal ------------------------------------------------------------
+# --- The entries of finished rows in the journal ---
 
 _INDEX = re.compile(r"\[\d+\]")
 _USAGE_FIELDS = tuple(field.name for field in fields(Usage))

@@ -69,7 +69,7 @@ def pyarrow(module: str = "pyarrow") -> Any:
     return import_extra(module, "tables", "writing Arrow data")
 
 
-# --- the columns of an answer -------------------------------------------------------------------------------
+# --- The columns of an answer ---
 
 # What the values of a column were so far, if its Arrow type depends on it: "naive", "aware" and so on.
 Facts: TypeAlias = set[str]
@@ -437,7 +437,7 @@ def _record_columns(record: ObjectNode) -> AnswerColumns:
     return AnswerColumns(tuple(columns), values)
 
 
-# --- the columns of an output -------------------------------------------------------------------------------
+# --- The columns of an output ---
 
 
 @dataclass(frozen=True)

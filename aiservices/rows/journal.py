@@ -117,7 +117,7 @@ class Journal:
         """The path of the journal file."""
         return self._path
 
-    # --- reading ---
+    # --- Reading ---
 
     def _read(self, work: Mapping[str, Any]) -> int:
         """Read the whole file into the index, remove an incomplete last line, and return the length."""
@@ -199,7 +199,7 @@ class Journal:
         for (offset,) in self._index.execute("SELECT offset FROM done"):
             yield self._entry_at(offset)
 
-    # --- writing ---
+    # --- Writing ---
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
         """Store the model's reply to one request of a row."""
@@ -242,7 +242,7 @@ class Journal:
         self._end = offset + len(line)
         return offset
 
-    # --- the rows of this run ---
+    # --- The rows of this run ---
 
     def first_with_key(self, key: Any, number: int) -> int:
         """Remember the key of a row, and return the number of the first row with this key."""

@@ -44,7 +44,7 @@ from .row import Progress, Row, Summary
 from .runner import Runner, RunSettings
 from .tables import Table, open_table
 
-# --- progress bars ------------------------------------------------------------------------------------------
+# --- Progress bars ---
 
 
 def progress_callback(setting: bool | Callable[[Progress], object]) -> Callable[[Progress], object] | None:

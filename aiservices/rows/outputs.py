@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-# --- outputs ------------------------------------------------------------------------------------------------
+# --- Outputs ---
 
 
 class Output(ABC):
@@ -369,7 +369,7 @@ def _output_class(path: Path) -> type[Output]:
     return output
 
 
-# --- dataframes ---------------------------------------------------------------------------------------------
+# --- Dataframes ---
 
 
 def to_dataframe(table: Table, rows: Iterable[Mapping[str, Any]], fields: Fields) -> Any:

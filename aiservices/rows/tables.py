@@ -28,7 +28,7 @@ from ..models.errors import DefinitionError, DefinitionProblem
 from .arrow_batches import BATCH_SIZE, Row, arrow_types, batch_rows, pyarrow, reading
 from .row import RowsError
 
-# --- files --------------------------------------------------------------------------------------------------
+# --- Reading files ---
 
 
 class Header(NamedTuple):
@@ -341,7 +341,7 @@ def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator
     return read_once
 
 
-# --- plain Python values ------------------------------------------------------------------------------------
+# --- Plain Python values ---
 
 _PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, time, timedelta, Decimal})
 
@@ -375,7 +375,7 @@ def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
     return value
 
 
-# --- iterables and dicts of columns -------------------------------------------------------------------------
+# --- Iterables and dicts of columns ---
 
 
 def _iterable(source: Any, names: tuple[str, ...] | None) -> Table:
@@ -471,7 +471,7 @@ def _is_column(values: object) -> bool:
     return isinstance(values, Sequence) or (hasattr(values, "__len__") and hasattr(values, "__getitem__"))
 
 
-# --- dataframes and query results ---------------------------------------------------------------------------
+# --- Dataframes and query results ---
 
 
 def _foreign_table(source: Any) -> Table | None:
@@ -642,7 +642,7 @@ def _arrow_table(
     )
 
 
-# --- files --------------------------------------------------------------------------------------------------
+# --- Finding the files of a path, folder or pattern ---
 
 
 def _files(source: str | PathLike[str]) -> Table:

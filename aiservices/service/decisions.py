@@ -1,4 +1,4 @@
-"""Estimate the probabilities of answers from several samples, for models that give no probabilities."""
+"""Add calibrations and thresholds to a service, and estimate probabilities from several samples."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _unknown_entries(
             yield DefinitionProblem(plan.call.qualname, message)
 
 
-# --- probabilities from several samples ---------------------------------------------------------------------
+# --- Probabilities from several samples ---
 
 
 class Votes:

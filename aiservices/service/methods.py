@@ -1,4 +1,4 @@
-"""Implement the methods of a service: start calls, return their values, and continue suspended calls."""
+"""Implement the methods of a service: start calls, resume them, and call methods from other code."""
 
 from __future__ import annotations
 
@@ -460,7 +460,7 @@ def never_awaited_problems(location: str, functions: Mapping[str, object]) -> It
             yield DefinitionProblem(location, message)
 
 
-# --- acall and call -----------------------------------------------------------------------------------------
+# --- Acall and call ---
 
 T = TypeVar("T")
 

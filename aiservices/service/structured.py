@@ -457,7 +457,7 @@ def _parse_strategy(
         return None
 
 
-# --- a question inside another call -------------------------------------------------------------------------
+# --- A question inside another call ---
 
 _PIPELINE = Pipeline([Retry()])
 

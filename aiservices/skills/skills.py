@@ -35,7 +35,7 @@ from ..models.messages import ToolMessage
 from ..tools.tool import Tool, ToolException, ToolSource, tool, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, make_toolbox
 
-# --- one skill: the folder with its file SKILL.md -----------------------------------------------------------
+# --- One skill: the folder with its file SKILL.md ---
 
 _FILE_NAMES = ("SKILL.md", "skill.md")
 _NAME = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
@@ -206,7 +206,7 @@ def _problems(fields: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield "allowed-tools is neither a text nor a list of texts"
 
 
-# --- the scripts of a skill ---------------------------------------------------------------------------------
+# --- The scripts of a skill ---
 
 SCRIPTS = "scripts"  # the folder of a skill with its scripts
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "TEMP", "TMP")
@@ -333,7 +333,7 @@ def _read(pipe: IO[str], output: list[str]) -> None:
             length += len(chunk)
 
 
-# --- the tool provider --------------------------------------------------------------------------------------
+# --- The tool provider ---
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
 _TITLE = "Skill: "

@@ -122,7 +122,7 @@ class _Record(NamedTuple):
     fields: Mapping[str, _Field]
 
 
-# --- by the types of the method ---
+# --- Reading fields with the types of the method ---
 
 
 class _CaseReader:
@@ -309,7 +309,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-# --- the file formats ---
+# --- The file formats ---
 
 
 def _csv_records(path: Path) -> Iterator[_Record]:

@@ -29,7 +29,7 @@ from ..models.messages import (
 from ..models.requests import ChatRequest, DecisionFormat, ImageFormat, JsonSchemaFormat
 from ..models.scripted import ScriptedChatModel
 
-# --- requests and replies as JSON ---------------------------------------------------------------------------
+# --- Requests and replies as JSON ---
 
 # Cassettes and the seeds of fake answers are made from this JSON. Also writes files atomically.
 

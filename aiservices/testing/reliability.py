@@ -1,4 +1,4 @@
-"""Plots and tables that compare the probabilities of decisions with the answers that were right."""
+"""Measure how reliable the probabilities of decisions are, fit calibrations, and choose thresholds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from output_parsers import Decision
 
 from ..engine.calibration import Calibrator, logit, sigmoid
 
-# --- fitting and measuring ----------------------------------------------------------------------------------
+# --- Measuring ---
 
 # This is written with the standard library: the only function that SciPy would add is the bound of Clopper
 # and Pearson, and scikit-learn has no fit with an offset for each answer.
@@ -210,7 +210,7 @@ def measures(samples: Sequence[Labelled]) -> dict[str, float | None]:
     }
 
 
-# --- fitting ---
+# --- Fitting ---
 
 
 def fit_platt(samples: Sequence[Labelled]) -> Calibrator:
@@ -329,7 +329,7 @@ def _cross_fitted(
     return [corrected[position] for position in range(len(samples))]
 
 
-# --- thresholds ---
+# --- Thresholds ---
 
 
 def upper_bound(errors: int, accepted: int, confidence: float) -> float:
@@ -534,7 +534,7 @@ def stated_text(options: Sequence[object]) -> str:
     return f"stated probability of {getattr(options[1], 'value', options[1])}"
 
 
-# --- the plot ---
+# --- The plot ---
 
 _SIZE, _MARGIN = 300, 40
 _COLOURS = ("#999999", "#2a78d6")

@@ -243,7 +243,7 @@ class SchemaCheck:
             elif isinstance(part, list):
                 waiting.extend((child, f"{pointer}/{index}") for index, child in enumerate(part))
 
-    # --- patterns, which may come from elsewhere and must not take exponential time ---
+    # --- Patterns, which may come from elsewhere and must not take exponential time ---
 
     def _compile_patterns(self, part: JsonSchema, pointer: str) -> None:
         """Compile the regular expressions in a part of the JSON Schema, or raise InvalidSchemaError."""

@@ -262,7 +262,7 @@ def _move_references(part: object) -> Any:
     return moved
 
 
-# --- closed objects
+# --- Forbidding undeclared properties ---
 
 _PROPERTY_KEYWORDS = frozenset(
     "properties patternProperties additionalProperties unevaluatedProperties propertyNames".split()

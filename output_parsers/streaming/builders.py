@@ -29,7 +29,7 @@ from ..types.decisions import Decision
 from ..types.node import Node
 from .tokens import StringPrefix
 
-# --- views of unfinished objects and lists ------------------------------------------------------------------
+# --- Views of unfinished objects and lists ---
 
 # All snapshots of one value share a store, to which members are only added. A view consists of a store and
 # the number of members that it shows, so a snapshot of a large value is as cheap as one of a small value::
@@ -306,7 +306,7 @@ def _plain_fields(value: object) -> Json:
     return str(value) if names is None else {name: plain(getattr(value, name)) for name in names}
 
 
-# --- what the scanner produces
+# --- What the scanner produces ---
 
 
 class Member(NamedTuple):
@@ -398,7 +398,7 @@ def decode_items(run: str) -> list[Json]:
     return items
 
 
-# --- builders
+# --- Builders ---
 
 ReadExact: TypeAlias = Callable[[str], object]  # reads a text of exact JSON, or returns NOT_EXACT
 INVALID = object()  # the result of a builder whose members do not fit the type
@@ -789,7 +789,7 @@ class ListBuilder(MemberBuilder):
         return PartialList(self._store, size, tail)
 
 
-# --- passing the parts of containers to their builders
+# --- Passing the parts of containers to their builders ---
 
 
 def build_parts(container: Container, count: int) -> None:

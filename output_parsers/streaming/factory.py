@@ -258,7 +258,7 @@ def _apply(checks: tuple[Check, ...], value: object, cursor: Cursor) -> object:
     return value
 
 
-# --- builders that choose another builder
+# --- Builders that choose another builder ---
 
 
 class TaggedUnionBuilder(Builder):
@@ -409,7 +409,7 @@ class _EnvelopeFieldBuilder(MemberBuilder):
         return self._value if size else tail[1]
 
 
-# --- views
+# --- Views ---
 
 # A builder, the number of members that it shows, and its name in its parent.
 _Level: TypeAlias = tuple[Builder, int, object]
@@ -478,7 +478,7 @@ def _string_being_written(state: ScanState, level: _Level) -> Tail:
     return (spec.name, text) if spec is not None and spec.shows_partial_text else NO_TAIL
 
 
-# --- questions about nodes
+# --- Questions about nodes ---
 
 _NEVER_CONTAINERS = (TextNode, NumberNode, NoneNode, StringNode, ChoiceNode)
 _NEVER_ARRAYS = (ObjectNode, DictNode, TemporalNode)

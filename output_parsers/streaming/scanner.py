@@ -285,7 +285,7 @@ class IncrementalScanner:
             self._finished = self._needs_more = True
 
 
-# --- before the JSON
+# --- Skipping the text before the JSON ---
 
 _REASONING_TAGS = (
     "think",
@@ -469,7 +469,7 @@ class TextWindow:
             self._start = start
 
 
-# --- strings
+# --- Strings ---
 
 _NO_ESCAPES = r"[^{quote}\\\x00\ud800-\udfff]*+"
 _ESCAPE = (

@@ -305,7 +305,7 @@ class CodecBuilder:
         return codec
 
 
-# --- remarks for the model
+# --- Remarks for the model ---
 
 _WORDS = {
     **CONSTRAINTS_IN_WORDS,
@@ -351,7 +351,7 @@ def _null_remark(default: object, *, has_default: bool) -> str:
     return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
 
 
-# --- scalars and enums
+# --- Scalars and enums ---
 
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 _KEYWORDS_BY_KIND = {
@@ -463,7 +463,7 @@ def _has_kind(value: Any, kinds: set[str]) -> bool:
     )
 
 
-# --- arrays
+# --- Arrays ---
 
 _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 
@@ -522,7 +522,7 @@ def _build_tuple(
     return TupleCodec(first, min(int(min_items), len(first)), rest)
 
 
-# --- objects
+# --- Objects ---
 
 # With these keywords, {"key": null} and {} may differ in more than the value of the key.
 _SENSITIVE_TO_ABSENCE = frozenset(

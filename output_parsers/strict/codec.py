@@ -163,7 +163,7 @@ class EncodingError(ValueError):
         return f"{self.path}: {self.message}"
 
 
-# --- decoding
+# --- Decoding ---
 
 
 class DeviationKind(Enum):
@@ -404,7 +404,7 @@ def _depth_of_mistakes(deviations: list[Deviation]) -> int:
     return max(len(deviation.encoded.path) for deviation in deviations if deviation.changes_shape)
 
 
-# --- findings
+# --- Findings ---
 
 ENFORCED_LATER = "not sent; enforced when read"
 GIVEN_UP = "strict mode is given up"

@@ -31,7 +31,7 @@ from .codec import (
 from .scalars import AnyCodec, NeverCodec, NullableCodec, closed_object
 from .schema_queries import violated_keyword
 
-# --- arrays
+# --- Arrays ---
 
 
 class ListCodec(Codec):
@@ -209,7 +209,7 @@ def _array(value: Json, cursor: Cursor) -> list[Json]:
     return value
 
 
-# --- objects
+# --- Objects ---
 
 _PAIR_KEYS = ("key", "value")
 

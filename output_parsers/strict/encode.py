@@ -46,7 +46,7 @@ from .scalars import NeverCodec, WrapperCodec, closed_object
 from .schema_queries import SchemaDocument, exceeded_limits, json_equal, kind_of
 from .unions import disambiguate_unions, is_identity
 
-# --- the encoding of a schema
+# --- Encoding a schema ---
 
 
 class Encoding(NamedTuple):
@@ -269,7 +269,7 @@ def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Re
         raise EncodingError("$", "it is nested too deeply") from error
 
 
-# --- schemas that need no encoding
+# --- Schemas that need no encoding ---
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _REFERENCE = "#/$defs/"
@@ -388,7 +388,7 @@ class _SupportCheck:
         )
 
 
-# --- the encoding of a parser
+# --- Encoding a parser ---
 
 T = TypeVar("T")
 
@@ -541,7 +541,7 @@ class EncodedNode(Node[T]):
         return value
 
 
-# --- schemas with defaults
+# --- Schemas with defaults ---
 
 _NO_DEFAULT = object()
 
@@ -609,7 +609,7 @@ def _field_default(cls: Any, name: str) -> object:
     return default if default is None or type(default) in (bool, int, float, str) else _NO_DEFAULT
 
 
-# --- hints
+# --- Hints ---
 
 _ANY = "any JSON"
 

@@ -24,7 +24,7 @@ from ..result.reading import Json
 from ..types.node import JsonSchema
 from .profiles import Limits
 
-# --- JSON values
+# --- JSON values ---
 
 # "integer" is missing, because 1 and 1.0 are the same number. Only a schema has the type "integer".
 KINDS = ("null", "boolean", "number", "string", "array", "object")
@@ -107,7 +107,7 @@ def _exact(number: Json) -> Decimal:
     return Decimal(str(number))  # in binary, 0.3 is not a multiple of 0.1
 
 
-# --- patterns
+# --- Patterns ---
 
 # Lookaround and backreferences. Grammar engines do not support them.
 _LOOKAROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<|\\[bBpP]")
@@ -135,7 +135,7 @@ def is_regex(pattern: str) -> bool:
     return True
 
 
-# --- documents and drafts
+# --- Documents and drafts ---
 
 ANNOTATIONS = frozenset(
     "title description default examples $comment deprecated readOnly writeOnly $schema $id id $anchor $defs "
@@ -322,7 +322,7 @@ def _children(node: JsonSchema) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-# --- references and shapes
+# --- References and shapes ---
 
 _IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _SHAPE_KEYWORDS = frozenset(
@@ -413,7 +413,7 @@ def kind_order(kind: str) -> int:
     return ("object", "array", "string", "integer", "number", "boolean", "null").index(kind)
 
 
-# --- merging
+# --- Merging ---
 
 _TAKE_GREATEST = frozenset("minimum exclusiveMinimum minLength minItems minProperties minContains".split())
 _TAKE_LEAST = frozenset("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains".split())
@@ -627,7 +627,7 @@ def _item_schema(schema: JsonSchema, index: int) -> JsonSchema | bool:
     return item
 
 
-# --- size
+# --- Size limits ---
 
 
 def exceeded_limits(schema: JsonSchema, limits: Limits) -> list[tuple[str, int, int]]:

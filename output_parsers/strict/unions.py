@@ -195,7 +195,7 @@ def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]
     return tuple(wrappers.get(index, branch) for index, branch in enumerate(branches))
 
 
-# --- comparing branches
+# --- Comparing branches ---
 
 # Pairs of codecs whose comparison has begun. For recursive types they are assumed to decode alike: values are
 # finite, so a difference appears at another pair.

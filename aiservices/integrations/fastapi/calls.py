@@ -37,7 +37,7 @@ DEFAULT_MAX_WAITING_CALLS = 400
 _END: Any = object()
 
 
-# --- problems ---
+# --- Problems ---
 
 
 class ProblemError(Exception):
@@ -70,7 +70,7 @@ def log_problem(
     return problem
 
 
-# --- approvals ---
+# --- Approvals ---
 
 
 class ApprovalSettings(NamedTuple):
@@ -158,7 +158,7 @@ class ApprovalStates:
             return True
 
 
-# --- running methods ---
+# --- Running methods ---
 
 
 class Threads:
@@ -315,7 +315,7 @@ class ResumedCall(MethodCall):
         return super().start()
 
 
-# --- iterators ---
+# --- Iterators ---
 
 
 async def iterate(

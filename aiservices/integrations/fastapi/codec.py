@@ -62,7 +62,7 @@ from ...tools.tool import ToolRun
 T = TypeVar("T")
 JsonObject: TypeAlias = dict[str, Any]
 
-# --- any type as JSON text ----------------------------------------------------------------------------------
+# --- Converting any type to JSON text ---
 
 # Every type is written and read as the only field of an object, the envelope, which is removed afterwards.
 _FIELD = "value"
@@ -214,7 +214,7 @@ def typed_dict(name: str, fields: dict[str, Any]) -> Any:
     return TypedDict(name, fields)  # type: ignore[operator]  # the fields are known at run time only
 
 
-# --- media and messages -------------------------------------------------------------------------------------
+# --- Media and messages ---
 
 
 @dataclass(frozen=True)
@@ -375,7 +375,7 @@ def _is_hashable(tp: object) -> bool:
     return True
 
 
-# --- results and attempts -----------------------------------------------------------------------------------
+# --- Results and attempts ---
 
 
 class _FrozenModel(BaseModel):

@@ -454,7 +454,7 @@ def _leaf_types(hint: Any) -> set[Any]:
     return set().union(*map(_leaf_types, arguments)) if arguments else {hint}
 
 
-# --- arguments of the caller and of the server ---
+# --- Arguments of the caller and of the server ---
 
 
 def caller_problems(

@@ -38,7 +38,7 @@ _GENERIC_NAMES = {
 }
 
 
-# --- a service as plain JSON ---
+# --- A service as plain JSON ---
 
 
 def description_of(
@@ -117,7 +117,7 @@ def _return_annotation(method: Method) -> str:
     return f"{prefix}{_GENERIC_NAMES[shape]}[{inner}]"
 
 
-# --- parts of the OpenAPI document ---
+# --- Parts of the OpenAPI document ---
 
 
 def query_parameters(method: Method) -> list[JsonObject]:

@@ -1,4 +1,4 @@
-"""Convert exceptions to JSON objects for HTTP error responses ("problem details" of RFC 9457).
+"""Convert exceptions to HTTP error responses (RFC 9457), and reject requests of other hosts and origins.
 
 A problem never contains a key, a prompt or text of a model or provider: its title depends on the class of the
 error only. Errors in the caller's own arguments are reported in full. This module needs Starlette, but
@@ -348,7 +348,7 @@ def _problem(kind: ProblemKind, qualname: str = "", detail: str = "") -> Problem
     return Problem(type=kind.type, title=kind.title, status=kind.status, method=qualname, detail=detail)
 
 
-# --- which requests are allowed -----------------------------------------------------------------------------
+# --- Which requests are allowed ---
 
 _HOST_PATTERN = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
 _PORT = re.compile(r":\d*$")

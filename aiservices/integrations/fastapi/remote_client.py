@@ -81,7 +81,7 @@ _TRANSIENT_ERRORS = (httpx2.NetworkError, httpx2.ProxyError, httpx2.RemoteProtoc
 _DELTAS_QUERY = {"events": "deltas"}
 
 
-# --- the client object ---
+# --- The client object ---
 
 
 class ClientSettings(TypedDict, total=False):
@@ -279,7 +279,7 @@ async def _aiterate(method: Method, path: str, transport: Transport, body: str) 
     decoder.check_complete()
 
 
-# --- requests ---
+# --- Requests ---
 
 
 class Transport:
@@ -419,7 +419,7 @@ def _abandon(client: httpx2.AsyncClient) -> None:
     """Do nothing with an HTTP client whose event loop is closed, since its sockets are closed, too."""
 
 
-# --- events ---
+# --- Events ---
 
 
 class RemoteEventDecoder:
@@ -487,7 +487,7 @@ def _item_error(data: JsonObject) -> Any:
     return ItemError(data["index"], data["text"], problems)
 
 
-# --- errors ---
+# --- Errors ---
 
 
 class RemoteServiceError(AiServiceError):

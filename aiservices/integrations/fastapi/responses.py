@@ -33,7 +33,7 @@ from .codec import write_result
 from .contract import Method
 from .problems import NO_STORE, Problem, WrongPart, argument_problem
 
-# --- server-sent events -------------------------------------------------------------------------------------
+# --- Server-sent events ---
 
 # | Return type | Events |
 # |---|---|
@@ -303,7 +303,7 @@ async def _disconnected(receive: Receive) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-# --- event streams ---
+# --- Event streams ---
 
 
 class DocumentedEventStream(JSONResponse):

@@ -100,7 +100,7 @@ _EXPECTED = {"integer": "an integer", "number": "a number", "boolean": "true or 
 _JSON_SCALAR = re.compile(r"true|false|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
 
-# --- public functions ---
+# --- Public functions ---
 
 
 class Provider(Generic[S]):
@@ -328,7 +328,7 @@ def _check_settings(
         raise DefinitionError(problems)
 
 
-# --- routes ---
+# --- Routes ---
 
 
 def _routes(
@@ -684,7 +684,7 @@ def _write(method: Method, value: Any) -> str:
     return write_value(value, method.value_codec)
 
 
-# --- arguments in a query string ---
+# --- Arguments in a query string ---
 
 
 def _query_arguments(request: Request, method: Method) -> dict[str, object]:

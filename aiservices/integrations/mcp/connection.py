@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
 
 
-# --- requests of a server: questions to the user, and to a model --------------------------------------------
+# --- Questions of a server to the user, and requests to a model ---
 
 
 class McpQuestion(NamedTuple):
@@ -229,7 +229,7 @@ class Connection:
         self._final_error: Exception | None = None
         self._deadlines = _Deadlines(timeout)
 
-    # --- opening and closing ---
+    # --- Opening and closing ---
 
     async def open(self) -> None:
         """Connect to an MCP server, starting a local server as a process, or raise McpServerError."""
@@ -303,7 +303,7 @@ class Connection:
         assert self._client is not None
         return self._client
 
-    # --- lists ---
+    # --- Listing tools, resources and prompts ---
 
     @property
     def announces_changes(self) -> bool:
@@ -373,7 +373,7 @@ class Connection:
             message = f"{self.name} cannot list its tools and resources: {_error_text(error)}"
             raise McpServerError(message) from error
 
-    # --- tools, resources and prompts ---
+    # --- Tools, resources and prompts ---
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
         """Call a tool of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
@@ -434,7 +434,7 @@ class Connection:
             self._client = None
         return _ServerStoppedError(f"{self.name} has stopped")
 
-    # --- requests of the server ---
+    # --- Answering requests of the server ---
 
     async def _answer_question(
         self, context: object, params: ElicitRequestParams
@@ -517,7 +517,7 @@ def _error_text(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-# --- clients of the package mcp ---
+# --- Clients of the package mcp ---
 
 
 def stdio_server_client(
@@ -555,7 +555,7 @@ async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) ->
         yield streams
 
 
-# --- event loops ---
+# --- Event loops ---
 
 
 class LoopThread:

@@ -106,7 +106,7 @@ def resource_part(contents: TextResourceContents | BlobResourceContents) -> str 
     return File(data, media_type, name=name)
 
 
-# --- results as text ---
+# --- Results as text ---
 
 
 def text_of_result(result: CallToolResult) -> str:

@@ -82,7 +82,7 @@ from ..fastapi.problems import (
 )
 from .contents import content_block, prompt_messages
 
-# --- a method as a tool -------------------------------------------------------------------------------------
+# --- A method as a tool ---
 
 # What the functions of server_arguments get: the request of a client.
 McpRequest: TypeAlias = ServerRequestContext[Any, Any]
@@ -192,7 +192,7 @@ class ServiceTool:
     def _new_call(self, values: Mapping[str, object]) -> MethodCall:
         return MethodCall(self.function, *self.method.bind_arguments(values))
 
-    # --- values ---
+    # --- Results ---
 
     async def _result(self, request: McpRequest, call: MethodCall, *, is_large: bool) -> CallToolResult:
         method = self.method
@@ -221,7 +221,7 @@ class ServiceTool:
             await items.aclose()
         return reader.result()
 
-    # --- approvals ---
+    # --- Approvals ---
 
     def _approval_question(
         self, request: McpRequest, error: ApprovalRequiredError
@@ -292,7 +292,7 @@ def _question(error: ApprovalRequiredError) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-# --- streams ---
+# --- Streams ---
 
 
 class _TextReader:
@@ -370,7 +370,7 @@ _STREAM_READERS: dict[ReturnShape, Callable[[Method], _TextReader | _ItemReader 
 }
 
 
-# --- results ---
+# --- Results ---
 
 
 class _ValueSchema(NamedTuple):

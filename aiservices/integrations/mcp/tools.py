@@ -169,7 +169,7 @@ class McpTools:
         name = f"the MCP server {re.sub(r'//[^/@]*@', '//', url).partition('?')[0]}"
         return cls(new_client, name, **settings)
 
-    # --- opening and closing ---
+    # --- Opening and closing ---
 
     def __enter__(self) -> Self:
         self._check_can_open()
@@ -234,7 +234,7 @@ class McpTools:
         self._connection = self._loop = self._thread = None
         return state
 
-    # --- tools for a call ---
+    # --- Tools for a call ---
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
         """Return the current tools of the MCP server; for an async service method, return an awaitable."""
@@ -349,7 +349,7 @@ class McpTools:
             asynchronous=False,
         )
 
-    # --- resources and prompts for programs ---
+    # --- Resources and prompts for programs ---
 
     def list_resources(self) -> list[Resource]:
         """Return the resources of the MCP server, as objects of the package ``mcp``."""
@@ -416,7 +416,7 @@ class McpTools:
         except ToolException as error:
             raise McpServerError(f"{self._name} did not send {what}: {error}") from error
 
-    # --- running coroutines on the loop of the connection ---
+    # --- Running coroutines on the loop of the connection ---
 
     async def _await(self, work: Coroutine[object, object, T]) -> T:
         return await await_on_loop(work, self._open_loop(work))

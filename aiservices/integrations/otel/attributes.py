@@ -162,7 +162,7 @@ def captures_content() -> bool:
     )
 
 
-# --- requests and replies ---
+# --- Requests and replies ---
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
@@ -252,7 +252,7 @@ def error_type(error: BaseException) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-# --- events on the span of a call ---
+# --- Events on the span of a call ---
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
@@ -272,7 +272,7 @@ def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attrib
     return None
 
 
-# --- content ---
+# --- Content ---
 
 
 def replace_surrogates(text: str) -> str:

@@ -86,7 +86,7 @@ _UNSET: Any = object()
 _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
-# --- mounting ---
+# --- Mounting ---
 
 
 class _PlaygroundService(NamedTuple):
@@ -241,7 +241,7 @@ def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
     return send_file
 
 
-# --- running a method ---
+# --- Running a method ---
 
 
 class RunEndpoints(Endpoints):
@@ -423,7 +423,7 @@ class PlaygroundRun(MethodCall):
         return self.items if shape is ReturnShape.ITEMS else self._outcome
 
 
-# --- previewing a method ---
+# --- Previewing a method ---
 
 
 class PreviewEndpoints(Endpoints):

@@ -175,7 +175,7 @@ def safe_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"
 
 
-# --- options that a model refuses ---------------------------------------------------------------------------
+# --- Options that a model refuses ---
 
 # The options, with their names in the requests of both APIs. `stop` is not among them: without it, the answer
 # would be another one.

@@ -1,4 +1,4 @@
-"""The server address and the credentials of an OpenAI model, and the openai SDK clients for them.
+"""The servers and credentials of models with OpenAI's API, presets for services, and SDK clients.
 
 The SDK is used for Azure and for clients that the user passes. Otherwise it is not even imported, and the
 model uses ``aiservices.models.http``.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 
-# --- services with an API like OpenAI's ---------------------------------------------------------------------
+# --- Services with an API like OpenAI's ---
 
 _SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True, logprobs=20)
 _TOOLS = Capabilities(json_mode=True, tools=True, logprobs=20)

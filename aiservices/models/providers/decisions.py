@@ -237,7 +237,7 @@ def _split(answer_format: DecisionFormat, limit: int) -> tuple[DecisionFormat, .
     )
 
 
-# --- what all formats have in common
+# --- Shared by all formats ---
 
 
 class DecisionDialect(ApiDialect):
@@ -440,7 +440,7 @@ def _check_number(answers: object, questions: Sequence[Question]) -> None:
         raise UnreadableReplyError(f"it has {number} answers to {len(questions)} questions")
 
 
-# --- OpenAI
+# --- OpenAI ---
 
 
 class OpenAiDecisions(DecisionDialect):
@@ -528,7 +528,7 @@ def _openai_part(part: str | Media) -> JsonObject:
     return {"type": "input_image", "image_url": part.address, **detail}
 
 
-# --- System One
+# --- System One ---
 
 
 class _SystemOneServer(NamedTuple):
@@ -683,7 +683,7 @@ def _conversation(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[s
             yield "tool", message.parts if message.contents else (message.text,)
 
 
-# --- Gemini
+# --- Gemini ---
 
 
 class GeminiDecisions(SystemOneDecisions):
@@ -737,7 +737,7 @@ def _gemini_part(part: str | Media) -> JsonObject:
     }
 
 
-# --- servers and keys
+# --- Servers and keys ---
 
 
 class _Service(NamedTuple):

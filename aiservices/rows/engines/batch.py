@@ -371,7 +371,7 @@ class BatchFolder:
         for record in [record for record in self.records if record.state == "written"]:
             self.remove(record)
 
-    # --- submitting, checking and finishing a batch ---
+    # --- Submitting, checking and finishing a batch ---
 
     async def finish_all(self, give_up: float) -> None:
         """Submit all batches, wait for them, and write their responses to the journal.

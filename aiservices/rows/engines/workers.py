@@ -214,7 +214,7 @@ def work_hash(method: MappedMethod) -> str:
     return blake2b(repr(work_of(method)).encode(), digest_size=8).hexdigest()
 
 
-# --- in a worker process ---
+# --- In a worker process ---
 
 _workers: OrderedDict[bytes, Worker] = OrderedDict()
 _workers_lock = threading.Lock()
@@ -246,7 +246,7 @@ def worker_for(spec: bytes) -> Worker:
     return worker
 
 
-# --- in the process that starts the run ---
+# --- In the process that starts the run ---
 
 
 class Pool(Protocol):
