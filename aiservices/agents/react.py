@@ -663,7 +663,8 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
         return f'{{\n{rows}\n  "{_RESPONSE}": string,  // {_RESPONSE_DESCRIPTION}\n}}'
 
     def read(self, data: Json, cursor: Cursor) -> GeneratedResponse:
-        data = parse_json_string(data, "{", cursor)
+        if isinstance(data, str):
+            data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
         key = _find_response_key(data)

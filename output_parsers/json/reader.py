@@ -100,14 +100,14 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
             return ParsedJson(value, _first_repairs(repairs, end, first), first + end)
 
 
-def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """Parse a value that is a string containing JSON; return any other value unchanged.
+def parse_json_string(data: str, opening: str, cursor: Cursor) -> Json:
+    """Parse a string that contains JSON; return any other string unchanged.
 
-    ``opening`` is the bracket with which the string must begin.
+    ``opening`` is the bracket with which the JSON must begin.
 
     Models sometimes write a nested object or array as a string. The conversion is recorded.
     """
-    if not isinstance(data, str) or not data.lstrip().startswith(opening):
+    if not data.lstrip().startswith(opening):
         return data
     try:
         inside = read_exact(data.strip())

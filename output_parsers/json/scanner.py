@@ -27,8 +27,7 @@ from .strings import (
     UNQUOTED_RULE,
     StringReader,
     decode_string,
-    exact_decimal,
-    exact_int,
+    parse_number,
     read_bare_value,
 )
 
@@ -329,7 +328,7 @@ class Scanner:
 # item, which is faster than reading it step by step. Each match must end before a comma and the next key or
 # value, or before a closing bracket, so that a string cannot end at a quote inside it.
 _ANY_SPACE = r"[ \t\r\n]*+"
-_SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
+_SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
 _LITERALS = {"true": True, "false": False, "null": None}
 
 
@@ -366,18 +365,21 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
     comma = -1
     pattern = _FIELD.get(text[position])
     while pattern and (match := pattern.match(text, position)):
-        key, string, integer, rest, literal, _ = match.groups()
-        if string is None:
-            value = _exact_scalar(integer, rest, literal, match.start(3))
-        else:
+        key, string, number, literal, _ = match.groups()
+        value: Json
+        if string is not None:
             value = decode_string(string, match.start(2), {}) if "\\" in string else string
+        elif number is not None:
+            value = parse_number(number, match.start(3))
+        else:
+            value = _LITERALS[literal]
         if "\\" in key:
             key = decode_string(key, match.start(1), {})
         if key in fields:
             add_field(fields, key, value, position)
         else:
             fields[key] = value
-        position, comma = match.end(), match.start(6)
+        position, comma = match.end(), match.start(5)
     return position, comma
 
 
@@ -389,16 +391,12 @@ def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, 
     comma = -1
     pattern = _ITEM["'" if text[position] == "'" else '"']
     while match := pattern.match(text, position):
-        string, _, integer, rest, literal, _ = match.groups()
-        if string is None:
-            items.append(_exact_scalar(integer, rest, literal, match.start(3)))
-        else:
+        string, _, number, literal, _ = match.groups()
+        if string is not None:
             items.append(decode_string(string, match.start(1), {}) if "\\" in string else string)
-        position, comma = match.end(), max(match.start(2), match.start(6))
+        elif number is not None:
+            items.append(parse_number(number, match.start(3)))
+        else:
+            items.append(_LITERALS[literal])
+        position, comma = match.end(), max(match.start(2), match.start(5))
     return position, comma
-
-
-def _exact_scalar(integer: str | None, rest: str | None, literal: str | None, position: int) -> Json:
-    if integer is None:
-        return _LITERALS[literal or "null"]
-    return exact_decimal(integer + rest, position) if rest else exact_int(integer, position)

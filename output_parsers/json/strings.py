@@ -192,7 +192,8 @@ class _StringEndFinder:
             if self.depth:
                 self._count_brackets(position, quote)
             # Apostrophes and the closing quote of „low quotes" never end a string and are not paired.
-            if self._is_apostrophe(quote):
+            in_word = text[quote - 1].isalnum() and text[quote + 1 : quote + 2].isalnum()
+            if in_word and quote > self.start and self.opening in "'‘’":
                 pass
             elif self._ends_string(quote):
                 return _StringEnd(quote, self.inner_quotes, self.first_inner)
@@ -207,10 +208,6 @@ class _StringEndFinder:
         opened = count("{", start, end) + count("[", start, end)
         closed = count("}", start, end) + count("]", start, end)
         self.depth = max(0, self.depth + opened - closed)
-
-    def _is_apostrophe(self, quote: int) -> bool:
-        inside = self.opening in "'‘’" and quote > self.start
-        return inside and self.text[quote - 1].isalnum() and self.text[quote + 1 : quote + 2].isalnum()
 
     def _closes_low_quote(self, start: int, quote: int) -> bool:
         """Return True if a quote closes a quotation that began with a low quote („), as in German."""
@@ -429,35 +426,24 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
     if text.startswith(",", end) and text[end + 1 : end + 2].isdigit():
         grouped = _THOUSANDS.match(text, position) if closer == "}" else None
         if grouped:
-            number = _parse_number(grouped[0].replace(",", ""), position)
+            number = parse_number(grouped[0].replace(",", ""), position)
             return BareValue(number, grouped.end(), "thousands separators")
         if _LOOKS_LIKE_THOUSANDS.match(text, end):
             raise JsonSyntaxError("a comma in or between numbers can be read in two ways", end)
-    return BareValue(
-        exact_decimal(integer + rest, position) if rest else exact_int(integer, position), end, ""
-    )
+    return BareValue(parse_number(integer + rest, position), end, "")
 
 
-def exact_int(digits: str, position: int) -> int:
-    """Convert digits to an int, or raise JsonSyntaxError if there are too many digits for Python."""
-    # Python limits the number of digits, because the time is quadratic in their number.
+def parse_number(digits: str, position: int) -> int | Decimal:
+    """Convert a JSON number to an int, or to an exact Decimal if it has a fraction or an exponent.
+
+    Raises JsonSyntaxError if there are too many digits for Python, or if the exponent is too large.
+    """
     try:
-        return int(digits)
-    except ValueError:
+        return int(digits) if digits.lstrip("+-").isdigit() else Decimal(digits)
+    except ValueError:  # Python limits the number of digits, because the time is quadratic in their number
         raise JsonSyntaxError(f"a number of {len(digits)} digits is too long", position) from None
-
-
-def exact_decimal(digits: str, position: int) -> Decimal:
-    """Convert digits to an exact Decimal, or raise JsonSyntaxError if the exponent is too large."""
-    try:
-        return Decimal(digits)
     except InvalidOperation:
         raise JsonSyntaxError("the exponent of a number is too large", position) from None
-
-
-def _parse_number(digits: str, position: int) -> int | Decimal:
-    is_integer = digits.lstrip("+-").isdigit()
-    return exact_int(digits, position) if is_integer else exact_decimal(digits, position)
 
 
 def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
@@ -508,7 +494,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
     if match["hex"]:
         return int(sign + match["hex"], 16)
     digits = sign + (match["whole"] or "0") + (match["part"] or "") + (match["power"] or "")
-    return _parse_number(digits.replace("_", ""), position)
+    return parse_number(digits.replace("_", ""), position)
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:

@@ -386,10 +386,10 @@ def _touches_json(text: str, start: int, end: int) -> bool:
     # In {"value": [10, 2]}0 and {"value": []}7 too, the number is next to the last item, or in its place.
     inner = text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}")
     last = _LAST_WORD.search(inner)
-    is_empty = inner.endswith(("{", "["))  # the only item of the object or array may be outside
-    outside = any(word is not None and _JSON_WORD.fullmatch(word[0]) for word in (before, after))
-    if is_empty and (outside or _NUMBER_AFTER.match(text, end)):
-        return True
+    if inner.endswith(("{", "[")):  # it is empty, so that its only item may be outside
+        outside = any(word is not None and _JSON_WORD.fullmatch(word[0]) for word in (before, after))
+        if outside or _NUMBER_AFTER.match(text, end):
+            return True
     if text[start] == "[" and _NUMBER_BEFORE.search(text, max(0, start - 40), start):
         return True
     if last is not None and _JSON_WORD.fullmatch(last[0]) and _NUMBER_AFTER.match(text, end):

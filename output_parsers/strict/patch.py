@@ -114,11 +114,12 @@ class PartsNode(Node[dict[str, Json]]):
         return self._described_by.hint
 
     def read(self, data: Json, cursor: Cursor) -> dict[str, Json]:
-        members = parse_json_string(data, "{", cursor)
-        if not isinstance(members, dict):
-            raise cursor.failure(f"expected {self.kind}", members)
+        if isinstance(data, str):
+            data = parse_json_string(data, "{", cursor)
+        if not isinstance(data, dict):
+            raise cursor.failure(f"expected {self.kind}", data)
         parts: dict[str, Json] = {}
-        for key, value in members.items():
+        for key, value in data.items():
             name = key if key in self._names.values() else self._names.get(normalize_key(key))
             if name is None:
                 cursor.child(key).record_dropped("unknown key left out")

@@ -68,7 +68,8 @@ class ListNode(Node[Any]):
         return f"[{', '.join(self.part_hints(enclosing))}, ...]"
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        data = parse_json_string(data, "[", cursor)
+        if isinstance(data, str):
+            data = parse_json_string(data, "[", cursor)
         if not isinstance(data, list):
             raise cursor.failure("expected an array", data)
         items = []
@@ -149,7 +150,8 @@ class TupleNode(Node[tuple[object, ...]]):
         return f"[{', '.join(self.part_hints(enclosing))}]"
 
     def read(self, data: Json, cursor: Cursor) -> tuple[object, ...]:
-        data = parse_json_string(data, "[", cursor)
+        if isinstance(data, str):
+            data = parse_json_string(data, "[", cursor)
         if not isinstance(data, list) or len(data) != len(self.items):
             raise cursor.failure(f"expected {self.kind}", data)
         return tuple(
@@ -245,7 +247,8 @@ class DictNode(Node[dict[Any, Any]]):
         return f"{{{': '.join(self.part_hints(enclosing))}, ...}}"
 
     def read(self, data: Json, cursor: Cursor) -> dict[Any, Any]:
-        data = parse_json_string(data, "{", cursor)
+        if isinstance(data, str):
+            data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
             raise cursor.failure("expected an object", data)
         pairs: dict[Any, Any] = {}

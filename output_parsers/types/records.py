@@ -600,7 +600,8 @@ class ObjectNode(Node[object]):
         return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        data = parse_json_string(data, "{", cursor)
+        if isinstance(data, str):
+            data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
         if len(data) == 1 and self.spec.extra != "allow" and not self.spec.sees_whole_object:
