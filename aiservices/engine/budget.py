@@ -98,22 +98,18 @@ class Account(Protocol):
         ...
 
 
-_accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", default=())
+# The shared budgets and outer calls that limit a call made here, the outermost first.
+active_accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", default=())
 
 
 @contextmanager
 def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
     """Context manager that sets the shared budgets and outer calls that limit the calls in the block."""
-    token = _accounts.set(accounts)
+    token = active_accounts.set(accounts)
     try:
         yield
     finally:
-        _accounts.reset(token)
-
-
-def active_accounts() -> tuple[Account, ...]:
-    """Return the shared budgets and outer calls that limit a call made here, the outermost first."""
-    return _accounts.get()
+        active_accounts.reset(token)
 
 
 class Price(NamedTuple):
@@ -320,12 +316,12 @@ class SharedBudget:
         if self._token is not None:
             raise RuntimeError("this SharedBudget is in use by another with block; create one for each")
         self._started_at = time.monotonic()
-        self._token = _accounts.set((*_accounts.get(), self))
+        self._token = active_accounts.set((*active_accounts.get(), self))
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._token is not None:
-            _accounts.reset(self._token)
+            active_accounts.reset(self._token)
             self._token = None
 
     @property

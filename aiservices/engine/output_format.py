@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
@@ -123,8 +124,6 @@ class OutputFormat(NamedTuple):
             tools = None if tools is None else _with_choice(tools, options.tool_choice)
             options = replace(options, tool_choice=None)
         if isinstance(self.response_format, DecisionFormat):
-            from .output_format import without_task  # few models are decision endpoints
-
             messages, examples = without_task(messages, self.response_format.task), ()
         if examples:
             messages = self._with_examples(messages, examples)
@@ -141,7 +140,7 @@ class OutputFormat(NamedTuple):
     def text_extractor(self) -> Callable[[ReplyDelta], str]:
         """Return a function that extracts the answer text from each part of a streamed reply."""
         if self.tooling is None:
-            return lambda delta: delta.text
+            return attrgetter("text")
         name, indexes = self.tooling.choice, list[int]()
 
         def text_of(delta: ReplyDelta) -> str:

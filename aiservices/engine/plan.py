@@ -174,7 +174,7 @@ class CallState:
     earlier_requests: int = 0
     interceptor_data: dict[str, Any] = field(default_factory=dict)
     suspended_id: str = ""
-    enclosing: tuple[Account, ...] = field(default_factory=active_accounts)
+    enclosing: tuple[Account, ...] = field(default_factory=active_accounts.get)
     inner: list[CallRecord] | None = None
     inner_listeners: tuple[Callable[[Any], Awaitable[None] | None], ...] = ()
     estimated_usage: tuple[tuple[str, Usage], ...] = ()

@@ -14,7 +14,6 @@ from ..models.errors import AiServiceError, ServiceOutputError, StreamConsumedEr
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from .effects import Flow, astream, stream
 from .events import AttemptStarted, ToolFinished, ToolStarted
-from .output_format import OutputFormat
 from .plan import Invocation
 from .results import Answer, Result
 
@@ -87,21 +86,19 @@ class StreamState(Generic[T]):
             self._reader.feed(text)
             return True
         if type(event) is AttemptStarted:
-            self._start(event.output_format)
+            from output_parsers.streaming import PartialReader
+
+            output_format = event.output_format
+            parser = output_format.parser if output_format.is_streamed else None
+            self._reader = None if parser is None else PartialReader(parser)
+            self._text_of = output_format.text_extractor()
+            self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
             return False
         if type(event) is not Accepted:
             return False
         self.result = self._make_result(event.answer)
         # The last snapshot is not repeated if the final value equals it.
         return not strict_equal(self._last_value, self.result.value)
-
-    def _start(self, output_format: OutputFormat) -> None:
-        from output_parsers.streaming import PartialReader
-
-        self._text_of = output_format.text_extractor()
-        parser = output_format.parser if output_format.is_streamed else None
-        self._reader = None if parser is None else PartialReader(parser)
-        self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
         """Return the partial value parsed from the text of the answer received so far."""
@@ -139,14 +136,10 @@ class StreamState(Generic[T]):
                     self._reported_fields.add(name)
                     yield FieldCompleted(name, _field_value(value, name))
 
-    def check(self) -> None:
-        """Raise the error that ended the stream, if there was one."""
+    def check_not_over(self) -> None:
+        """Raise an error if a stream is read again although it failed, was closed or was read to the end."""
         if self.error is not None:
             raise self.error
-
-    def check_not_over(self) -> None:
-        """Raise an error if a stream is read again although it was closed or read to the end."""
-        self.check()
         if self.is_over:
             reason = "closed" if self.result is None else "read to its end"
             raise StreamConsumedError(
@@ -154,9 +147,17 @@ class StreamState(Generic[T]):
                 "keep its snapshots, or call the method again"
             )
 
+    def fail(self, error: Exception) -> None:
+        """Store the error that ended a stream, and remove the frames of this library from its traceback."""
+        if not isinstance(error, StreamConsumedError):  # this one is about the reading
+            self.error = error
+        if isinstance(error, AiServiceError):
+            hide_library_frames(error)
+
     def final_result(self) -> Result[T]:
-        """Return the result of a finished stream, or raise StreamConsumedError if it was closed early."""
-        self.check()
+        """Return the result of a stream, or raise its error or StreamConsumedError if it was closed early."""
+        if self.error is not None:
+            raise self.error
         if self.result is None:
             raise StreamConsumedError(
                 "the stream was closed before the answer was complete: there is no result"
@@ -220,11 +221,12 @@ class Stream(Generic[T_co]):
     def __iter__(self) -> Iterator[Snapshot[T_co]]:
         self._state.check_not_over()
         try:
-            for event in self._remaining_events():
+            for event in self._events:
                 if self._state.update(event):
                     yield self._state.snapshot()
-        except AiServiceError as error:
-            hide_library_frames(error)
+            self._state.is_over = True
+        except Exception as error:
+            self._state.fail(error)
             raise
 
     def events(self) -> Iterator[StreamEvent[T_co]]:
@@ -234,20 +236,22 @@ class Stream(Generic[T_co]):
         """
         self._state.check_not_over()
         try:
-            for event in self._remaining_events():
+            for event in self._events:
                 yield from self._state.user_events(event)
-        except AiServiceError as error:
-            hide_library_frames(error)
+            self._state.is_over = True
+        except Exception as error:
+            self._state.fail(error)
             raise
 
     def result(self) -> Result[T_co]:
         """Wait for the end of the stream, and return the complete value with details such as token usage."""
         try:
-            for event in self._remaining_events():
+            for event in self._events:
                 self._state.update(event)
+            self._state.is_over = True
             return self._state.final_result()
-        except AiServiceError as error:
-            hide_library_frames(error)
+        except Exception as error:
+            self._state.fail(error)
             raise
 
     @property
@@ -266,17 +270,6 @@ class Stream(Generic[T_co]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _remaining_events(self) -> Iterator[object]:
-        """Yield the unread events of a stream; a second loop continues where the first one stopped."""
-        self._state.check()
-        try:
-            for event in self._events:  # noqa: UP028  # "yield from" would close the events with this generator
-                yield event
-        except Exception as error:
-            self._state.error = error
-            raise
-        self._state.is_over = True
-
 
 class AsyncStream(Generic[T_co]):
     """An async iterable of growing partial values, which are parsed while the model writes its answer.
@@ -293,32 +286,35 @@ class AsyncStream(Generic[T_co]):
     async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
         self._state.check_not_over()
         try:
-            async for event in self._remaining_events():
+            async for event in self._events:
                 if self._state.update(event):
                     yield self._state.snapshot()
-        except AiServiceError as error:
-            hide_library_frames(error)
+            self._state.is_over = True
+        except Exception as error:
+            self._state.fail(error)
             raise
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
         """Yield the events of a streamed call: parts of the reply, tool calls and completed fields."""
         self._state.check_not_over()
         try:
-            async for event in self._remaining_events():
+            async for event in self._events:
                 for user_event in self._state.user_events(event):
                     yield user_event
-        except AiServiceError as error:
-            hide_library_frames(error)
+            self._state.is_over = True
+        except Exception as error:
+            self._state.fail(error)
             raise
 
     async def result(self) -> Result[T_co]:
         """Wait for the end of the stream, and return the complete value with details such as token usage."""
         try:
-            async for event in self._remaining_events():
+            async for event in self._events:
                 self._state.update(event)
+            self._state.is_over = True
             return self._state.final_result()
-        except AiServiceError as error:
-            hide_library_frames(error)
+        except Exception as error:
+            self._state.fail(error)
             raise
 
     @property
@@ -336,16 +332,6 @@ class AsyncStream(Generic[T_co]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    async def _remaining_events(self) -> AsyncIterator[object]:
-        self._state.check()
-        try:
-            async for event in self._events:
-                yield event
-        except Exception as error:
-            self._state.error = error
-            raise
-        self._state.is_over = True
 
 
 _END = object()

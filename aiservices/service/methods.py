@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from types import FunctionType, MappingProxyType, new_class
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -275,7 +275,7 @@ def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation
 
             return aresult
         case ReturnShape.STREAM, is_async:
-            return lambda invocation: start_stream(pipeline, invocation, is_async=is_async)
+            return partial(start_stream, pipeline, is_async=is_async)
         case shape, is_async:
             source = TextChunks if shape is ReturnShape.TEXT_STREAM else ItemStream
             iterator = aiterate if is_async else iterate
@@ -292,11 +292,7 @@ def start_stream(
     pipeline: Pipeline, invocation: Invocation, *, is_async: bool
 ) -> Stream[Any] | AsyncStream[Any]:
     """Return the stream of a service call, whose request is sent when the stream is first read."""
-    flow = streaming_flow(pipeline, invocation)
-
-    def make_result(answer: Answer) -> Result[Any]:
-        return result_of(answer, invocation)
-
+    flow, make_result = streaming_flow(pipeline, invocation), partial(result_of, invocation=invocation)
     return AsyncStream(astream(flow), make_result) if is_async else Stream(stream(flow), make_result)
 
 

@@ -60,6 +60,8 @@ class TypeParser(Generic[T]):
     Attributes:
         leniency: How far replies may deviate from the exact format, unless a method is called with another
             leniency.
+        node: The root of this parser's tree, in which each item type, field and so on has a parser of its
+            own. It includes the envelope if there is one.
     """
 
     def __init__(
@@ -67,10 +69,10 @@ class TypeParser(Generic[T]):
     ) -> None:
         self.leniency = leniency
         self._target = target
-        self._node: Node[T] = node
-        self._read_node: Node[T] = node if field is None else EnvelopeNode(field, node)
+        self._value_node: Node[T] = node
+        self.node: Node[T] = node if field is None else EnvelopeNode(field, node)
         self._field = field
-        self._accepts_prose = self._read_node.prose
+        self._accepts_prose = self.node.prose
         self._read_exact: Callable[[str], Any] = self._first_read_exact
 
     @staticmethod
@@ -91,14 +93,6 @@ class TypeParser(Generic[T]):
         """The Python type that this parser reads, with its annotations."""
         return self._target
 
-    @property
-    def node(self) -> Node[T]:
-        """The root of this parser's tree, in which each item type, field and so on has a parser of its own.
-
-        It includes the envelope if there is one.
-        """
-        return self._read_node
-
     @cached_property
     def plain_text(self) -> bool:
         """True if the type is plain text, so that the whole reply of the model is the value."""
@@ -110,7 +104,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def _unconstrained(self) -> Node[Any]:
-        node: Node[Any] = self._read_node
+        node: Node[Any] = self.node
         while isinstance(node, ConstrainedNode):
             node = node.inner
         return node
@@ -122,12 +116,12 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def _schema(self) -> JsonSchema:
-        return with_description(schema_of(self._read_node), self._target.description)
+        return with_description(schema_of(self.node), self._target.description)
 
     @property
     def hint(self) -> str:
         """A short description of the expected reply for prompts, in a notation similar to TypeScript."""
-        return described_hint(self._read_node.hint(), self._target.description)
+        return described_hint(self.node.hint(), self._target.description)
 
     def format_instructions(self) -> str:
         """Return the text for a prompt that tells the model in which format to reply.
@@ -148,7 +142,7 @@ class TypeParser(Generic[T]):
 
         Some providers accept only an object as the root of a schema.
         """
-        return TypeParser(self._target, self._node, field=field, leniency=self.leniency)
+        return TypeParser(self._target, self._value_node, field=field, leniency=self.leniency)
 
     def with_leniency(self, leniency: Leniency) -> Self:
         """Return a parser for the same type that tolerates fewer or more mistakes in replies."""
@@ -186,7 +180,7 @@ class TypeParser(Generic[T]):
         """
         if self.plain_text:
             return None
-        return compile_fast_reader(self._target.annotated, self._node, field=self._field)
+        return compile_fast_reader(self._target.annotated, self._value_node, field=self._field)
 
     # Compiling the fast reader takes long, so it waits for the first text. It then replaces this method, so
     # that later calls do not pay for the check.
@@ -215,7 +209,7 @@ class TypeParser(Generic[T]):
 
     def _read_reply(self, text: str, cursor: Cursor) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
-        node = self._read_node
+        node = self.node
         reply = strip_reasoning(text, cursor)
         if self.plain_text:  # text keeps its white space, unless reasoning was removed
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
@@ -257,7 +251,7 @@ class TypeParser(Generic[T]):
     def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
         for rule in reply.rules:
             cursor.record_dropped(rule)
-        return self._read_node.read_text(reply.text, cursor)
+        return self.node.read_text(reply.text, cursor)
 
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
@@ -265,7 +259,7 @@ class TypeParser(Generic[T]):
         data, data_cursor = candidate.value, cursor
         if isinstance(data, dict) and len(data) == 1 and self._field is None:
             data, data_cursor = self._open_envelope(data, cursor)
-        value = self._read_node.read(data, data_cursor)
+        value = self.node.read(data, data_cursor)
         if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
             # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
             raise cursor.failure("the JSON is broken: it closes more brackets than it opens", candidate.value)
@@ -356,10 +350,10 @@ class TypeParser(Generic[T]):
         Raises ValueError if there is none: the value is not of this type, or JSON cannot express it.
         """
         try:
-            data = self._read_node.write(value)
+            data = self.node.write(value)
             return self._checked_text(value, data)
         except RecursionError as error:
-            raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
+            raise ValueError(f"expected {self.node.kind}, nested less deeply") from error
 
     def _checked_text(self, value: T, data: Json) -> str:
         """Write a value as text, and check that reading the text gives the same value.
@@ -371,7 +365,7 @@ class TypeParser(Generic[T]):
         if not self.plain_text:
             texts.append(dump_json(data))
         # Validators, custom parsers and similar choices may turn the text into another value, so it is read.
-        message = f"expected {self._read_node.kind}, found {value!r}"
+        message = f"expected {self.node.kind}, found {value!r}"
         for text in texts:
             try:
                 again = self.parse(text, Leniency.SAFE)

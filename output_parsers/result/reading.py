@@ -272,6 +272,8 @@ def strict_equal(one: Any, other: Any) -> bool:
         return True
     if type(one) is not type(other):
         return False
+    if type(one) in (str, int, bool):  # the most frequent types
+        return bool(one == other)
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(strict_equal, one, other))
     if isinstance(one, dict):

@@ -32,7 +32,7 @@ from ..types.node import Node
 from ..types.target import Target
 from .builders import Container, decode_items
 from .factory import may_have_key
-from .scanner import IncrementalScanner, ReasoningFilter, RootFinder, TextWindow
+from .scanner import IncrementalScanner, ReasoningFilter, RootFinder
 
 T = TypeVar("T")
 # Objects that are not in a list may be separated by commas or by the markers of a Markdown list.
@@ -97,7 +97,6 @@ class ItemReader(Generic[T]):
         self._leniency = leniency
         self._chunks: list[str] = []
         self._reasoning = ReasoningFilter()
-        self._window = TextWindow()
         self._scanner = IncrementalScanner(RootFinder(self._accepts_root), self._on_root_closed)
         self._list: Container | None = None
         self._read_parts = 0  # the number of parts of the list that were read
@@ -123,7 +122,6 @@ class ItemReader(Generic[T]):
         self._chunks.append(chunk)
         answer = self._reasoning.feed(chunk)
         if answer and not self._is_closed:
-            self._window.append(answer)
             self._scanner.feed(answer)
             self._find_list(self._scanner.stack)
             self._read_closed_items()
@@ -200,13 +198,13 @@ class ItemReader(Generic[T]):
                 self._error = "the object around the list has other keys too"
             return False
         if self._last_object_end >= 0:
-            between = self._window.cut(self._last_object_end, root.start)
+            between = self._scanner.cut(self._last_object_end, root.start)
             if not _BETWEEN_OBJECTS.fullmatch(between):
                 self._error = "there is text between the items"
                 self._is_closed = True
                 return False
         self._last_object_end = root.end
-        self._read_item(self._window.cut(root.start, root.end))
+        self._read_item(self._scanner.cut(root.start, root.end))
         return True
 
     def _read_closed_items(self) -> None:
@@ -217,7 +215,7 @@ class ItemReader(Generic[T]):
                 self._read_parts += 1
                 if isinstance(part, Container):
                     end = part.end
-                    self._read_item(self._window.cut(part.start, part.end))
+                    self._read_item(self._scanner.cut(part.start, part.end))
                 elif isinstance(part, str):
                     for value in decode_items(part):
                         self._read_value(value, dump_json(value))
@@ -225,7 +223,7 @@ class ItemReader(Generic[T]):
                     self._add_error(dump_json(part.value), (self._problem("the string cannot be read"),))
                 else:
                     self._read_value(part.value, dump_json(part.value))
-        self._window.drop_before(end)
+        self._scanner.drop_before(end)
 
     def _problem(self, message: str) -> Problem:
         return Problem(f"$[{self._count}]", message)

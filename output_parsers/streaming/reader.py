@@ -22,7 +22,7 @@ from ..result.reading import Cursor, Leniency, Reading
 from ..types.scalars import TextNode
 from .builders import Container, PartialList, PartialObject, ScanState, plain
 from .factory import factory_for, make_view
-from .scanner import IncrementalScanner, ReasoningFilter, RootFinder, TextWindow
+from .scanner import IncrementalScanner, ReasoningFilter, RootFinder
 from .tokens import StringBuffer, StringPrefix
 
 T = TypeVar("T")
@@ -117,7 +117,6 @@ class PartialReader(Generic[T]):
         self._reading: Reading[T] | None = None
         node = self._parser.node
         self._plain_text = PlainTextReader(self._reasoning) if isinstance(node, TextNode) else None
-        self._window = TextWindow()
         self._text_of_reading = ""  # the text that ``_reading`` was parsed from
         self._factory = factory_for(node)
         self._cursor = Cursor(self._leniency)  # shared by all members; the coercions in it are not reported
@@ -140,11 +139,10 @@ class PartialReader(Generic[T]):
         if self._plain_text is not None:
             self._plain_text.feed(answer)
         elif answer and self._reading is None:
-            self._window.append(answer)
             self._scanner.feed(answer)
-            if self._last_closed is not None:
-                # The text of an answer that was already parsed is not needed any more.
-                self._window.drop_before(self._last_closed.stack[0][0].end)
+            if self._last_closed is not None and self._reading is None:
+                # The text of an invalid answer is not needed any more.
+                self._scanner.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:
         """Parse the answer as soon as the JSON in the streamed reply is complete.
@@ -152,7 +150,7 @@ class PartialReader(Generic[T]):
         Returns True to look for another answer, if this one is invalid and snapshots show nothing of it.
         """
         self._last_closed = ScanState([(container, len(container.parts))])
-        self._text_of_reading = self._window.cut(container.start, container.end)
+        self._text_of_reading = self._scanner.cut(container.start, container.end)
         # Parsed here and not in ``finish``, so that the last snapshot is an instance of the class.
         try:
             self._reading = self._parser.read(self._text_of_reading, self._leniency)

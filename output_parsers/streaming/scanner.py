@@ -84,11 +84,14 @@ class IncrementalScanner:
         self._offset = 0  # the index of its first character in the whole text
         self._needs_more = False
         self._partial_member: re.Match[str] | None = None
+        self._chunks: list[str] = []  # the text that ``cut`` can return; joined only when a part is cut out
+        self._chunks_start = 0  # the index of its first character in the whole text
 
     def feed(self, chunk: str) -> None:
         """Scan the next chunk of streamed JSON text."""
         if self._finished:
             return
+        self._chunks.append(chunk)
         # Usually nothing is left of the last chunk, so the text is not copied.
         self._text = self._text + chunk if self._text else chunk
         self._needs_more = False
@@ -104,6 +107,18 @@ class IncrementalScanner:
         # Unscanned text is scanned again with each chunk, which would take quadratic time.
         if len(self._text) > _MAX_UNREAD and self.stack:
             self._give_up(0)
+
+    def cut(self, start: int, end: int) -> str:
+        """Return the streamed text between two positions."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0][start - self._chunks_start : end - self._chunks_start]
+
+    def drop_before(self, start: int) -> None:
+        """Discard the streamed text before a position, so that ``cut`` cannot return it any more."""
+        if start > self._chunks_start:
+            self._chunks = ["".join(self._chunks)[start - self._chunks_start :]]
+            self._chunks_start = start
 
     def state(self) -> ScanState:
         """Return what has been scanned of the streamed JSON; later chunks do not change this result."""
@@ -440,33 +455,6 @@ class RootFinder:
                 self._skip("}")
                 return position
         return len(text)
-
-
-class TextWindow:
-    """A buffer that stores only the most recent part of a text that arrives in chunks.
-
-    Positions count from the beginning of the whole text.
-    """
-
-    def __init__(self) -> None:
-        self._chunks: list[str] = []
-        self._start = 0
-
-    def append(self, chunk: str) -> None:
-        """Append the next chunk of streamed text to the buffer."""
-        self._chunks.append(chunk)  # joined only when a part is cut out
-
-    def cut(self, start: int, end: int) -> str:
-        """Return the buffered text between two positions of the stream."""
-        if len(self._chunks) > 1:
-            self._chunks = ["".join(self._chunks)]
-        return self._chunks[0][start - self._start : end - self._start]
-
-    def drop_before(self, start: int) -> None:
-        """Discard the buffered text before a position in the stream."""
-        if start > self._start:
-            self._chunks = ["".join(self._chunks)[start - self._start :]]
-            self._start = start
 
 
 # --- Strings ---

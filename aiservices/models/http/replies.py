@@ -128,8 +128,7 @@ class StreamReader(ABC):
         done: True if the provider marked the end of the stream, so it need not be read further.
     """
 
-    def __init__(self) -> None:
-        self.done = False
+    done = False
 
     @property
     @abstractmethod
@@ -169,7 +168,6 @@ class EventStreamReader(StreamReader):
     """
 
     def __init__(self, decoder: EventDecoder | None = None) -> None:
-        super().__init__()
         self.keeps_events = False
         self._decoder = SseDecoder() if decoder is None else decoder
         self._texts: list[str] = []
@@ -224,7 +222,6 @@ class WholeReplyReader(StreamReader):
     """Parses the reply of a server that ignores ``stream=True`` and sends the whole reply at once."""
 
     def __init__(self, read: Callable[[bytes], ChatReply]) -> None:
-        super().__init__()
         self._read = read
         self._chunks: list[bytes] = []
         self._size = 0

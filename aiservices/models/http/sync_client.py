@@ -387,7 +387,7 @@ class _Connection:
             raise _error(code, message, self) from None
         self.done = True
         self._used_at = time.monotonic()
-        self._socket = self.info(pycurl.ACTIVESOCKET)
+        self._socket = curl.getinfo(pycurl.ACTIVESOCKET)
         head = self.head()
         if head is None:
             raise CurlError("the response has no headers")

@@ -82,6 +82,7 @@ class ChatDialect(ApiDialect):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self._provider = f"{endpoint.provider} at {endpoint.address}"
         self._refused = refused_options_at(self._provider)
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
@@ -145,10 +146,6 @@ class ChatDialect(ApiDialect):
         """Return notes on the options that are left out because the model refuses them."""
         refused = self._refused.get(settings.model)
         return accepted_options(settings.options, refused)[1] if refused else ()
-
-    @property
-    def _provider(self) -> str:
-        return f"{self._endpoint.provider} at {self._endpoint.address}"
 
 
 def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
@@ -440,9 +437,10 @@ class ChatStreamReader(EventStreamReader):
         if not self._has_choices:
             raise UnreadableReplyError("it has no choices")
         calls = _calls_of(self._calls)
-        thoughts, contents = "".join(self._thoughts) or None, _images(self._images)
+        thoughts, contents = "".join(self._thoughts) or None, _images(self._images) if self._images else ()
         message = AiMessage(self.text, calls, thoughts, contents=contents)
-        message = _with_state(message, self._state, self._calls, self._provider, self._model)
+        if self._state or self._calls:
+            message = _with_state(message, self._state, self._calls, self._provider, self._model)
         finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
         refusal = "".join(self._refusals) or None
         reply = ChatReply(
@@ -461,7 +459,8 @@ class ChatStreamReader(EventStreamReader):
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
         self._model = self._model or data.get("model") or ""
         self._id = self._id or data.get("id") or ""
-        self._usage = _usage(data.get("usage")) or self._usage
+        if data.get("usage"):
+            self._usage = _usage(data["usage"])
         choices = data.get("choices")
         if not choices:  # the event with the usage has none
             return None
@@ -473,7 +472,8 @@ class ChatStreamReader(EventStreamReader):
         if choice.get("logprobs"):
             self._logprobs += read_logprobs(choice["logprobs"].get("content"))
         delta = choice.get("delta") or {}
-        self._keep_state(delta)
+        if delta.keys() - _PLAIN_MEMBERS or isinstance(delta.get("content"), list):
+            self._keep_state(delta)
         self._images += delta.get("images") or ()
         if delta.get("refusal"):
             self._refusals.append(delta["refusal"])

@@ -301,7 +301,7 @@ class BatchFolder:
     ) -> None:
         self.engine = engine
         self._progress = progress
-        self._budgets = (spent, *active_accounts())
+        self._budgets = (spent, *active_accounts.get())
         seconds = spent.limits.seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self.stopped: Exception | None = None

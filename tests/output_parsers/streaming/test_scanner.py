@@ -15,7 +15,6 @@ from output_parsers.streaming.scanner import (
     QuoteRole,
     ReasoningFilter,
     RootFinder,
-    TextWindow,
     classify_quote,
 )
 from output_parsers.streaming.tokens import (
@@ -256,11 +255,11 @@ def test_a_root_begins_where_json_of_the_right_kind_does(text: str, accepted: st
     assert (position if is_found else -1) == expected
 
 
-def test_a_text_window_is_cut_by_positions_in_the_whole_text() -> None:
-    window = TextWindow()
+def test_the_scanned_text_is_cut_by_positions_in_the_whole_text() -> None:
+    scanner = IncrementalScanner(RootFinder(lambda _: True), lambda _: True)
     for chunk in ("abc", "def", "ghi"):
-        window.append(chunk)
-    assert window.cut(2, 5) == "cde"
-    window.drop_before(4)
-    window.append("jkl")
-    assert window.cut(4, 12) == "efghijkl"
+        scanner.feed(chunk)
+    assert scanner.cut(2, 5) == "cde"
+    scanner.drop_before(4)
+    scanner.feed("jkl")
+    assert scanner.cut(4, 12) == "efghijkl"
