@@ -423,11 +423,11 @@ class EncodedParser(TypeParser[T]):
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
         node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
-        plain_node = parser._node if encoding.identity else node
+        plain_node = parser._value_node if encoding.identity else node
         super().__init__(parser._target, plain_node, leniency=parser.leniency)
         if encoding.identity:
             # nothing is encoded, so read with the parser's own envelope
-            self._read_node = node
+            self.node = node
             self._field = parser._field
         self._encoding = encoding
 
