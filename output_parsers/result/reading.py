@@ -272,8 +272,8 @@ def strict_equal(one: Any, other: Any) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if type(one) in (str, int, bool):  # the most frequent types
-        return bool(one == other)
+    if type(one) in (str, int, float, bool):  # the most frequent types
+        return bool(one == other) or bool(one != one and other != other)  # NaN differs from itself
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(strict_equal, one, other))
     if isinstance(one, dict):
@@ -283,7 +283,7 @@ def strict_equal(one: Any, other: Any) -> bool:
     names = _field_names(type(one))
     if names is None:
         if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # without ``object`` itself
-            return bool(one == other) or bool(one != one and other != other)  # NaN differs from itself
+            return bool(one == other) or bool(one != one and other != other)
         return hasattr(one, "__dict__") and strict_equal(one.__dict__, other.__dict__)
     extras = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
     return strict_equal(*extras) and all(

@@ -436,7 +436,7 @@ class ChatStreamReader(EventStreamReader):
     def _last_deltas(self) -> list[ReplyDelta]:
         if not self._has_choices:
             raise UnreadableReplyError("it has no choices")
-        calls = _calls_of(self._calls)
+        calls = _calls_of(self._calls) if self._calls else ()
         thoughts, contents = "".join(self._thoughts) or None, _images(self._images) if self._images else ()
         message = AiMessage(self.text, calls, thoughts, contents=contents)
         if self._state or self._calls:
