@@ -164,8 +164,8 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
         raise UsageError(f"{path} has no rows below the names of the columns")
     if problems:
         more = len(problems) - _MAX_PROBLEMS
-        shown = [*problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-        raise UsageError("\n  - ".join([f"{path}: {count_text(len(problems), 'problem')}", *shown]))
+        listed = [*problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+        raise UsageError("\n  - ".join([f"{path}: {count_text(len(problems), 'problem')}", *listed]))
     unused = [name for name in columns if name not in labels and name not in parameters]
     if unused:
         print_text(f"columns that are not used: {', '.join(unused)}", file=sys.stderr)

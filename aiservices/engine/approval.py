@@ -734,7 +734,7 @@ def decisions_for(
         raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
     calls = waiting_calls(suspended)
     waiting, external = [call.id for call in calls.approvals], [call.id for call in calls.results]
-    known = [*waiting, *external]
+    pending = [*waiting, *external]
     if not isinstance(results, Mapping):
         raise TypeError(
             f"{qualname}: results is {shorten(repr(results), 60)}; pass a dict with the result for each id: "
@@ -748,7 +748,7 @@ def decisions_for(
             )
     decisions: dict[str, bool | Denied | ExternalResult] = {}
     if isinstance(approvals, bool):
-        decisions |= dict.fromkeys(waiting if approvals else known, approvals)
+        decisions |= dict.fromkeys(waiting if approvals else pending, approvals)
     elif isinstance(approvals, Mapping):
         undecided = [call_id for call_id in waiting if call_id not in approvals]
         # All decisions are needed at once, because the tools of a round run together.
@@ -758,7 +758,7 @@ def decisions_for(
     else:
         raise TypeError(
             f"{qualname}: approvals is {shorten(repr(approvals), 60)}; pass True or False for all calls, "
-            f"or a dict with a decision for each id: {', '.join(known)}"
+            f"or a dict with a decision for each id: {', '.join(pending)}"
         )
     decisions |= {call_id: ExternalResult(value) for call_id, value in results.items()}
     missing = [call_id for call_id in external if call_id not in decisions]

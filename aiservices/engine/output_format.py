@@ -215,9 +215,9 @@ def image_format(*, several: bool) -> OutputFormat:
         images = reply.message.images
         count = len(images)
         if count == 0 or (count > 1 and not several):
-            found = f"{count} images" if count else "no image"
+            received = f"{count} images" if count else "no image"
             expected = "at least one image" if several else "one image"
-            raise OutputParsingError(reply.text, [Problem("$", f"expected {expected}", found)])
+            raise OutputParsingError(reply.text, [Problem("$", f"expected {expected}", received)])
         return Reading(list(images) if several else images[0])
 
     return OutputFormat(Strategy.TEXT, ("the model answers with images",), None, read, ImageFormat())
@@ -492,10 +492,10 @@ def _member_question(text: str, label: str, description: str | None) -> str:
 def _descriptions(node: Node[Any]) -> dict[str, str]:
     if isinstance(node, ChoiceNode):
         return {_key(node.write(choice.value)): choice.description or "" for choice in node.choices.choices}
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for option in node.options if isinstance(node, UnionNode) else ():
-        found |= _descriptions(option)
-    return found
+        descriptions |= _descriptions(option)
+    return descriptions
 
 
 def _key(data: Json) -> str:

@@ -171,14 +171,14 @@ def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
     state = invocation.state
     if state.inner is not None:  # a side question shares the state of its call, which has a record already
         return (yield from flow)
-    state.inner, record, is_kept = [], RunningCall(invocation), False
+    state.inner, record, is_recorded = [], RunningCall(invocation), False
     for account in reversed(state.enclosing):
         if account.keeps_calls:
             account.add_call(record)
-            is_kept = True
+            is_recorded = True
         if isinstance(account, EnclosingCall):
             break  # outer accounts count this call as a part of the outer call
-    if not is_kept:
+    if not is_recorded:
         return (yield from flow)
     try:
         return (yield from flow)

@@ -129,12 +129,12 @@ def _starts(text: str) -> Iterator[int]:
     """Yield the indexes in a reply's text at which JSON may begin."""
     first = len(text) - len(text.lstrip())
     yield first
-    found = 0
+    count = 0
     for position, character in enumerate(text):
         if character in "{[" and position > first:
             yield position
-            found += 1
-            if found == _MAX_STARTS:
+            count += 1
+            if count == _MAX_STARTS:
                 return
 
 
@@ -203,9 +203,9 @@ def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Span
             yield from _leaves(node.inner, value, keys, cursor, spans)
     elif isinstance(node, ObjectNode) and isinstance(value, dict):
         for field in node.spec.fields:
-            found = [key for key in field.keys if key in value]
-            if found:
-                children.append((node.nodes[field.name], found[0]))
+            names = [key for key in field.keys if key in value]
+            if names:
+                children.append((node.nodes[field.name], names[0]))
     elif isinstance(node, ListNode) and isinstance(value, list):
         children += [(node.item, index) for index in range(len(value))]
     elif isinstance(node, DictNode) and isinstance(value, dict):
@@ -262,12 +262,12 @@ def shared_tokens(node: Node[Any], reply: ChatReply) -> list[SharedToken]:
     tokens = _Tokens(reply.logprobs, reply.text)
     for leaf in answer_leaves(node, reply.text):
         tokens.probabilities_of(leaf)
-    found = []
+    shared = []
     for index, token in tokens.shared:
         begin = b"".join(one.token for one in reply.logprobs[:index])
         with suppress(UnicodeDecodeError):  # a token may end inside a character
-            found.append(SharedToken(index, token, (begin + token).decode()))
-    return found
+            shared.append(SharedToken(index, token, (begin + token).decode()))
+    return shared
 
 
 def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLogprob) -> ChatReply:
@@ -311,18 +311,18 @@ def answer_options(node: Node[Any]) -> dict[str, PossibleAnswers]:
     The paths of items of lists have ``[]``. Each member of a ``Decision[list[…]]`` has a path of its own.
     What is inside unions and recursive types is left out.
     """
-    found: dict[str, PossibleAnswers] = {}
+    answers: dict[str, PossibleAnswers] = {}
 
     def visit(node: Node[Any], path: str, depth: int) -> None:
         while isinstance(node, ConstrainedNode):
             node = node.inner
         options = options_of(node)
         if isinstance(node, DecisionNode) and isinstance(node.inner, MembersNode):
-            found[path] = PossibleAnswers((), is_decision=True)
+            answers[path] = PossibleAnswers((), is_decision=True)
             for key, member in node.inner.options:
-                found[Cursor(path=path).child(key).path] = PossibleAnswers(YES_NO, False, path, member)
+                answers[Cursor(path=path).child(key).path] = PossibleAnswers(YES_NO, False, path, member)
         elif options is not None and len(options) > 1:
-            found[path] = PossibleAnswers(options, isinstance(node, DecisionNode))
+            answers[path] = PossibleAnswers(options, isinstance(node, DecisionNode))
         elif isinstance(node, ObjectNode) and depth < _MAX_DEPTH:
             for field in node.spec.fields:
                 visit(node.nodes[field.name], Cursor(path=path).child(field.keys[0]).path, depth + 1)
@@ -330,13 +330,13 @@ def answer_options(node: Node[Any]) -> dict[str, PossibleAnswers]:
             visit(node.item, f"{path}[]", depth + 1)
 
     visit(node, "$", 0)
-    return found
+    return answers
 
 
 def find_probabilities(node: Node[Any], reply: ChatReply) -> dict[str, Probabilities]:
     """Return the probabilities of the answers in a reply, by JSON path; empty if the reply has none."""
     leaves = answer_leaves(node, reply.text) if reply.logprobs or reply.probabilities else []
-    found: dict[str, Probabilities] = {}
+    by_path: dict[str, Probabilities] = {}
     tokens = _Tokens(reply.logprobs, reply.text) if reply.logprobs else None
     for leaf in leaves:
         stated = (reply.probabilities or {}).get(leaf.path)
@@ -345,9 +345,9 @@ def find_probabilities(node: Node[Any], reply: ChatReply) -> dict[str, Probabili
         else:
             made = None if tokens is None else tokens.probabilities_of(leaf)
         if made is not None:
-            found[leaf.path] = made
-    incomplete = {leaf.list_path for leaf in leaves if leaf.path not in found} - {None}
-    return {path: one for path, one in found.items() if one.leaf.list_path not in incomplete}
+            by_path[leaf.path] = made
+    incomplete = {leaf.list_path for leaf in leaves if leaf.path not in by_path} - {None}
+    return {path: one for path, one in by_path.items() if one.leaf.list_path not in incomplete}
 
 
 def _of_endpoint(leaf: Leaf, stated: Sequence[tuple[Any, float]]) -> Probabilities | None:
@@ -503,9 +503,9 @@ class Adjustment(NamedTuple):
             if entry.model == model and _kind(entry.source) == _kind(source):
                 return entry
         if self.calibrations and self.on_mismatch == "error":
-            known = ", ".join(f"{entry.model} ({entry.source})" for entry in self.calibrations)
+            calibrated = ", ".join(f"{entry.model} ({entry.source})" for entry in self.calibrations)
             message = (
-                f"{path} is calibrated for {known}, and the reply is from {model} ({source}); "
+                f"{path} is calibrated for {calibrated}, and the reply is from {model} ({source}); "
                 'calibrate it for this model, or pass Calibration.read(FILE, on_mismatch="raw")'
             )
             raise DefinitionError([DefinitionProblem(self.method, message)])
@@ -557,8 +557,8 @@ def read_with_probabilities(
     OutputParsingError if the probabilities of a decision cannot be read and are ``required``.
     """
     parser = output_format.parser
-    found = {} if parser is None else find_probabilities(parser.node, reply)
-    if parser is None or not found:
+    probabilities = {} if parser is None else find_probabilities(parser.node, reply)
+    if parser is None or not probabilities:
         with collect_decisions() as decisions:
             reading = output_format.read(reply)
         if decisions and required:
@@ -569,7 +569,7 @@ def read_with_probabilities(
     return complete_reading(
         parser,
         reply.text,
-        found,
+        probabilities,
         lambda: output_format.read(reply),
         adjustments,
         required=required,

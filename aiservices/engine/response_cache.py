@@ -280,8 +280,8 @@ class _SqliteStore:
         since = 0.0 if self._expires is None else time.time() - self._expires
         query = "SELECT data FROM reply WHERE key = ? AND stored_at >= ?"
         with self._file.reading() as connection:
-            found = connection.execute(query, (key, since)).fetchone()
-        return None if found is None else bytes(found[0])
+            row = connection.execute(query, (key, since)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def put(self, key: str, data: bytes) -> None:
         with self._file.writing() as connection:
@@ -327,8 +327,8 @@ class _RedisStore:
         self._milliseconds = None if expires is None else max(1, round(expires * 1000))
 
     def get(self, key: str) -> bytes | None:
-        found: bytes | None = self._client.get(_redis_key(key))
-        return found
+        data: bytes | None = self._client.get(_redis_key(key))
+        return data
 
     def put(self, key: str, data: bytes) -> None:
         self._client.set(_redis_key(key), data, px=self._milliseconds)

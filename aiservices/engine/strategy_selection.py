@@ -115,12 +115,12 @@ def _options_with_probabilities(
             "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model), a "
             "decision endpoint, or several samples, as in create(…, votes=5)"
         )
-    kept = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
-    if not kept:
+    remaining = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
+    if not remaining:
         raise StrategyError(
             f"{type_name} needs probabilities, which the strategy {Strategy.OUTPUT_TOOL} cannot give"
         )
-    return kept
+    return remaining
 
 
 def _requested_options(

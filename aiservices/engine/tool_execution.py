@@ -433,14 +433,14 @@ def _result_text(result: object, tool: Tool) -> str:
     return _to_json(result)
 
 
-def _without_media(result: Any, found: list[Media]) -> Any:
+def _without_media(result: Any, media: list[Media]) -> Any:
     """Move images and other media out of a tool's result, leaving texts such as ``[image 1]``.
 
     A part without media is returned unchanged.
     """
     if isinstance(result, Media):
-        found.append(result)
-        return f"[{type(result).__name__.lower()} {len(found)}]"
+        media.append(result)
+        return f"[{type(result).__name__.lower()} {len(media)}]"
     parts: dict[Any, Any] | None = None
     if isinstance(result, (list, tuple)):
         parts = dict(enumerate(result))
@@ -452,9 +452,9 @@ def _without_media(result: Any, found: list[Media]) -> Any:
         parts = {one.name: getattr(result, one.name) for one in fields(result)}
     if parts is None:
         return result
-    count = len(found)
-    replaced = {name: _without_media(part, found) for name, part in parts.items()}
-    if len(found) == count:
+    count = len(media)
+    replaced = {name: _without_media(part, media) for name, part in parts.items()}
+    if len(media) == count:
         return result
     return list(replaced.values()) if isinstance(result, (list, tuple)) else replaced
 

@@ -74,8 +74,8 @@ def paragraphs() -> Chunks:
 def _first_part(end: re.Pattern[str]) -> Chunks:
     def length(text: str) -> int:
         visible = _VISIBLE.search(text)  # a part has more than white space
-        found = None if visible is None else end.search(text, visible.end())
-        return 0 if found is None else found.end()
+        part_end = None if visible is None else end.search(text, visible.end())
+        return 0 if part_end is None else part_end.end()
 
     return length
 
@@ -369,8 +369,8 @@ class _CheckedParts:
                 yield from flow
         if parts.is_rejected and self._rejection is not None:
             return self._rejection
-        shown = "".join(parts.shown)
-        return answer if shown == text else _with_text(answer, shown, invocation)
+        visible = "".join(parts.shown)
+        return answer if visible == text else _with_text(answer, visible, invocation)
 
     def _is_text(self) -> bool:
         output_format = self._invocation.state.output_format or self._invocation.plan.output_format

@@ -341,10 +341,12 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
     """Return an error message if an output type contains images or other media, else None."""
     if not isinstance(parser, TypeParser):
         return None
-    found = _find_media(parser.node, "", set())
-    if found is None:
+    media_type = _find_media(parser.node, "", set())
+    if media_type is None:
         return None
-    return f"a model writes text, so it cannot write an object of {found}; use str, for example for a URL"
+    return (
+        f"a model writes text, so it cannot write an object of {media_type}; use str, for example for a URL"
+    )
 
 
 def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:

@@ -145,9 +145,9 @@ class Ticket:
             queue.remove(self)
             if not queue:
                 del self._locks.queues[self.conversation]
-        held = _HELD_TICKETS.get()
-        if self in held:
-            _HELD_TICKETS.set(tuple(ticket for ticket in held if ticket is not self))
+        tickets = _HELD_TICKETS.get()
+        if self in tickets:
+            _HELD_TICKETS.set(tuple(ticket for ticket in tickets if ticket is not self))
 
 
 # The tickets of the calls that contain the current code. A generator may be closed in another context

@@ -420,8 +420,8 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"unknown type of message: {name!r}")
-    known = cls.__dataclass_fields__.keys() - {"other"}
-    unknown = {key: fields.pop(key) for key in fields.keys() - known}
+    names = cls.__dataclass_fields__.keys() - {"other"}
+    unknown = {key: fields.pop(key) for key in fields.keys() - names}
     if "state" in fields:
         state = _state_from_dict(fields["state"])
         if state is None:  # a newer version wrote it

@@ -725,9 +725,9 @@ def _add(hashed: Any, data: bytes) -> None:
 
 def _digest(part: object) -> bytes:
     """Return the cached hash of a request's options, response format or tools."""
-    found = _digests.get(id(part))
-    if found is not None and found[0] is part:
-        return found[1]
+    cached = _digests.get(id(part))
+    if cached is not None and cached[0] is part:
+        return cached[1]
     digest = blake2b(_json(_plain(part)), digest_size=16).digest()
     with _lock:
         _digests[id(part)] = (part, digest)

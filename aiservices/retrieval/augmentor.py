@@ -164,9 +164,9 @@ class RetrievalAugmentor:
         expected = {"fuse": ("query", "rankings"), "inject": ("text", "contents")}
         problems = []
         for name, function in functions.items():
-            found = None if function is None else call_problem(function, *expected.get(name, ("query",)))
-            if found is not None:
-                problems.append(DefinitionProblem("RetrievalAugmentor", f"{name} {found}"))
+            message = None if function is None else call_problem(function, *expected.get(name, ("query",)))
+            if message is not None:
+                problems.append(DefinitionProblem("RetrievalAugmentor", f"{name} {message}"))
         if problems:
             raise DefinitionError(problems)
         if route is not None and not _is_generator_function(route):

@@ -136,9 +136,9 @@ def _content(
         return content if content.id else replace(content, id=default_id)
     value = content.metadata.get(id_name)
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value == "":
-        found = f"{id_name} is {value!r}" if id_name in content.metadata else f"there is no {id_name}"
+        reason = f"{id_name} is {value!r}" if id_name in content.metadata else f"there is no {id_name}"
         raise ValueError(
-            f"piece {number} has no id in its metadata: {found}; it must be a text or an integer"
+            f"piece {number} has no id in its metadata: {reason}; it must be a text or an integer"
         )
     return replace(content, id=str(value))
 

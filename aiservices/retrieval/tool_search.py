@@ -138,9 +138,9 @@ class ToolSearch:
         unknown = [name for name in self._always if name not in tools]
         # A provider may have them, or get them later.
         if unknown and (tools is not self.toolbox.tools or not self.toolbox.providers):
-            known = ", ".join(name for name in tools if name != self._search_tool.name)
+            names = ", ".join(name for name in tools if name != self._search_tool.name)
             raise ToolDefinitionError(
-                f"always names {', '.join(map(str, unknown))}; the tools are: {known or 'none'}"
+                f"always names {', '.join(map(str, unknown))}; the tools are: {names or 'none'}"
             )
 
     def fill(self, retriever: ToolRetriever, tools: Iterable[Tool]) -> None:
@@ -176,11 +176,11 @@ class _SearchOfCall:
 
         Raises ToolDefinitionError for two tools with the same name.
         """
-        known = self._names.setdefault(id(provider), set())
-        new = [tool for tool in provider_tools(provider, provided) if tool.name not in known]
+        names = self._names.setdefault(id(provider), set())
+        new = [tool for tool in provider_tools(provider, provided) if tool.name not in names]
         if new:
             self.toolbox = self.toolbox.with_tools(new)
-            known |= {tool.name for tool in new}
+            names |= {tool.name for tool in new}
 
     def search(self, query: str) -> list[dict[str, str]] | str:
         """Search for tools, and return the names and descriptions of those found.
@@ -213,10 +213,10 @@ class _SearchOfCall:
         unknown = [name for name in names if not isinstance(name, str)]
         if unknown:
             raise TypeError(f"the search returned {unknown[0]!r}; it must return the names of tools")
-        found = [tools[name] for name in dict.fromkeys(names) if name in tools]
+        matches = [tools[name] for name in dict.fromkeys(names) if name in tools]
         return [
             {"name": tool.name, "description": shorten(tool.description, _LONGEST_SUMMARY)}
-            for tool in found[: self.owner.limit]
+            for tool in matches[: self.owner.limit]
         ] or _NOTHING_FOUND
 
 
@@ -313,11 +313,11 @@ def _by_model(query: str, tools: Sequence[Tool], model: ChatModel | str, limit: 
     # the names become the type of the answer, so the model can only choose existing tools
     names: Any = Literal[tuple(tool.name for tool in tools)]
     lines = "\n".join(f"- {tool.name}: {shorten(tool.description, _LONGEST_SUMMARY)}" for tool in tools)
-    found = find_model(model, "ToolSearch")
-    if any(member.capabilities.decisions is None for member in members_of(found)):
-        chooser: _Chooser[str] = create(cast("Any", _Chooser)[names], found)
+    chat_model = find_model(model, "ToolSearch")
+    if any(member.capabilities.decisions is None for member in members_of(chat_model)):
+        chooser: _Chooser[str] = create(cast("Any", _Chooser)[names], chat_model)
         return chooser.choose(query, lines, limit)
-    judge: _Judge[str] = create(cast("Any", _Judge)[names], found)
+    judge: _Judge[str] = create(cast("Any", _Judge)[names], chat_model)
     decision = judge.judge(query, lines)
     shares = cast("Mapping[str, float]", decision.probabilities)
     return sorted(decision.value, key=lambda name: -shares[name])

@@ -100,9 +100,9 @@ _KINDS: dict[type, str] = {type(None): "null", bool: "bool", float: "float", str
 
 
 def _kind_of(value: Any) -> _Kind:
-    known = _KINDS.get(type(value))
-    if known is not None:
-        return known
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
     if type(value) is int:
         if abs(value) <= EXACT_FLOAT:
             return "int"

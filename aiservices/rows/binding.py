@@ -141,14 +141,14 @@ def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod
 
     Parameters with a default may have none. Raises DefinitionError for a missing column.
     """
-    found, parameters = tuple(available), method.service_method.plan.prompt.signature.parameters
+    columns, parameters = tuple(available), method.service_method.plan.prompt.signature.parameters
     missing = [
         (name, column)
         for name, column in method.columns.items()
-        if column not in found and parameters[name].default is inspect.Parameter.empty
+        if column not in columns and parameters[name].default is inspect.Parameter.empty
     ]
     if missing:
-        listed = ", ".join(found) or "none"
+        listed = ", ".join(columns) or "none"
         raise DefinitionError(
             [
                 DefinitionProblem(
@@ -160,7 +160,7 @@ def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod
             ]
         )
     return method._replace(
-        columns={name: column for name, column in method.columns.items() if column in found}
+        columns={name: column for name, column in method.columns.items() if column in columns}
     )
 
 
@@ -399,8 +399,8 @@ class EntryReader:
         )
 
     def _probabilities(self, stored: Mapping[str, Any]) -> dict[str, dict[Any, float]]:
-        found = {}
+        probabilities = {}
         for path, shares in stored.items():
             answers = self._answers.get(_INDEX.sub("[]", path), {})
-            found[path] = {answers.get(label, label): share for label, share in shares}
-        return found
+            probabilities[path] = {answers.get(label, label): share for label, share in shares}
+        return probabilities

@@ -105,20 +105,20 @@ def estimate(
         raise DefinitionError([DefinitionProblem("estimate", message)])
     count, to_ask, chosen = _choose(job, sample, random.Random(seed))
     run: Rows[Any] = Rows(job.of_sample(chosen))
-    asked = list(run)
-    seconds, busy = run.summary.seconds, [row.seconds for row in asked]
+    answered = list(run)
+    seconds, busy = run.summary.seconds, [row.seconds for row in answered]
     parallel = max(1.0, sum(busy) / seconds) if seconds else 1.0
     share = 1.0 if job.engine is None else job.engine.discount
-    costs = [row.cost * share for row in asked if row.cost is not None]
+    costs = [row.cost * share for row in answered if row.cost is not None]
     return Estimate(
         count,
         to_ask,
-        len(asked),
-        sum(row.error is not None for row in asked),
-        _range([row.attempts for row in asked], to_ask),
-        _range([row.usage.input_tokens for row in asked], to_ask),
-        _range([row.usage.output_tokens for row in asked], to_ask),
-        _range(costs, to_ask) if len(costs) == len(asked) else None,
+        len(answered),
+        sum(row.error is not None for row in answered),
+        _range([row.attempts for row in answered], to_ask),
+        _range([row.usage.input_tokens for row in answered], to_ask),
+        _range([row.usage.output_tokens for row in answered], to_ask),
+        _range(costs, to_ask) if len(costs) == len(answered) else None,
         Range(*[total / parallel for total in _range(busy, to_ask)]),
     )
 
@@ -161,5 +161,5 @@ def _range(values: Sequence[float], count: int) -> Range:
     return Range(max(0.0, mean - error) * count, mean * count, (mean + error) * count)
 
 
-def _text(found: Range) -> str:
-    return f"{found.expected:,.0f} ({found.low:,.0f} to {found.high:,.0f})"
+def _text(estimate: Range) -> str:
+    return f"{estimate.expected:,.0f} ({estimate.low:,.0f} to {estimate.high:,.0f})"

@@ -173,18 +173,18 @@ class Journal:
 
     def find(self, row: str) -> dict[str, Any] | None:
         """Return the journal entry of a finished row, or None if the row is not finished."""
-        found = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
-        return None if found is None else self._entry_at(found[0])
+        entry = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
+        return None if entry is None else self._entry_at(entry[0])
 
     def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
         """Return the stored replies for an unfinished row, by request number."""
-        found = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
-        return {call: self._entry_at(offset) for call, offset in found}
+        entries = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
+        return {call: self._entry_at(offset) for call, offset in entries}
 
     def has_changed(self, key: Any, row: str) -> bool:
         """Return True if the row with this key had different content in an earlier run."""
-        found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
-        return found is not None and found[0] != row
+        entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
+        return entry is not None and entry[0] != row
 
     def _entry_at(self, offset: int) -> dict[str, Any]:
         assert self._reader is not None
@@ -223,8 +223,8 @@ class Journal:
         self._add_to_index(entry, self._append(entry))
 
     def _is_known(self, key: object, row: str) -> bool:
-        found = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
-        return found is not None and found[0] == row
+        entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
+        return entry is not None and entry[0] == row
 
     def _append(self, entry: Mapping[str, Any]) -> int:
         line = encode_line(entry)

@@ -460,11 +460,11 @@ def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
     limited: dict[int, tuple[ChatModel, ChatModel]] = {}
 
     def with_limits(model: ChatModel) -> ChatModel:
-        found = limited.get(id(model))
-        if found is None:
-            found = model, LimitedChatModel(model, limits)
-            limited[id(model)] = found
-        return found[1]
+        pair = limited.get(id(model))
+        if pair is None:
+            pair = model, LimitedChatModel(model, limits)
+            limited[id(model)] = pair
+        return pair[1]
 
     return with_limits
 

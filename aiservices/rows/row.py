@@ -163,11 +163,11 @@ class Summary(Progress):
     error_bound: float | None = None
 
     def __str__(self) -> str:
-        asked = self.rows - self.cached
+        requested = self.rows - self.cached
         rows = counted(self.rows, "row")
         lines = [
             f"{rows}: {self.rows - self.errors:,} answered, {self.errors:,} with an error",
-            f"asked: {asked:,}, known from an earlier run or an equal row: {self.cached:,}",
+            f"asked: {requested:,}, known from an earlier run or an equal row: {self.cached:,}",
             f"requests: {self.requests:,}, tokens: {self.usage.input_tokens:,} + {self.usage.output_tokens:,}"
             + (f", cost: {self.cost:.4g}" if self.cost else ""),
             f"time: {duration_text(self.seconds)}, {self.rows_per_second:,.1f} rows/s",

@@ -347,10 +347,10 @@ class Runner:
             yield row
 
     def _reviewed_row(self, item: _Item, arguments: Mapping[str, Any]) -> Row[Any] | None:
-        found = None if self._reviewed is None else self._reviewed.find(content_id(arguments))
-        if found is None:
+        review = None if self._reviewed is None else self._reviewed.find(content_id(arguments))
+        if review is None:
             return None
-        return Row(*item, cost=0.0, cached=True, reviewed=True, _value=found[0])
+        return Row(*item, cost=0.0, cached=True, reviewed=True, _value=review[0])
 
     def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
         """Return the id of a row in the journal, which equal rows share unless ``dedupe`` is False."""

@@ -510,12 +510,12 @@ def _pandas(frame: Any) -> Table:
 
     def types() -> Mapping[str, Any]:
         schema = pyarrow("the types of a DataFrame").Schema
-        known: dict[str, Any] = {}
+        arrow: dict[str, Any] = {}
         for name in columns:
             with suppress(ValueError, TypeError, NotImplementedError):  # a dtype that Arrow does not have
                 # without rows: the values of a column of objects may have any type
-                known |= arrow_types(schema.from_pandas(frame[[name]].head(0), preserve_index=False))
-        return known
+                arrow |= arrow_types(schema.from_pandas(frame[[name]].head(0), preserve_index=False))
+        return arrow
 
     return Table(columns, "pandas", frame, read, lambda: len(frame), types)
 

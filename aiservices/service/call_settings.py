@@ -126,8 +126,8 @@ def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -
 def _all_interceptors(
     settings: CallSettings, cache: Interceptor | None, votes: Interceptor | None
 ) -> tuple[Interceptor, ...]:
-    around = (cache, *settings.interceptors, votes, settings.retry)  # the retry is innermost
-    return tuple([one for one in around if one is not None])
+    interceptors = (cache, *settings.interceptors, votes, settings.retry)  # the retry is innermost
+    return tuple([one for one in interceptors if one is not None])
 
 
 # The usual order of interceptors, the outermost first. Those of other kinds come before the last one.

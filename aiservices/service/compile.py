@@ -512,8 +512,10 @@ class _ModelFinder:
         key = model if isinstance(model, str) else id(model)
         if key not in self.models:
             try:
-                found = find_model(model, location)
-                self.models[key] = found if self.limits is None else _with_limits(found, self.limits)
+                chat_model = find_model(model, location)
+                self.models[key] = (
+                    chat_model if self.limits is None else _with_limits(chat_model, self.limits)
+                )
             except DefinitionError as error:
                 self.problems.extend(error.problems)
                 self.models[key] = None

@@ -125,21 +125,23 @@ def _limits(
     problems: list[DefinitionProblem],
 ) -> Iterator[tuple[tuple[str, str], float]]:
     """Yield the method and JSON path of the answer to which each probability threshold applies."""
-    known = {
+    locations = {
         f"{method}{path.removeprefix('$')}": (method, path)
         for method, plan in plans.items()
         for path in answers_of(plan)
     }
     for key, value in thresholds.items():
-        if key not in known:
-            close = get_close_matches(key, known, 1, 0.6)
-            guess = f"; did you mean {close[0]!r}?" if close else f"; they are: {', '.join(known) or 'none'}"
+        if key not in locations:
+            close = get_close_matches(key, locations, 1, 0.6)
+            guess = (
+                f"; did you mean {close[0]!r}?" if close else f"; they are: {', '.join(locations) or 'none'}"
+            )
             problems.append(DefinitionProblem(name, f"thresholds: {key!r} is not an answer{guess}"))
         elif isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
             message = f"thresholds: {key!r} is {value!r}; it must be from 0 to 1"
             problems.append(DefinitionProblem(name, message))
         else:
-            yield known[key], float(value)
+            yield locations[key], float(value)
 
 
 def _entry_problems(

@@ -136,7 +136,7 @@ def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.k
     request = output_format.prepare(invocation.request, invocation.examples, tooling)
     request = invocation.apply_request_hooks(request)
     schema, strict = _schema(request, output_format)
-    shown = Preview(
+    prompt = Preview(
         plan.qualname,
         route.model.name,
         request.messages,
@@ -149,7 +149,7 @@ def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.k
         "auto" if request.tooling is None else request.tooling.choice,
         request.response_format.questions if isinstance(request.response_format, DecisionFormat) else (),
     )
-    return PreviewedRequest(shown, route.model, request)
+    return PreviewedRequest(prompt, route.model, request)
 
 
 def _content_lines(message: Message) -> list[str]:

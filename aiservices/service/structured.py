@@ -309,8 +309,8 @@ def structured(
     strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
     parser = _find_parser(output_type, qualname, problems)
     parser = with_leniency(parser, settings.get("leniency"), qualname, problems)
-    found = _find_model(model, qualname, problems)
-    members, rests = ((), {}) if found is None else (members_of(found), rests_of(found))
+    chat_model = _find_model(model, qualname, problems)
+    members, rests = ((), {}) if chat_model is None else (members_of(chat_model), rests_of(chat_model))
     tools = settings.get("tools", ())
     limits = settings.get("tool_limits", ToolLimits())
     toolbox = plan_toolbox(

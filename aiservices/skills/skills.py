@@ -413,11 +413,11 @@ class Skills:
                     DefinitionProblem(str(folder), f"the folder cannot be read: {error.strerror}")
                 )
                 continue
-            found = [one for one in inside if one.is_dir() and skill_file(one) is not None]
-            if not found:
+            skill_folders = [one for one in inside if one.is_dir() and skill_file(one) is not None]
+            if not skill_folders:
                 message = "it has no file SKILL.md, and no folder in it has one"
                 problems.append(DefinitionProblem(str(folder), message))
-            for one in found:
+            for one in skill_folders:
                 try:
                     skills.append(Skill.read(one))
                 except DefinitionError as error:

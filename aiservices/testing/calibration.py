@@ -195,10 +195,10 @@ def _calibrated(
             raise DefinitionError([DefinitionProblem("calibrate", message)])
         ((model, source),) = origins
         calibrator, after = fit(before)
-        found = find_threshold(after, error, confidence)
-        threshold = None if found is None else {"error": error, "confidence": confidence}
-        if found is not None and threshold is not None:
-            threshold |= {"value": found.value, "coverage": found.coverage, "upper": found.upper}
+        best = find_threshold(after, error, confidence)
+        threshold = None if best is None else {"error": error, "confidence": confidence}
+        if best is not None and threshold is not None:
+            threshold |= {"value": best.value, "coverage": best.coverage, "upper": best.upper}
         samples[path] = before, after
         entries.append(
             CalibrationEntry(

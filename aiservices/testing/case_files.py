@@ -77,10 +77,10 @@ def cases_from(path: str | PathLike[str], method: Callable[..., Any]) -> list[Ca
         problems = [DefinitionProblem(str(path), "it has no cases")]
     if problems:
         more = len(problems) - _MAX_PROBLEMS
-        shown = problems[:_MAX_PROBLEMS]
+        listed = problems[:_MAX_PROBLEMS]
         if more > 0:
-            shown.append(DefinitionProblem(str(path), f"and {more} more problems"))
-        raise DefinitionError(shown)
+            listed.append(DefinitionProblem(str(path), f"and {more} more problems"))
+        raise DefinitionError(listed)
     return cases
 
 
@@ -177,9 +177,9 @@ class _CaseReader:
                 return read(field)
             except OutputParsingError as error:
                 for problem in error.problems:
-                    found = f", found {problem.found}" if problem.found else ""
+                    detail = f", found {problem.found}" if problem.found else ""
                     location = f"{field.location}{problem.path[1:]}"
-                    problems.append(DefinitionProblem(location, f"{problem.message}{found}"))
+                    problems.append(DefinitionProblem(location, f"{problem.message}{detail}"))
             except (ValueError, TypeError, OSError) as error:
                 problems.append(DefinitionProblem(field.location, str(error)))
             return None

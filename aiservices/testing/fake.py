@@ -229,9 +229,9 @@ def _probabilities(
     if request.parser is None or not request.logprobs:
         return None
     # The text is written and then read again, each in the order of the decisions in the value.
-    given = [decision for decision in decisions if not decision.path]
-    by_path = dict(zip(dict.fromkeys(one.path for one in decisions if one.path), given, strict=False))
-    found: dict[str, Distribution] = {}
+    without_path = [decision for decision in decisions if not decision.path]
+    by_path = dict(zip(dict.fromkeys(one.path for one in decisions if one.path), without_path, strict=False))
+    distributions: dict[str, Distribution] = {}
     for leaf in answer_leaves(request.parser.node, text):
         written = text[leaf.start : leaf.end]
         rest = (1 - _PROBABILITY) / (len(leaf.options) - 1)
@@ -245,8 +245,8 @@ def _probabilities(
             if leaf.list_path is not None:
                 applies = shares.get(leaf.member, 0.0)
                 shares = {False: 1 - applies, True: applies}
-        found[leaf.path] = tuple((data, shares.get(value, 0.0)) for data, value in leaf.options)
-    return found
+        distributions[leaf.path] = tuple((data, shares.get(value, 0.0)) for data, value in leaf.options)
+    return distributions
 
 
 def _output_tool(request: ChatRequest) -> ToolSpecification | None:

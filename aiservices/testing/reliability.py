@@ -393,15 +393,15 @@ def find_threshold(samples: Sequence[Labelled], error: float, confidence: float)
     skipped, which does not depend on the labels.
     """
     needed = labels_needed(error, confidence)
-    found: Threshold | None = None
+    best: Threshold | None = None
     for value in GRID:
         if sum(one.confidence >= value for one in samples) < needed:
             continue
         measured = threshold_at(samples, value, confidence)
         if measured.upper > error:
             break
-        found = measured
-    return found
+        best = measured
+    return best
 
 
 def labels_needed(error: float, confidence: float) -> int:

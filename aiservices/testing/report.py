@@ -312,12 +312,17 @@ def _reliability_tables(
     report: Report[object],
 ) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]]:
     """Return the title, columns, rows and notes of each table about the probabilities of decisions."""
-    found = report.reliability
-    if found is None:
+    reliability = report.reliability
+    if reliability is None:
         return []
     return [
-        ("reliability", BIN_COLUMNS, found.bin_cells(), (found.bins_note, found.calibration_error)),
-        ("thresholds", THRESHOLD_COLUMNS, found.threshold_cells(), (found.thresholds_note,)),
+        (
+            "reliability",
+            BIN_COLUMNS,
+            reliability.bin_cells(),
+            (reliability.bins_note, reliability.calibration_error),
+        ),
+        ("thresholds", THRESHOLD_COLUMNS, reliability.threshold_cells(), (reliability.thresholds_note,)),
     ]
 
 
@@ -468,9 +473,9 @@ def html_report(report: Report[object]) -> str:
 
 
 def _reliability_svg(report: Report[object]) -> str:
-    found = report.reliability
+    reliability = report.reliability
     # In HTML the namespace is not needed, and the page contains no addresses.
-    return "" if found is None else found.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "")
+    return "" if reliability is None else reliability.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "")
 
 
 def _plot_row(report: Report[object], summary: Summary, number: int) -> PlotRow:

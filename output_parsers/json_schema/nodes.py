@@ -145,8 +145,8 @@ class SchemaCheck:
         keywords["anyOf"] = self._any_of
         for key in _REFERENCES & draft.VALIDATORS.keys():
             keywords[key] = self._cached(key, draft.VALIDATORS[key])
-        known: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
-        linear: Any = extend(draft, validators=known)  # type: ignore[no-untyped-call]  # has no types
+        checks: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
+        linear: Any = extend(draft, validators=checks)  # type: ignore[no-untyped-call]  # has no types
         # jsonschema accepts 3.0 as an integer; the exact validator does not
         whole: Any = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
         strict: Any = extend(linear, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types

@@ -576,10 +576,10 @@ def field_validator(
 
     def validate(name: object, value: object, shown: Mapping[object, object]) -> object:
         # pydantic passes the fields that are declared before this one, so they have to be known.
-        known = names[: names.index(str(name))]
-        if name in with_info and not shown.keys() >= set(known):
+        earlier = names[: names.index(str(name))]
+        if name in with_info and not shown.keys() >= set(earlier):
             return HIDDEN
-        data = {other: shown[other] for other in known if other in shown}
+        data = {other: shown[other] for other in earlier if other in shown}
         try:
             values: Any = validator.validate_assignment(data, str(name), value)
         except (ValueError, *USER_CODE_ERRORS):

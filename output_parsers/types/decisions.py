@@ -509,9 +509,9 @@ def options_of(node: Node[Any]) -> tuple[tuple[Json, object], ...] | None:
     if isinstance(node, NoneNode):
         return ((None, None),)
     if isinstance(node, UnionNode):
-        found = [options_of(option) for option in node.options]
-        if all(one is not None for one in found):
-            return tuple(pair for one in found for pair in one or ())
+        options = [options_of(option) for option in node.options]
+        if all(one is not None for one in options):
+            return tuple(pair for one in options for pair in one or ())
     return None
 
 

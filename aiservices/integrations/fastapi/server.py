@@ -721,15 +721,15 @@ def _json_of_argument(
     """
     parameters = argument.query_parameters or ()
     path = f"$.{argument.name}"
-    given = [parameter for parameter in parameters if parameter.name in query]
+    present = [parameter for parameter in parameters if parameter.name in query]
     if not any(parameter.is_field for parameter in parameters):
-        if given:
-            return _json_of_query(query, given[0], wrong_values), path
+        if present:
+            return _json_of_query(query, present[0], wrong_values), path
         if argument.required:
             wrong_values.append(WrongPart(path=path, message="it is missing"))
         return None, path
     if argument.name in query:
-        if given or len(query.getlist(argument.name)) > 1:
+        if present or len(query.getlist(argument.name)) > 1:
             message = "given more than once; pass its fields, or one value with its JSON"
             wrong_values.append(WrongPart(path=path, message=message))
         return query[argument.name], path
@@ -738,9 +738,9 @@ def _json_of_argument(
         for parameter in parameters
         if parameter.required and parameter.name not in query
     ]
-    if not given and not argument.required:
+    if not present and not argument.required:
         return None, path
-    fields = (f"{json.dumps(field.name)}: {_json_of_query(query, field, wrong_values)}" for field in given)
+    fields = (f"{json.dumps(field.name)}: {_json_of_query(query, field, wrong_values)}" for field in present)
     return f"{{{', '.join(fields)}}}", "$"
 
 

@@ -733,7 +733,7 @@ class _Handlers:
         try:
             values = {**_read_texts(params.arguments or {}, tool.method), **await tool.server_values(request)}
             args, kwargs = tool.method.bind_arguments(values)
-            shown = await run_sync(lambda: preview(tool.function, *args, **kwargs))
+            prompt = await run_sync(lambda: preview(tool.function, *args, **kwargs))
         except MCPError:
             raise
         except ProblemError as error:
@@ -741,7 +741,7 @@ class _Handlers:
         except Exception as error:
             problem = log_problem(error, tool.method.qualname, logger=LOGGER)
             raise MCPError(INTERNAL_ERROR, error_text(problem)) from error
-        return GetPromptResult(description=tool.method.doc or None, messages=prompt_messages(shown.messages))
+        return GetPromptResult(description=tool.method.doc or None, messages=prompt_messages(prompt.messages))
 
 
 def _prompt_arguments(method: Method) -> list[PromptArgument]:

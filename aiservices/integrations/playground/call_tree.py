@@ -244,15 +244,15 @@ class CallTree:
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
         """Add to a step the messages of a request that were not in the previous request of the call."""
-        known = 0
+        equal = 0
         for earlier, message in zip(call.messages, messages, strict=False):
             if earlier != message:
                 break
-            known += 1
+            equal += 1
         call.messages = messages
-        if known:
-            step.texts.append(("earlier messages", str(known)))
-        self._add_texts(step, *[(ROLES[type(one)], _text_of(one)) for one in messages[known:]])
+        if equal:
+            step.texts.append(("earlier messages", str(equal)))
+        self._add_texts(step, *[(ROLES[type(one)], _text_of(one)) for one in messages[equal:]])
 
     def _add_reply(
         self, step: Step, call: _Call, invocation: Invocation, model: str, reply: ChatReply
@@ -260,11 +260,11 @@ class CallTree:
         price = invocation.state.price_of(reply.model, model)
         cost = None if price is None or reply.usage is None else price.of(reply.usage)
         step.add(reply.usage, cost)
-        around: _Call | None = call
-        while around is not None:
-            around.step.add(reply.usage, cost)
-            self._step_changed(around.step)
-            around = around.outer
+        enclosing: _Call | None = call
+        while enclosing is not None:
+            enclosing.step.add(reply.usage, cost)
+            self._step_changed(enclosing.step)
+            enclosing = enclosing.outer
         call.last_request, call.messages = step, (*call.messages, reply.message)
         if reply.message.reasoning:
             step.texts.append(("reasoning", reply.message.reasoning))

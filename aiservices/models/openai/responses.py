@@ -271,14 +271,14 @@ def _reply(
             contents=tuple(_contents(output)),
         )
         # without encrypted content, the provider looks for a stored item and does not find it
-        kept = [
+        items = [
             # the message has the data of images in its contents
             {**item, "result": "contents"} if item["type"] == _IMAGE_CALL and item.get("result") else item
             for item in output
             if item["type"] != "reasoning" or _has_content(item)
         ]
-        if any(_needs_state(item) for item in kept):
-            message = message.with_state(provider, data.get("model") or "", kept)
+        if any(_needs_state(item) for item in items):
+            message = message.with_state(provider, data.get("model") or "", items)
         return ChatReply(
             message,
             _finish_reason(data, message),
@@ -326,10 +326,10 @@ def _is_server_tool(item: JsonObject) -> bool:
 
 def _server_tool_run(item: JsonObject) -> ServerToolRun:
     """Convert a response item to the record of a tool that the provider ran, with its input and output."""
-    given = (item.get(name) for name in ("arguments", "action", "queries", "code"))
+    inputs = (item.get(name) for name in ("arguments", "action", "queries", "code"))
     results = (item.get(name) for name in ("output", "results", "outputs"))
     name = item["type"].removesuffix("_call")
-    return ServerToolRun(name, next(filter(None, given), None), next(filter(None, results), None))
+    return ServerToolRun(name, next(filter(None, inputs), None), next(filter(None, results), None))
 
 
 def _citations(output: list[JsonObject]) -> Iterator[JsonObject]:

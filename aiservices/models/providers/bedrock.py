@@ -235,21 +235,21 @@ def _key_finder(model_name: str) -> Callable[[], AwsKeys]:
     It raises AuthenticationError if there are none. What botocore has found is kept, because finding it may
     take a request to another server; botocore renews credentials that expire.
     """
-    found: Any = None
+    credentials: Any = None
 
     def find_keys() -> AwsKeys:
-        nonlocal found
+        nonlocal credentials
         access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
         if access_key and secret_key:
             return AwsKeys(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))
-        if found is None:
+        if credentials is None:
             try:
-                found = import_module("botocore.session").get_session().get_credentials()
+                credentials = import_module("botocore.session").get_session().get_credentials()
             except ImportError:
                 pass
-        if found is None:
+        if credentials is None:
             raise AuthenticationError(f"{model_name}: there are no credentials; {_KEY_ADVICE}")
-        frozen = found.get_frozen_credentials()
+        frozen = credentials.get_frozen_credentials()
         return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
 
     return find_keys
@@ -665,8 +665,8 @@ def read_usage(usage: JsonObject | None) -> Usage | None:
     if not usage:
         return None
     read, written = usage.get("cacheReadInputTokens") or 0, usage.get("cacheWriteInputTokens") or 0
-    given = (usage.get("inputTokens") or 0) + read + written
-    return Usage(given, usage.get("outputTokens") or 0, read, 0, written)
+    input_tokens = (usage.get("inputTokens") or 0) + read + written
+    return Usage(input_tokens, usage.get("outputTokens") or 0, read, 0, written)
 
 
 class FrameDecoder:

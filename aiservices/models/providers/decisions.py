@@ -345,16 +345,16 @@ def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
     some endpoints reject. With ``typed``, true and false are labels too.
     """
     labels: list[str | bool | None] = []
-    taken: set[str] = set()
+    used: set[str] = set()
     for option in question.options:
         value = option.value
         is_label = (typed and isinstance(value, bool)) or (
-            isinstance(value, str) and value != "" and value == _clean(value) and value not in taken
+            isinstance(value, str) and value != "" and value == _clean(value) and value not in used
         )
         labels.append(value if is_label else None)
         if is_label and isinstance(value, str):
-            taken.add(value)
-    folded = {text.casefold() for text in taken}
+            used.add(value)
+    folded = {text.casefold() for text in used}
     for index, (label, option) in enumerate(zip(labels, question.options, strict=True)):
         if label is None:
             labels[index] = new_label = _free_label(option, folded)
@@ -362,7 +362,7 @@ def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
     return [label for label in labels if label is not None]
 
 
-def _free_label(option: AnswerOption, taken: set[str]) -> str:
+def _free_label(option: AnswerOption, used: set[str]) -> str:
     """Return a unique label for an answer option, with a number appended if the label is taken."""
     value = option.value
     if value is None:
@@ -372,7 +372,7 @@ def _free_label(option: AnswerOption, taken: set[str]) -> str:
     else:
         text = json.dumps(value, ensure_ascii=False)
     label, number = text, 2
-    while label.casefold() in taken:
+    while label.casefold() in used:
         label, number = f"{text} ({number})", number + 1
     return label
 
@@ -403,16 +403,16 @@ def _option_probabilities(
 ) -> list[float]:
     """Return the probabilities from a reply in the order of the options; ``keys`` are the options' keys."""
     # As JSON, because true and 1 are equal in Python.
-    given = {json.dumps(key): probability for key, probability in probabilities}
+    by_key = {json.dumps(key): probability for key, probability in probabilities}
     expected = [json.dumps(key) for key in keys]
     for key in expected:
-        if key not in given:
+        if key not in by_key:
             raise UnreadableReplyError(f"the answer to {question.path} has no probability of {key}")
     if len(probabilities) != len(expected):
         raise UnreadableReplyError(
             f"the answer to {question.path} has {len(probabilities)} probabilities of {len(expected)} options"
         )
-    values = [_checked_probability(question, given[key]) for key in expected]
+    values = [_checked_probability(question, by_key[key]) for key in expected]
     total, tolerance = sum(values), _SUM_TOLERANCE
     if all(abs(value - round(value, 2)) < _EPSILON for value in values):
         # Values with two decimals do not sum to 1 if there are many of them.

@@ -127,10 +127,10 @@ class GeminiRules(NamedTuple):
 @lru_cache(maxsize=256)
 def gemini_rules(model: str) -> GeminiRules:
     """Look up which request features, such as reasoning, a Gemini model supports."""
-    found = re.search(r"gemini-(\d)(?:\.(\d))?(-pro)?", model.lower())
-    if found is None:
+    match = re.search(r"gemini-(\d)(?:\.(\d))?(-pro)?", model.lower())
+    if match is None:
         return GeminiRules()
-    version, is_pro = (int(found[1]), int(found[2] or 0)), found[3] is not None
+    version, is_pro = (int(match[1]), int(match[2] or 0)), match[3] is not None
     if version < (2, 5):
         return GeminiRules("none", False, False, False, False)
     if version < (3, 0):
@@ -488,10 +488,10 @@ def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiR
 
 
 def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[JsonObject]:
-    kept = message.parts_for(provider)
-    if kept is not None:
+    state_parts = message.parts_for(provider)
+    if state_parts is not None:
         media = [part for part in message.contents if not isinstance(part, str)]
-        return [_with_data(part, media) for part in kept if _CONTINUATION not in part]
+        return [_with_data(part, media) for part in state_parts if _CONTINUATION not in part]
     parts: list[JsonObject] = [_part(part) for part in message.parts]
     for number, call in enumerate(message.tool_calls):
         name = _function_name(call.name)
@@ -555,12 +555,12 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
     texts, thoughts, calls = [], [], []
     needs_state = False
     pieces: list[str | Media] = []
-    kept: list[JsonObject] = []
+    state_parts: list[JsonObject] = []
     for part in parts:
         needs_state = needs_state or not part.keys() <= {"text", "functionCall", _DATA}
         if part.get("thought") and _DATA in part:
             continue  # a draft of an image, which is not part of the answer
-        kept.append(part)
+        state_parts.append(part)
         if part.get("thought"):
             thoughts.append(part.get("text") or "")
         elif "text" in part:
@@ -569,16 +569,19 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
         elif _DATA in part:
             index = sum(not isinstance(piece, str) for piece in pieces)
             pieces.append(read_media(part[_DATA]["data"], part[_DATA].get("mimeType")))
-            kept[-1] = {**part, _DATA: {"index": index}}  # the message has the data in its contents
+            state_parts[-1] = {**part, _DATA: {"index": index}}  # the message has the data in its contents
         elif "functionCall" in part:
             call = part["functionCall"]
             call_id = call.get("id") or _made_up_id()
             calls.append(_tool_call(call, call_id))
             if "id" in call and not _call_id(call_id):  # the reader of the stream made it up
-                kept[-1] = {**part, "functionCall": {name: call[name] for name in call if name != "id"}}
+                state_parts[-1] = {
+                    **part,
+                    "functionCall": {name: call[name] for name in call if name != "id"},
+                }
     contents = tuple(pieces) if len(texts) < len(pieces) else ()
     message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None, contents=contents)
-    return message.with_state(provider, model, kept) if needs_state else message
+    return message.with_state(provider, model, state_parts) if needs_state else message
 
 
 def _finish_reason(stop_reason: str, message: AiMessage) -> FinishReason:

@@ -316,9 +316,9 @@ class BatchFolder:
                 self.models[model.name, model.endpoint] = model
         folder.mkdir(parents=True, exist_ok=True)
         self.records = read_records(folder)
-        known = {record.name for record in self.records}
+        names = {record.name for record in self.records}
         for path in folder.iterdir():  # left by a process that was killed while writing it
-            if path.stem not in known or path.suffix == ".tmp":
+            if path.stem not in names or path.suffix == ".tmp":
                 path.unlink()
 
     def path(self, record: BatchRecord, suffix: Literal["json", "requests", "responses"]) -> Path:
@@ -529,10 +529,10 @@ class BatchFolder:
     async def _find(self, record: BatchRecord) -> None:
         """Find out whether a batch was submitted before the previous process was interrupted."""
         service = self.service(record)
-        taken = {one.id for one in self.records}
+        used_ids = {one.id for one in self.records}
         for is_last in (False, False, True):
             for batch_id in await service.find(record.name, record.submitted_at, record.count):
-                if batch_id not in taken and await self._is_own(service, record, batch_id):
+                if batch_id not in used_ids and await self._is_own(service, record, batch_id):
                     record.id = batch_id
                     self.save(record, "submitted")
                     self._count_requests(record)

@@ -254,9 +254,9 @@ class OpenAiBatches(BatchService):
             query = {"limit": "100", **({"after": after} if after else {})}
             page = await self._get(f"batches?{urlencode(query)}")
             batches = page.get("data") or []
-            found = [batch["id"] for batch in batches if (batch.get("metadata") or {}).get(_NAME) == name]
-            if found:
-                return found
+            batch_ids = [batch["id"] for batch in batches if (batch.get("metadata") or {}).get(_NAME) == name]
+            if batch_ids:
+                return batch_ids
             if not page.get("has_more") or not batches or batches[-1].get("created_at", since) < since:
                 return []
             after = batches[-1]["id"]
@@ -325,20 +325,20 @@ class AnthropicBatches(BatchService):
 
     async def find(self, name: str, since: float, count: int) -> list[str]:
         # A message batch has no name: the ids of its requests, which are read later, identify it.
-        found: list[str] = []
+        batch_ids: list[str] = []
         after: str | None = None
         for _ in range(_MAX_LISTED // 100):
             query = {"limit": "100", **({"after_id": after} if after else {})}
             page = await self._get(f"{self._path}/batches?{urlencode(query)}")
             for batch in page.get("data") or []:
                 if _seconds(batch["created_at"]) < since - 60:
-                    return found
+                    return batch_ids
                 if sum(batch["request_counts"].values()) == count:
-                    found.append(batch["id"])
+                    batch_ids.append(batch["id"])
             if not page.get("has_more"):
                 break
             after = page["last_id"]
-        return found
+        return batch_ids
 
     async def cancel(self, batch_id: str) -> None:
         await self._post(f"{self._path}/batches/{quote(batch_id)}/cancel", {})

@@ -330,9 +330,9 @@ class PermittedChatModel:
                 header_listener.reset(token)
 
     def _tell_headers(self, number: int, headers: Mapping[str, str]) -> None:
-        known = {name: headers[name] for names in RESET_HEADERS for name in names if name in headers}
-        if known:
-            self._client.tell("headers", number, headers=known)
+        limits = {name: headers[name] for names in RESET_HEADERS for name in names if name in headers}
+        if limits:
+            self._client.tell("headers", number, headers=limits)
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Send a chat request from a thread that does not run the event loop."""

@@ -118,8 +118,8 @@ def check_java() -> None:
     needed = f"Spark needs Java {_JAVA} or newer"
     if java is None or not os.path.exists(java):
         raise MissingExtraError(f"{needed}: install it, or set JAVA_HOME", name="java")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is not None and int(version[1]) < _JAVA:
         raise MissingExtraError(f"{needed}, and {java} is Java {version[1]}; set JAVA_HOME", name="java")
 

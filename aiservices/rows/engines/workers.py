@@ -158,12 +158,12 @@ class Worker:
             self._answers.discard(future)
 
     def _with_permission(self, model: ChatModel) -> ChatModel:
-        found = self._permitted.get(id(model))
-        if found is None:
+        pair = self._permitted.get(id(model))
+        if pair is None:
             assert self._client is not None
-            found = model, PermittedChatModel(model, self._client, self._loop)
-            self._permitted[id(model)] = found
-        return found[1]
+            pair = model, PermittedChatModel(model, self._client, self._loop)
+            self._permitted[id(model)] = pair
+        return pair[1]
 
     async def _answer(self, chunk: Chunk) -> list[WorkDone]:
         with await asyncio.to_thread(Part, self._spec.parts, chunk.name) as part:
@@ -185,9 +185,9 @@ class Worker:
         return [one if isinstance(one, WorkDone) else WorkDone(None) for one in ended]
 
     async def _answer_row(self, row: WorkRow, part: Part) -> WorkDone:
-        known = part.find(row.row_id)
-        if known is not None:
-            return WorkDone(known, 0.0, "" if "error" in known else None)
+        entry = part.find(row.row_id)
+        if entry is not None:
+            return WorkDone(entry, 0.0, "" if "error" in entry else None)
         async with self._slots:
             replies = {**row.replies, **part.replies_of(row.row_id)}
             prices = self._spec.prices
