@@ -100,6 +100,11 @@ class CallModel(NamedTuple):
     early: EarlyFlows | None = None
     streamed: bool = True
 
+    @property
+    def starts_early(self) -> bool:
+        """True if flows may start before the reply is complete; a stream filter may still refuse the reply."""
+        return self.early is not None and not self.stream_filters
+
 
 class Gather(NamedTuple):
     """A step of a service call that runs several other steps at the same time.
@@ -347,8 +352,8 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                         if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(effect, CallModel) and (effect.streamed or effect.early is not None):
-                        is_plain = not effect.checks and effect.early is None
+                    elif isinstance(effect, CallModel) and (effect.streamed or effect.starts_early):
+                        is_plain = not (effect.checks or effect.starts_early)
                         source = _deltas(effect) if is_plain else _parallel_deltas(effect)
                         outcome = yield from _filtered(source, effect) if effect.stream_filters else source
                         step = flow.send
@@ -377,9 +382,9 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                         if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(effect, CallModel) and (effect.streamed or effect.early is not None):
+                    elif isinstance(effect, CallModel) and (effect.streamed or effect.starts_early):
                         outcome = None
-                        is_plain = not effect.checks and effect.early is None
+                        is_plain = not (effect.checks or effect.starts_early)
                         source = _adeltas(effect) if is_plain else _aparallel_deltas(effect)
                         if effect.stream_filters:
                             async with aclosing(_afiltered(source, effect)) as visible_deltas:
@@ -527,7 +532,7 @@ def hold_back(flow: Flow[T]) -> Flow[T]:
 def _perform(effect: Effect) -> Outcome:
     match effect:
         case CallModel(model, request, checks):
-            if effect.early is not None:
+            if effect.starts_early:
                 return _last_value(_parallel_deltas(effect))
             if not checks:
                 return model.complete(request)
@@ -642,7 +647,7 @@ async def _aperform(effect: Effect) -> Outcome:
 
     match effect:
         case CallModel(model, request, checks):
-            if effect.early is not None:
+            if effect.starts_early:
                 return await _astreamed_reply(effect)
             reply = _before_deadline(model.acomplete(request), effect)
             return await (_checked_reply(reply, partial(_apass, checks)) if checks else reply)
@@ -939,8 +944,7 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
     """
     from queue import SimpleQueue  # few streams have checks
 
-    deltas = _deltas(effect)
-    early = None if effect.stream_filters else effect.early  # a filter may still refuse the reply
+    deltas, early = _deltas(effect), effect.early if effect.starts_early else None
     arrived: SimpleQueue[Any] = SimpleQueue()  # deltas, and the effects of early flows that are done
     has_ended = threading.Event()
 
@@ -996,8 +1000,7 @@ async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
     """Stream a model's reply in async code, while checks and early flows run at the same time."""
     import asyncio
 
-    deltas = _adeltas(effect)
-    early = None if effect.stream_filters else effect.early
+    deltas, early = _adeltas(effect), effect.early if effect.starts_early else None
     arrived: asyncio.Queue[Any] = asyncio.Queue()
 
     # One task reads the whole stream, because some streams must be read and closed by the same task.

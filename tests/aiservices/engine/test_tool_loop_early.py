@@ -307,6 +307,18 @@ def test_a_stream_that_guards_hold_back_still_shows_the_tools() -> None:
     assert places.gate.was_opened
 
 
+def test_a_held_back_stream_with_guarded_parts_shows_nothing_before_the_answer() -> None:
+    guards = [OutputGuardrails(forbidden("x")), OutputGuardrails(forbidden("y"), chunks=sentences())]
+
+    async def texts() -> list[str]:
+        model = StagedModel(tool_calls_reply(*CALLS, text="I look. Now."), "Both.", before={})
+        service: Any = create(AsyncTexts, model, tools=[Places().look], interceptors=guards)
+        async with service.astream("x") as stream:
+            return [one.text async for one in stream.events() if isinstance(one, ReplyDelta) and one.text]
+
+    assert asyncio.run(texts()) == []
+
+
 # --- What happens if the reply is not used
 
 
