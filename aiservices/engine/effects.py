@@ -102,7 +102,7 @@ class CallModel(NamedTuple):
 
     @property
     def starts_early(self) -> bool:
-        """True if flows may start before the reply is complete; a stream filter may still refuse the reply."""
+        """True if flows may start before the reply is complete; stream filters may still refuse it."""
         return self.early is not None and not self.stream_filters
 
 
