@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 HEAVY = """
 openai urllib3 aiohttp certifi jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub
-text_to_num jsonschema typer rich
+text_to_num jsonschema typer rich ray pyspark pyarrow fsspec cloudpickle pandas polars numpy
 """.split()
 
 WATCHED = """
@@ -61,8 +61,9 @@ def test_the_parsers_load_nothing_heavy() -> None:
     assert loaded_by("output_parsers", HEAVY) == "[]"
 
 
-def test_the_services_load_nothing_heavy() -> None:
-    assert loaded_by("aiservices", HEAVY) == "[]"
+@pytest.mark.parametrize("package", ["aiservices", "aiservices.rows"])
+def test_the_services_load_nothing_heavy(package: str) -> None:
+    assert loaded_by(package, HEAVY) == "[]"
 
 
 def test_the_door_of_the_services_loads_nothing_before_a_name_is_asked_for() -> None:

@@ -23,6 +23,7 @@ from aiservices import (
     ChatModel,
     DefinitionError,
     Limits,
+    MissingExtraError,
     Price,
     create,
     user_message,
@@ -31,6 +32,7 @@ from aiservices.models.messages import ChatReply
 from aiservices.models.requests import ChatRequest
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RayEngine, Rows, RowsError, SparkEngine, as_udf, map_rows
+from aiservices.rows.engines.spark import check_java
 from aiservices.rows.engines.workers import Chunk, WorkRow, WorkSpec, worker_for
 
 pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: install the extra ray of aiservices")
@@ -270,6 +272,33 @@ def test_a_relative_path_is_that_of_the_first_process(
 def test_settings_are_checked(make: Callable[[], object], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("1.8.0_392", "Spark needs Java 17 or newer, and {java} is Java 8; set JAVA_HOME"),
+        ("11.0.2", "Spark needs Java 17 or newer, and {java} is Java 11; set JAVA_HOME"),
+        ("17.0.15", None),
+        ("21", None),
+        (None, "Spark needs Java 17 or newer: install it, or set JAVA_HOME"),
+    ],
+)
+def test_the_version_of_java_is_checked(
+    version: str | None, message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    if version is not None:
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2019-01-15' >&2\n")
+        java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if message is None:
+        check_java()
+        return
+    with pytest.raises(MissingExtraError) as caught:
+        check_java()
+    assert str(caught.value) == message.format(java=java)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
