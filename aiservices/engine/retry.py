@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # imported late, because few answers are repaired
     from output_parsers.strict.patch import Patch
 
 _MAX_PROBLEMS = 20  # the maximum number of problems in one message to the model
+# The number of messages in the request before an answer was rejected, and of tool messages among them.
+_STATE_KEY = "retry"
 
 Mode = Literal["whole", "fields"]
 
@@ -58,13 +60,15 @@ class Retry:
             raise DefinitionError([DefinitionProblem("Retry", message) for message in messages])
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        original, messages_sent = invocation, invocation.messages_sent
+        original, messages_sent = _before_rejected_answers(invocation)
+        kept = invocation.state.interceptor_data
         step, answers = proceed, 0
         repair: FieldRepair | None = None
         while True:
             try:
-                return (yield from step(invocation))
+                answer = yield from step(invocation)
             except ServiceOutputError as error:
+                kept.pop(_STATE_KEY, None)
                 answers += 1
                 if answers == self.max_attempts or not invocation.state.may_retry():
                     _add_exceeded_budget(error, invocation)
@@ -78,6 +82,30 @@ class Retry:
                     step, invocation = repair.request_fields, repair.invocation
                 else:
                     step, invocation = proceed, _ask_again(original, tool_messages, error)
+                    kept[_STATE_KEY] = [len(original.request.messages), messages_sent]
+            else:
+                kept.pop(_STATE_KEY, None)
+                return answer
+
+
+def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:
+    """Return a call without the answers that were rejected, and how many tool messages its request has.
+
+    Only the request of a call that was suspended after a rejected answer, and is resumed, contains some.
+    """
+    counts = invocation.stored_data(_STATE_KEY, _two_counts) if invocation.is_resumed else None
+    if counts is None:
+        return invocation, invocation.messages_sent
+    messages, messages_sent = counts
+    request = replace(invocation.request, messages=invocation.request.messages[:messages])
+    return replace(invocation, request=request), messages_sent
+
+
+def _two_counts(data: Any) -> tuple[int, int]:
+    messages, messages_sent = data
+    if not all(isinstance(count, int) and is_at_least(count, 0) for count in data):
+        raise ValueError("it must be two counts")
+    return messages, messages_sent
 
 
 def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -12,6 +13,7 @@ from loopback import Loopback, answer, error, stream_reply
 
 from aiservices import (
     AiMessage,
+    ApprovalRequiredError,
     AsyncStream,
     Budget,
     Capabilities,
@@ -33,6 +35,8 @@ from aiservices import (
     ServiceOutputError,
     Strategy,
     Stream,
+    SuspendedCall,
+    SuspendedCallError,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -40,7 +44,9 @@ from aiservices import (
     Usage,
     UserMessage,
     create,
+    resume,
     system_message,
+    tool,
     user_message,
 )
 from aiservices.agents import ReActAgent
@@ -587,3 +593,57 @@ def test_the_server_sees_the_answer_and_the_problems(loopback: Loopback) -> None
         {"role": "assistant", "content": OLD},
         {"role": "user", "content": PROBLEMS_MESSAGE},
     ]
+
+
+@pytest.mark.parametrize("is_suspended", [False, True])
+def test_a_second_rejected_answer_replaces_the_first_one_also_after_an_approval(is_suspended: bool) -> None:
+    class Shop(Protocol):
+        @user_message("How many?")
+        def count(self) -> int: ...
+
+    @tool(needs_approval=is_suspended)
+    def look() -> str:
+        return "three"
+
+    calls = [ChatReply(AiMessage("", (ToolCall(name, "look", "{}"),))) for name in ("c1", "c2", "c3")]
+    model = ScriptedChatModel([calls[0], "many", calls[1], calls[2], "lots", '{"value": 3}'])
+    shop = create(Shop, model, tools=[look])
+    call = shop.count
+    while True:
+        try:
+            assert call() == 3
+            break
+        except ApprovalRequiredError as error:
+            state = SuspendedCall.from_json(error.state.to_json())
+            call = partial(resume, shop.count, state, True)
+    messages = model.requests[-1].messages
+    assert [message.text for message in messages[:8]] == [
+        "How many?",
+        "",
+        "three",
+        "",
+        "three",
+        "",
+        "three",
+        "lots",
+    ]
+    assert 'found "lots"' in messages[8].text
+
+
+@pytest.mark.parametrize("kept", [5, [1], [-1, 0], [1.5, 0], ["1", "0"]])
+def test_damaged_counts_of_a_suspended_call_are_an_error(kept: object) -> None:
+    class Shop(Protocol):
+        @user_message("How many?")
+        def count(self) -> int: ...
+
+    @tool(needs_approval=True)
+    def look() -> str:
+        return "three"
+
+    model = ScriptedChatModel([ChatReply(AiMessage("", (ToolCall("c1", "look", "{}"),)))])
+    shop = create(Shop, model, tools=[look])
+    with pytest.raises(ApprovalRequiredError) as caught:
+        shop.count()
+    state = caught.value.state._replace(interceptor_data={"retry": kept})
+    with pytest.raises(SuspendedCallError, match="is not what was stored there"):
+        resume(shop.count, state, True)
