@@ -233,6 +233,7 @@ class OpenAiBatches(BatchService):
 
         They may be missing at first. Without them, the requests would be sent and paid again.
         """
+        completed = failed = 0
         for wait in self._waits:
             batch = await self._get(f"batches/{quote(batch_id)}")
             output, errors = batch.get("output_file_id"), batch.get("error_file_id")
