@@ -530,7 +530,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call the hook functions of an agent's step in order, each with the changes of the last."""
+        """Call the hook functions of an agent's step in order; each receives the changes of the last one."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:

@@ -163,7 +163,7 @@ _NO_MODEL = (
 
 
 def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    """Pass a service call on unchanged, in place of the middleware that would store the conversation."""
+    """Middleware that does nothing, and so replaces the one that would store the conversation."""
     return (yield from proceed(invocation))
 
 

@@ -505,7 +505,7 @@ def _check_decisions(
 
 
 class InnerDecisions(NamedTuple):
-    """The decisions about tool calls that wait inside a inner service call, and the state of that call.
+    """The decisions about tool calls that wait inside an inner service call, and the state of that call.
 
     Attributes:
         state: The suspended call of the service.

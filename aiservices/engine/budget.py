@@ -90,7 +90,7 @@ class Account(Protocol):
         ...
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Reduce what a call may still use to what is left of this budget, if that is less."""
+        """Return what a call may still use: at most ``remaining`` and at most what is left of this budget."""
         ...
 
     def exceeded(self) -> BudgetExceededError | None:
@@ -104,7 +104,7 @@ active_accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", defaul
 
 @contextmanager
 def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
-    """Context manager that sets the shared budgets and outer calls that limit the calls in the block."""
+    """Context manager that limits the service calls in its block by shared budgets and outer calls."""
     token = active_accounts.set(accounts)
     try:
         yield
@@ -249,7 +249,7 @@ class Remaining(NamedTuple):
     requests: int | None = None
 
     def limited_to(self, limits: Budget, tokens: int, money: float, requests: int) -> Remaining:
-        """Return a copy reduced to what is left of ``limits`` after the given usage, where that is less."""
+        """Return a copy with no amount larger than what is left of ``limits`` after the given usage."""
         left: dict[str, Any] = {}
         for name, spent in {"tokens": tokens, "money": money, "requests": requests}.items():
             limit, own = getattr(limits, name), getattr(self, name)
@@ -388,7 +388,7 @@ class SharedBudget:
             self.requests += count
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Reduce what a service call may still use to what is left of this shared budget, if that is less."""
+        """Return what a call may still use: at most ``remaining`` and at most what is left of this budget."""
         return remaining.limited_to(self._limits, self.usage.total_tokens, self.cost, self.requests)
 
     def exceeded(self) -> BudgetExceededError | None:

@@ -105,7 +105,7 @@ def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
 
 
 def _undo_effect(done: UndoableCall) -> Run:
-    """Return a step that undoes a tool call and returns the exception if that fails, otherwise None.
+    """Return a step that undoes a tool call; its outcome is the exception if that fails, else None.
 
     It runs to its end, also if the time of the call is over.
     """

@@ -247,7 +247,7 @@ class RunningFlows:
         self.effects[perform(effect)] = index
 
     def join(self) -> None:
-        """Raise the first error of an early flow; from now on, raise errors of all flows immediately."""
+        """Raise the first error of the early flows, if any; from now on, errors are raised immediately."""
         self.is_early = False
         if self.error is not None:
             raise self.error
@@ -846,7 +846,7 @@ def _read_usage(
     reply: ChatReply | None,
     rest: Iterator[ReplyDelta],
 ) -> None:
-    """Add the token usage of a streamed reply to the error that ends it, such as an invalid list item."""
+    """Read the rest of a failed streamed reply, within limits, to add its token usage to the error."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = next(rest)
@@ -863,7 +863,7 @@ async def _aread_usage(
     reply: ChatReply | None,
     rest: AsyncGenerator[ReplyDelta, None],
 ) -> None:
-    """Add the token usage of an async streamed reply to the error that ends it."""
+    """Read the rest of a failed reply in async code, within limits, to add its token usage to the error."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = await anext(rest)

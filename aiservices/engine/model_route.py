@@ -160,7 +160,7 @@ class ModelRoute:
     def __init__(
         self, model: ChatModel, strategies: StrategyFallbacks, rests: Mapping[int, Rest] | None = None
     ) -> None:
-        """Prepare a model; ``rests`` are the rests of the FallbackChatModel that contains the model."""
+        """Create the route to a model; ``rests`` is given if the model belongs to a FallbackChatModel."""
         self.model = model
         self.strategies = strategies
         self.rest = rests.get(id(model)) if rests else None

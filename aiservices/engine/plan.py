@@ -114,7 +114,7 @@ class CallPlan(NamedTuple):
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
-        """Create the data of a service call directly from a chat request, without method arguments."""
+        """Return the Invocation of a service call for a given chat request, without method arguments."""
         hooks = () if self.transform is None else (self.transform,)
         return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
@@ -587,7 +587,7 @@ class Invocation(CallContext):
 
 
 class EnclosingCall:
-    """A service call as the account of the inner calls that a tool makes: they use up its budget.
+    """A service call whose budget also limits the inner calls that its tools make.
 
     Attributes:
         invocation: The call.
@@ -635,7 +635,7 @@ class EnclosingCall:
         return self.invocation.state.budget.price_of(*names)
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Reduce what an inner call may still use to what is left of this budget, if that is less."""
+        """Return what an inner call may still use: at most ``remaining`` and at most what this call has."""
         state = self.invocation.state
         budget = state.budget
         return remaining.limited_to(budget, state.tokens, state.money, state.requests)

@@ -271,7 +271,7 @@ def shared_tokens(node: Node[Any], reply: ChatReply) -> list[SharedToken]:
 
 
 def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLogprob) -> ChatReply:
-    """Extend a token in a reply's alternatives by the tokens that could have followed it.
+    """Replace an alternative token in a reply by longer texts: the token and each token that may follow it.
 
     ``following`` has the tokens after this token.
     """

@@ -43,7 +43,7 @@ _KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are de
 
 
 class ResponseCache(PickledByArguments):
-    """Stores the replies of models, and answers equal requests from them without sending these again.
+    """A cache of model replies: a request that was sent before is answered with the stored reply.
 
     Pass it to ``create`` or ``map_rows``; several services and processes may share it::
 
@@ -171,7 +171,7 @@ class _CachedCall:
         self._new: list[tuple[_Request, ChatReply]] = []
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
-        """Execute a step of the call; a request is answered from the cache if possible."""
+        """Perform a step of the service call; answer a model request from the cache if possible."""
         if isinstance(effect, CallModel):
             effect, request = yield from self._from_cache(effect)
             outcome = yield effect

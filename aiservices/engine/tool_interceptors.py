@@ -41,7 +41,7 @@ class ToolInterceptor(Protocol):
 
 @runtime_checkable
 class ToolCheck(Protocol):
-    """The interface of checks, such as ToolGuardrails, that run closest to the tool, inside all interceptors.
+    """The interface of checks, such as ToolGuardrails, that run directly before and after a tool.
 
     So nothing changes the arguments between the check and the tool, or a result between the check and the
     model. If a check changes the arguments, all of them check again.

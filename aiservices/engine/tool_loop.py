@@ -411,7 +411,7 @@ def _without_state(request: ChatRequest, count: int) -> ChatRequest:
 
 
 def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
-    """Join the replies before each pause of the provider with the last reply to one reply."""
+    """Combine a reply with its earlier parts, after each of which the provider paused."""
     for earlier in reversed(paused):
         reply = replace(
             reply,

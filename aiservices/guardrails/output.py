@@ -102,7 +102,7 @@ class TextParts:
         self._length += len(text)
 
     def complete(self, *, is_last: bool) -> Iterator[tuple[str, bool]]:
-        """Yield each part that is now complete, and the rest of the text after its end.
+        """Yield the parts of the text that are now complete; at the end of the text, also yield the rest.
 
         The second item is False for white space at the end of the text, which is not checked.
         """
@@ -159,7 +159,7 @@ class PartCheck:
         self.is_complete = False
 
     def filter(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
-        """Yield a flow for each part that ``delta`` completes; the flow returns the text to show."""
+        """Yield a flow for each completed part of the text; it checks the part and returns what to show."""
         self.original.append(delta.text)
         self.is_complete = delta.reply is not None
         if self.is_rejected:
@@ -348,7 +348,7 @@ class _CheckedParts:
         self._rejection: _Rejection | None = None
 
     def perform(self, effect: Effect) -> Flow[Any]:
-        """Execute a step; a stream then shows only checked parts of a text, and nothing of other answers."""
+        """Perform a step of the call; streams then show only checked text, and nothing of other answers."""
         if not isinstance(effect, CallModel):
             return (yield effect)
         if not self._is_text():

@@ -76,7 +76,7 @@ class Limits:
 
 
 class _Waiter:
-    """A call that waits for its turn, in a thread or in an event loop."""
+    """A model request that waits for its turn, with the function that wakes its thread or event loop."""
 
     __slots__ = ("wake",)
 

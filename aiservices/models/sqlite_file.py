@@ -41,7 +41,7 @@ class SqliteFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Context manager for an SQLite transaction that locks the database for writing at its start.
+        """Context manager for an SQLite transaction that locks the database for writing from its start.
 
         SQLite may refuse to turn a reading transaction into a writing one.
         """

@@ -136,7 +136,7 @@ def _datetime_kind(value: datetime) -> str:
 
 
 def _joined(one: _Kind, other: _Kind) -> _Kind:
-    """Return the kind of a column that contains values of two kinds."""
+    """Return the column type that fits values of both given types, such as float for int and float."""
     if one == other or other == "null":
         return one
     if one == "null":

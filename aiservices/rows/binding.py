@@ -137,9 +137,9 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
 
 
 def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:
-    """Keep only the parameters whose columns exist in the table, or raise DefinitionError.
+    """Return the method without the optional parameters for which the table has no column.
 
-    Parameters with a default may have none. Raises DefinitionError for a missing column.
+    Raises DefinitionError if the column of a parameter without a default is missing.
     """
     columns, parameters = tuple(available), method.service_method.plan.prompt.signature.parameters
     missing = [

@@ -514,7 +514,7 @@ class _RecordedCalls:
         self._count = 0
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
-        """Execute a step of the call; a request is answered from the journal if possible."""
+        """Perform a step of the service call; answer a model request from the journal if possible."""
         if isinstance(effect, CallModel):
             number, digest = self._identify(effect)
             reply = self._stored(number, digest, effect)

@@ -775,7 +775,7 @@ def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities
 def answer_tool_problems(
     toolbox: Toolbox, routes: Iterable[ModelRoute], returns: ReturnType, qualname: str
 ) -> list[DefinitionProblem]:
-    """Return an error for each tool that conflicts with the way in which a method gets its answer."""
+    """Return an error for each tool that conflicts with how a method gets its answer from the model."""
     is_list = returns.shape is ReturnShape.ITEMS
     answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
     problems = tool_name_problems(toolbox, routes, qualname)

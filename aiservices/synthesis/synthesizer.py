@@ -485,7 +485,7 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
-        """The prepared prompts and model calls for a streamed answer with partial values."""
+        """The prompts and model calls for an answer that is streamed as partial values."""
         # planned separately, because a value that is shown early must be sent in its own shape
         return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 

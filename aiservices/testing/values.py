@@ -55,7 +55,7 @@ _ATTEMPTS_PER_FORMAT = 3
 
 
 class TextFormats(NamedTuple):
-    """The formats, such as "date", of generated strings for which the JSON Schema gives no format.
+    """The formats, such as "date", of generated strings whose JSON Schema specifies no format.
 
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any text.

@@ -86,7 +86,7 @@ class Toolbox:
 
     @cached_property
     def may_start_early(self) -> bool:
-        """True if a tool starts early, and no tool needs approval or an external result."""
+        """True if a tool may start before the reply is complete, and none needs approval or is external."""
         tools = self.tools.values()
         starts_early = any(tool.start_early for tool in tools)
         return starts_early and not any(tool.needs_approval or tool.external for tool in tools)

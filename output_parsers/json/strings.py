@@ -498,7 +498,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError if words without quotes may not be a string, or may not end there."""
+    """Raise JsonSyntaxError if text without quotes cannot be a string, or cannot end at this position."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":

@@ -129,7 +129,7 @@ class IncrementalScanner:
         return ScanState(stack, partial_member=self._partial_member)
 
     def _wait(self, position: int) -> int:
-        """Pause scanning JSON until more text arrives; return the ``position`` to continue from."""
+        """Record that scanning needs more text, and return the position at which it will continue."""
         self._needs_more = True
         return position
 

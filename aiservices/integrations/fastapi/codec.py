@@ -196,7 +196,7 @@ def codec_for(
 
 
 class _MediaCodec(JsonCodec[Any]):
-    """Converts media and messages in a value to their JSON form and back."""
+    """Converts values that contain media or messages to JSON and back."""
 
     def __init__(self, parser: TypeParser[Any], tp: object) -> None:
         super().__init__(parser, tp)

@@ -264,7 +264,7 @@ class Connection:
             self._owner = None
 
     async def _own_client(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
-        """Open the connection of an MCP client, and close it when an event is set.
+        """Open the connection of an MCP client, and keep it open until the event ``stop`` is set.
 
         The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.

@@ -706,7 +706,7 @@ class GeminiStreamReader(EventStreamReader):
         return None if delta == ReplyDelta() else delta
 
     def _add(self, part: JsonObject) -> None:
-        """Add a part of a streamed Gemini reply; texts are joined unless one has a signature."""
+        """Add a part of a streamed Gemini reply, joining it to the previous part if both are plain text."""
         last = self._parts[-1] if self._parts else {}
         if last.keys() == part.keys() and part.keys() <= {"text", "thought"} and "text" in part:
             self._parts[-1] = {**last, "text": last["text"] + part["text"]}

@@ -39,7 +39,7 @@ class PartFolder(NamedTuple):
 
     @classmethod
     def at(cls, path: str | PathLike[str]) -> PartFolder:
-        """Return the folder of a path or URL; a relative path becomes absolute, for workers elsewhere."""
+        """Return the folder at a path or URL; relative paths become absolute, so that workers can find it."""
         text = os.fspath(path)
         return cls(text if "://" in text else os.path.abspath(text))
 
