@@ -604,7 +604,7 @@ def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisi
 
 
 def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> ToolRun:
-    """Recreate, from its message, the record of a tool call that finished before the service call waited."""
+    """Recreate the record of a tool call from its message, because the call ran before the suspension."""
     result: object = message.text
     method = None if tool is None else suspendable_method(tool)
     plan = None if method is None else method.call_plan

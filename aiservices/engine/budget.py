@@ -70,7 +70,7 @@ class Account(Protocol):
 
     @property
     def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
-        """The functions that receive the events of the calls that count here."""
+        """The functions that receive the events of the calls that these limits apply to."""
         ...
 
     def add_call(self, call: CallRecord) -> None:

@@ -102,7 +102,7 @@ class CallModel(NamedTuple):
 
     @property
     def starts_early(self) -> bool:
-        """True if flows may start before the reply is complete; stream filters may still refuse it."""
+        """True if tools may start before the reply is complete, because no stream filter can reject it."""
         return self.early is not None and not self.stream_filters
 
 
@@ -183,7 +183,7 @@ class EarlyFlows(NamedTuple):
 
 
 class RunningFlows:
-    """Flows that run concurrently: their effects run in threads or tasks, the code between them in turn.
+    """Flows that run concurrently: their steps in threads or tasks, the code between the steps in turn.
 
     Attributes:
         flows: The flows that have started.

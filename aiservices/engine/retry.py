@@ -89,7 +89,7 @@ class Retry:
 
 
 def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:
-    """Return a call without the answers that were rejected, and how many tool messages its request has.
+    """Return a call without the rejected answers in its request, and the number of its tool messages.
 
     Only the request of a call that was suspended after a rejected answer, and is resumed, contains some.
     """

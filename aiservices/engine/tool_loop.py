@@ -177,12 +177,12 @@ class EarlyCalls:
         self.running = RunningFlows()
 
     def flows(self) -> EarlyFlows:
-        """Return the object that starts these calls during one request."""
+        """Return an object with which a model request starts these tool calls while its reply arrives."""
         self.running.is_early = True
         return EarlyFlows(self._start, self.running)
 
     def _start(self, delta: ReplyDelta) -> list[Flow[ToolRun]]:
-        """Return flows for the tool calls that this delta completes and that may start now."""
+        """Return flows for the tool calls that a part of the streamed reply completes and that may start."""
         flows = []
         for part in delta.tool_calls:
             if part.call is None or part.index != len(self._calls):

@@ -348,7 +348,7 @@ class _CheckedParts:
         self._rejection: _Rejection | None = None
 
     def perform(self, effect: Effect) -> Flow[Any]:
-        """Perform a step of the call; streams then show only checked text, and nothing of other answers."""
+        """Perform a step of the call; streams show text only once it is checked, other answers not at all."""
         if not isinstance(effect, CallModel):
             return (yield effect)
         if not self._is_text():

@@ -318,7 +318,7 @@ class Rest:
         self._until = 0.0  # a value of time.monotonic()
 
     def admits(self) -> bool:
-        """Return True if a request may be sent now; after a rest, only one request may at first."""
+        """Return True if a request may be sent now; when a rest ends, only one request may be sent first."""
         if self._failures < self._after:
             return True
         with self._lock:

@@ -96,7 +96,7 @@ class _Evenly:
         return self.free_at - now
 
     def use(self, amount: float, now: float) -> None:
-        """Count a used amount; a negative amount corrects an estimate that was too high."""
+        """Count requests or tokens as used; a negative amount corrects an estimate that was too high."""
         self.free_at = max(self.free_at, now - _SLACK) + amount / self.per_second
 
 
@@ -368,7 +368,7 @@ class Limiter:
         self._cycle_start, self._accepted = now, 0
 
     def _rate_after_outage(self, refused: float, measured: float, now: float) -> float:
-        """Choose the rate after a time without accepted requests: an outage, or a limit per interval.
+        """Choose the rate after some time in which the server accepted no requests.
 
         The first time, the rate is kept. The second time, the measured rate is tried, because a server may
         limit the requests in each 10 seconds, for example. If that does not help, these are outages.

@@ -118,7 +118,7 @@ class ToolSearch:
         return self._visible(search, invocation)
 
     def _search_of(self, invocation: Invocation) -> tuple[_SearchOfCall, bool]:
-        """Return the search state of a service call, and True if it was created by this first request."""
+        """Return the tool search state of a service call, and True if it is new."""
         provided = invocation.state.provided_tools
         tool = None if provided is None else provided.toolbox.tools.get(self._search_tool.name)
         search = None if tool is None else getattr(tool.function, "__self__", None)

@@ -59,7 +59,7 @@ def _as_text(value: object) -> str:
 
 
 def _without_spelling(value: object) -> Any:
-    """Remove details that Arrow may have lost, such as time zone offsets and the trailing zeros of 1.10.
+    """Normalize details that Arrow may lose, such as time zone offsets and the trailing zeros of 1.10.
 
     The text of a value must not depend on whether it was stored in a column of another type before.
     """

@@ -321,7 +321,7 @@ class EntryReader:
         }
 
     def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
-        """Return the row for a journal entry that this row or an equal one wrote earlier."""
+        """Return the row for a journal entry that was written earlier, for this row or an equal one."""
         return self._row(number, key, inputs, entry, cached=True)
 
     def new(

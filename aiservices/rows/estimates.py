@@ -124,7 +124,7 @@ def estimate(
 
 
 def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, Any]]]:
-    """Count all rows and those to ask the model about, and draw a random sample of the latter."""
+    """Count all rows and the rows that need a model request, and draw a random sample of these."""
     count = to_ask = 0
     chosen: list[Mapping[str, Any]] = []
     journal = job.open_journal()

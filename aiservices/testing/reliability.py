@@ -528,7 +528,7 @@ def _position(expected: object, options: Sequence[object]) -> int | None:
 
 
 def stated_text(options: Sequence[object]) -> str:
-    """Return the axis label for a plot, which says what answer's stated probability is shown."""
+    """Return the axis label for a plot, such as "stated probability of True"."""
     if len(options) != 2:
         return "stated probability of the most likely answer"
     return f"stated probability of {getattr(options[1], 'value', options[1])}"

@@ -887,7 +887,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser for any JSON, if a schema cannot be written as a type hint for a prompt."""
+        """Return a parser for any JSON, and record that the type hint for prompts is incomplete."""
         self.hint_is_complete = False
         return JsonNode()
 

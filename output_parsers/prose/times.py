@@ -145,7 +145,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Return the name of the parsing rule for a date or time inside a sentence that does not change it.
+    """Check that the words around a date or time do not change it, and return the name of the parsing rule.
 
     ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
     contain a weekday that contradicts ``day``.

@@ -435,7 +435,7 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Store the first skipped characters, to check later if they are only a code fence."""
+        """Keep the beginning of the skipped text, to check later if it is only the start of a code fence."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
@@ -622,7 +622,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Classify a quote as part of the JSON string, or as doubtful if it follows an opening bracket."""
+    """Classify a quote inside a JSON string: doubtful after an opening bracket, else part of the text."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 

@@ -310,7 +310,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 
 
 def _alias_namespace(aliases: tuple[Any, ...], names: Mapping[str, object]) -> dict[str, object]:
-    """Return the namespace dict in which the definition of the last of some nested type aliases is evaluated.
+    """Return the names to use for resolving the definition of a type alias, or of the last of nested aliases.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """

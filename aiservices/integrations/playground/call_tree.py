@@ -344,7 +344,7 @@ def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, inden
 
 
 def _shown(value: object) -> str:
-    """Return a text as it is, and anything else as Python shows it."""
+    """Return a text unchanged, and the ``repr`` of any other value."""
     if isinstance(value, str):
         return str.__str__(value)  # the text of an enum member, not its name
     try:

@@ -508,7 +508,7 @@ class _Call(Generic[R]):
     logs: bool
 
     def post(self, *, unread: bool) -> R:
-        """Send the HTTP request; return the response, with ``unread`` even before the body has been read."""
+        """Send the HTTP request and return the response; with ``unread``, return it without its body."""
         timeout = self.settings.options.timeout
         return self.client.post(self.request, timeout, unread=unread, deadline=self.deadline)
 

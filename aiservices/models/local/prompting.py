@@ -205,7 +205,7 @@ class ReplyConstraint:
 
     @property
     def key(self) -> str:
-        """The cache key of the llama.cpp grammar that enforces these limits on a reply."""
+        """The key under which the llama.cpp grammar for this constraint is cached."""
         tools = [[tool.name, tool.parameters] for tool in self.tools]
         return json.dumps(
             [self.response_format, tools, self.parallel_calls, self.allows_calls, self.allows_answer]

@@ -313,7 +313,7 @@ def _has_content(item: JsonObject) -> bool:
 
 
 def _needs_state(item: JsonObject) -> bool:
-    """Return True if a part of a reply must be stored as it is for later requests, such as reasoning."""
+    """Return True if a part of a reply, such as reasoning, must be stored unchanged for later requests."""
     if item["type"] == "message":
         return item.get("phase") is not None or any(part.get("annotations") for part in item["content"])
     return item["type"] != "function_call" or item.get("namespace") is not None

@@ -619,7 +619,7 @@ def _tool_call(block: JsonObject) -> ToolCall:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert the content of an Anthropic reply to a message, with the original blocks if needed later."""
+    """Convert an Anthropic reply's content to a message that keeps the blocks which later requests need."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:

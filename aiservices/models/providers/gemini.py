@@ -456,7 +456,7 @@ def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
 
 
 def _continuation_token(messages: Sequence[Message], provider: str) -> str | None:
-    """Return the token with which Gemini continues its last message, if that was cut off in between."""
+    """Return the token that makes Gemini continue its last message if that was interrupted."""
     last = messages[-1] if messages else None
     parts = (last.parts_for(provider) if isinstance(last, AiMessage) else None) or ({},)
     token: str | None = parts[-1].get(_CONTINUATION)
@@ -551,7 +551,7 @@ def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
 
 
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert the content of a Gemini reply to a message, with the original parts if needed later."""
+    """Convert a Gemini reply's content to a message that keeps the parts which later requests need."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     pieces: list[str | Media] = []
