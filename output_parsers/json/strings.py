@@ -374,7 +374,7 @@ _UNQUOTED_RUN = {
 _BARE_COMMENT = lazy_regex(r"[ \t](?://|/\*|#\s|#\Z)")
 _BROKEN_NUMBER = lazy_regex(
     r"[+-]?0[0-9]+(?:\.[0-9]*)?|[+-]?[0-9.]+['`\"\\xe ][0-9]*|[xe]\s*[0-9]+"
-    r"|[0-9.]+(?:[/\\]|\s[xe])|[/\\]\s*[0-9.]+|[0-9]*\.\.[0-9]*|[^\w\s]+"
+    r"|[0-9.]+(?:[/\\]|\s[xe]|:[0-9]?)|[/\\]\s*[0-9.]+|[0-9]*\.\.[0-9]*|[^\w\s]+"
 )
 _EXACT_LITERALS = {"true": True, "false": False, "null": None}
 _LETTERS_OF_LITERALS = [sorted(literal) for literal in _EXACT_LITERALS]

@@ -318,6 +318,13 @@ class DecodeCursor:
         """Record that a value in the reply cannot be converted back from strict mode."""
         self._add(kind, message, value, changes_shape=True)
 
+    def violation(self, message: str, value: Json) -> None:
+        """Record that a value follows the schema that was sent, but breaks a rule that no schema expresses.
+
+        The model meant this branch of a union, even if another one could read the value.
+        """
+        self._add(DeviationKind.ERROR, message, value, changes_shape=False)
+
     def coerced(self, rule: str, before: Json, after: Json) -> None:
         """Record that a value was repaired while the reply was converted back from strict mode."""
         kind = DeviationKind.COERCED

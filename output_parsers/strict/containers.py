@@ -172,7 +172,7 @@ class TupleCodec(Codec):
                 child.fail(f"the required key {key!r} is missing", ABSENT)
                 items.append(None)
             elif has_gap:
-                child.fail("an earlier item is missing", members[key])
+                child.violation("an earlier item is missing", members[key])
             else:
                 items.append(codec.decode(members[key], child))
         return items + self._decode_rest(members, cursor, has_gap=has_gap)
@@ -186,9 +186,11 @@ class TupleCodec(Codec):
             child.unencoded("it is missing", ABSENT)
             return []
         items = child.parse_json_string(members["rest"], "[")
-        if not isinstance(items, list) or (has_gap and items):
-            message = "an earlier item is missing" if has_gap else "expected an array"
-            child.fail(message, members["rest"])
+        if not isinstance(items, list):
+            child.fail("expected an array", members["rest"])
+            return []
+        if has_gap and items:
+            child.violation("an earlier item is missing", members["rest"])
             return []
         first = len(self.items)
         cursors = [child.encoded_child(i, cursor.plain.child(first + i)) for i in range(len(items))]
@@ -276,7 +278,7 @@ class PairsCodec(Codec):
             if key is None:
                 continue
             if key in items:
-                child.encoded_child("key").fail("the key appears twice", key)
+                child.encoded_child("key").violation("the key appears twice", key)
                 continue
             item_cursor = child.encoded_child("value", cursor.plain.child(key))
             items[key] = self.value.decode(members["value"], item_cursor)
@@ -512,7 +514,7 @@ class ObjectCodec(Codec):
             return
         for key, value in members.items():
             if key in decoded or key in self.fields:
-                child.fail("the key appears twice", key)
+                child.violation("the key appears twice", key)
             decoded.setdefault(key, value)
 
 

@@ -143,6 +143,7 @@ ERRORS: list[tuple[str, str]] = [
     ("[1\n0, 20]", "commas are missing between some of the items (at character 4)"),
     ("[1 2 3]", "a comma is missing between numbers (at character 1)"),
     ("[012, 3]", "012 may be a misspelt number, true, false or null (at character 1)"),
+    ('{"a": 3:1}', "3:1 may be a misspelt number, true, false or null (at character 6)"),
     ('{"a": 1, "b": tru}', "tru may be a misspelt number, true, false or null (at character 14)"),
     ("{a: word, b: flase}", "flase may be a misspelt number, true, false or null (at character 13)"),
     ("{a: [tru, nul]}", "tru may be a misspelt number, true, false or null (at character 5)"),

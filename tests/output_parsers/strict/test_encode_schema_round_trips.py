@@ -281,3 +281,18 @@ def test_every_reply_that_fits_the_sent_schema_is_decoded_to_one_value(
         reason = ""
         assert not is_valid(schema, decoded) or json_equal(encoding.decode(encoding.encode(decoded)), decoded)
     assert reason in {"", *INEXPRESSIBLE}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"type": ["null", "object"]},
+        {"type": ["null", "object"], "properties": {"a": {"type": "null"}}},
+    ],
+)
+def test_a_tuple_with_a_gap_is_not_read_as_an_object_of_another_branch(other: Any) -> None:
+    array = {"type": "array", "prefixItems": [{"type": "null"}], "items": {"type": "null"}}
+    encoding = encode({"anyOf": [array, other]}, OPENAI)
+    with pytest.raises(EncodingError) as caught:
+        encoding.decode({"value": {"item_0": None, "rest": [None]}})
+    assert str(caught.value) == "$.value.rest: an earlier item is missing, found an array of 1"
