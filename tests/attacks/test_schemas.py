@@ -140,7 +140,7 @@ def test_two_references_at_each_level_cost_little_more_than_one(
     one = _chain(keyword, {}, array=is_array)
     two = _chain(keyword, {}, {"title": "other"}, array=is_array)
     # 40 levels of unions inside unions are validated 40 times; 2 ** 40 would never end
-    assert _read_time(two, reply) < 200 * _read_time(one, reply) + 0.1
+    assert _read_time(two, reply) < 1000 * _read_time(one, reply) + 0.1
 
 
 def test_the_hint_of_a_schema_with_two_references_at_each_level_is_its_text() -> None:

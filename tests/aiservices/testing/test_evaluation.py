@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pytest
+from loopback import MAX_WAIT
 from pydantic import BaseModel
 
 from aiservices import (
@@ -246,6 +246,7 @@ def test_a_scorer_with_positional_only_parameters_is_refused() -> None:
 @pytest.mark.parametrize("asynchronous", [True, False])
 def test_at_most_max_concurrency_calls_run_at_a_time(asynchronous: bool) -> None:
     running, most, lock = 0, 0, threading.Lock()
+    three_threads, three_tasks = threading.Barrier(3), asyncio.Barrier(3)
 
     def entered(step: int) -> None:
         nonlocal running, most
@@ -255,20 +256,21 @@ def test_at_most_max_concurrency_calls_run_at_a_time(asynchronous: bool) -> None
 
     def blocks(number: int) -> int:
         entered(1)
-        time.sleep(0.01)
+        three_threads.wait(MAX_WAIT)  # never passed if fewer run at the same time
         entered(-1)
         return number
 
     async def waits(number: int) -> int:
         entered(1)
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(MAX_WAIT):
+            await three_tasks.wait()
         entered(-1)
         return number
 
     cases = [Case({"number": number}, number) for number in range(12)]
     report: Report[int] = evaluate(waits if asynchronous else blocks, cases, [exact()], max_concurrency=3)
     assert report.values == list(range(12))
-    assert 1 < most <= 3
+    assert most == 3
 
 
 def test_in_an_event_loop_it_is_awaited() -> None:

@@ -247,10 +247,10 @@ def test_an_unknown_name_in_only_or_exclude_raises_an_error_when_opened(setting:
 
 
 def test_a_slow_tool_call_times_out() -> None:
-    with server(timeout=2) as tools:
+    with server(timeout=5) as tools:  # it also limits the start of the server
         began = time.monotonic()
         assert result_text(tools, calls("slow")) == "The tool slow did not finish in time."
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert result_text(tools, calls("joined", words=["still", "there"])) == "still there"
 
 

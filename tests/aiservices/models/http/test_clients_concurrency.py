@@ -12,7 +12,7 @@ import pytest
 from loopback import MAX_WAIT
 
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.requests import ChatRequest
+from aiservices.models.requests import ChatOptions, ChatRequest
 
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc is of Linux")
 
@@ -38,10 +38,12 @@ def test_fifty_threads_get_their_own_replies_over_at_most_fifty_connections(echo
 @needs_proc
 @pytest.mark.usefixtures("leaves_nothing")
 def test_a_thousand_calls_wait_at_once_in_one_loop(echo: Any) -> None:
+    patient = ChatOptions(timeout=60)  # the server may be slow to accept so many connections
+
     async def ask_all() -> list[str]:
         async with model_at(echo) as model:
             replies = await asyncio.gather(
-                *(model.acomplete(ChatRequest.of(f"{call}")) for call in range(1000))
+                *(model.acomplete(ChatRequest.of(f"{call}", options=patient)) for call in range(1000))
             )
         return [reply.text for reply in replies]
 
@@ -148,7 +150,7 @@ def test_closing_a_model_lets_a_stream_finish(echo: Any) -> None:
 FORK = """
 import json, os, sys
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.requests import ChatRequest
+from aiservices.models.requests import ChatOptions, ChatRequest
 
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 ask = lambda text: model.complete(ChatRequest.of(text)).text
@@ -180,7 +182,7 @@ def test_a_forked_process_opens_its_own_connection(echo: Any, run: Any) -> None:
 THREADS_FORK = """
 import json, multiprocessing, sys, threading, warnings
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.requests import ChatRequest
+from aiservices.models.requests import ChatOptions, ChatRequest
 
 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads, which later versions warn of
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
@@ -230,7 +232,7 @@ def test_processes_that_are_forked_during_calls_get_their_own_replies(echo: Any,
 TLS_FORK = """
 import json, os, sys
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.requests import ChatRequest
+from aiservices.models.requests import ChatOptions, ChatRequest
 
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 ask = lambda text: model.complete(ChatRequest.of(text)).text
@@ -257,7 +259,7 @@ def test_the_end_of_a_forked_process_leaves_the_connections_of_its_parent_open(
 ASYNC_FORK = """
 import asyncio, json, os, sys
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.requests import ChatRequest
+from aiservices.models.requests import ChatOptions, ChatRequest
 
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 
