@@ -567,7 +567,7 @@ def suspendable_method(tool: Tool) -> SuspendableMethod | None:
 def suspended_method(
     call: ToolCall, toolbox: Toolbox | None, decision: InnerDecisions, qualname: str
 ) -> SuspendableMethod:
-    """Return the service method that a tool call had started when the method's call was suspended.
+    """Return the service method whose suspended call a tool call must resume.
 
     Raises SuspendedCallError if the tools of the service have changed since then.
     """

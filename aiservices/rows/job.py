@@ -23,7 +23,7 @@ from .tables import Table, open_table
 
 
 class Engine(Protocol):
-    """The interface of other ways to send the requests of a run, such as in batches or from workers.
+    """The interface of engines, which send the requests of a run in another way, such as in batches.
 
     Attributes:
         discount: The price of a request, relative to the normal price.

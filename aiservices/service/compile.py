@@ -260,7 +260,7 @@ class Settings(NamedTuple):
     limits: Limits | None = None
 
     def with_tool_settings(self, declared: Mapping[str, Any]) -> Settings:
-        """Return the settings with those for tools that ``@options`` set for an interface or a method."""
+        """Return a copy with the tool settings that ``@options`` sets for an interface or a method."""
         changes = {name: declared[name] for name in ("tool_limits", "tool_errors") if name in declared}
         if "tool_interceptors" in declared:  # they are inside of the others
             changes["tool_interceptors"] = (*self.tool_interceptors, *declared["tool_interceptors"])

@@ -457,7 +457,7 @@ class Builder:
             self.add_value(value)
 
     def add_unreadable(self, visible_text: str) -> None:
-        """Add a string that cannot be decoded; partial values show only its ``visible_text``."""
+        """Add a string that cannot be decoded; partial values show ``visible_text`` in its place."""
 
     def child_builder(self, bracket: str) -> Builder:
         """Return a builder for the value of a nested JSON object or array that begins in the stream."""
@@ -819,7 +819,7 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass new streamed fields or items to a builder, and stop at a nested object to be built first.
+    """Pass new streamed fields or items to a builder; stop at a nested object, which must be built first.
 
     Returns the nested container, or None when the first ``count`` parts are read.
     """

@@ -114,7 +114,7 @@ class UnionCodec(Codec):
 
 
 def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> EncodingError:
-    """Choose the error to report for a value that fits no union branch: that of the most similar branch.
+    """Choose the error to report for a value that fits no union branch: the error of the closest branch.
 
     It most likely comes from the branch that was meant.
     """
