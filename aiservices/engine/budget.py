@@ -146,7 +146,7 @@ class Budget:
     still used, and no further request is made. Negative counts of a server count as 0. If a server reports no
     usage, four characters of the messages and the reply count as one token. When an item of an ``Iterator``
     does not fit, the rest of its reply is read for the usage if the budget limits tokens or money, up to
-    64,000 characters. A failed request does not count.
+    64,000 characters. A failed request counts as no tokens.
 
     An attempt is one request for the answer. These are attempts: the first request, one after an answer that
     cannot be read, for the whole answer or for single fields, one after an error of the provider, and one to

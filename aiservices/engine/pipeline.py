@@ -117,7 +117,7 @@ class Pipeline:
             for one in interceptors
         )
         self.blocks_streaming = any(getattr(one, "blocks_streaming", False) for one in interceptors)
-        proceed: Proceed = _read_answer
+        proceed: Proceed = _request_answer
         for interceptor in reversed(interceptors):
             proceed = _wrap(interceptor, proceed)
         self._proceed = proceed
@@ -219,7 +219,7 @@ def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[Tool
     return (yield from undo_tools(invocation))
 
 
-def _read_answer(invocation: Invocation) -> Flow[Answer]:
+def _request_answer(invocation: Invocation) -> Flow[Answer]:
     """Send requests to the model, run the tools that it calls, and parse its final answer.
 
     Raises ServiceOutputError if the reply cannot be read.
@@ -297,7 +297,7 @@ def _ask_next_model(
     name = state.route.model.name if state.route else ""
     reason = f"{name} was unsure: {path} had the probability {probability:.2f}, below {limit:g}"
     try:
-        better = yield from _read_answer(replace(invocation, routes=following))
+        better = yield from _request_answer(replace(invocation, routes=following))
     except (ModelError, ServiceOutputError, BudgetExceededError) as error:
         return replace(answer, reasons=(*answer.reasons, reason, f"the next model failed: {error}"))
     return replace(better, reasons=(reason, *better.reasons))

@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # imported late, because few answers are repaired
     from output_parsers.strict.patch import Patch
 
 _MAX_PROBLEMS = 20  # the maximum number of problems in one message to the model
-# The number of messages in the request before an answer was rejected, and of tool messages among them.
+# The key of the state of a call under which two numbers are stored: of the messages in the request before an
+# answer was rejected, and of the tool messages among them.
 _STATE_KEY = "retry"
 
 Mode = Literal["whole", "fields"]

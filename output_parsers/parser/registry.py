@@ -127,10 +127,7 @@ class ParserRegistry:
         return parser
 
     def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
-        """Return the user's own parser for a type, from its metadata or a parser factory, or None.
-
-        Returns None if there is none.
-        """
+        """Return the user's own parser for a type, from its metadata or a parser factory, or None."""
         for item in target.metadata:
             if _is_parser(item):
                 return item

@@ -274,9 +274,9 @@ def _end_when_lost(writer: asyncio.StreamWriter) -> None:
 
 
 class PermittedChatModel:
-    """A chat model that asks a server for permission before it sends each request.
+    """A chat model that asks the PermissionServer before it sends each request.
 
-    A request that the model's server refuses because of a limit waits, and is sent again.
+    A request that the provider refuses because of a limit waits, and is sent again.
     """
 
     def __init__(self, model: ChatModel, client: PermissionClient, loop: asyncio.AbstractEventLoop) -> None:
