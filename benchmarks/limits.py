@@ -188,6 +188,8 @@ def measure(
         for client in clients:
             client.start()
         while not server.accepted:
+            if not any(client.is_alive() for client in clients):
+                raise RuntimeError("the client ended before its first request")
             await asyncio.sleep(0.01)
         middle, end = server.accepted[0] + seconds / 2, server.accepted[0] + seconds
         await asyncio.sleep(end - time.monotonic())
