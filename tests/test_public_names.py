@@ -84,7 +84,7 @@ def test_everything_public_has_a_docstring_of_its_own(module: types.ModuleType, 
 
 
 def own_docstring(thing: Any) -> str | None:
-    """What is written there; a dataclass without a docstring is given its signature as one."""
+    """Return the docstring in the source; a dataclass without one gets its signature as docstring."""
     said = vars(thing).get("__doc__") if isinstance(thing, type) else inspect.getdoc(thing)
     return None if said and said.startswith(f"{thing.__name__}(") else said
 

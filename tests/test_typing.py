@@ -84,7 +84,7 @@ def test_pyright_accepts_correct_uses(by_pyright: Errors) -> None:
 
 
 def test_pyright_refuses_each_wrong_line(by_pyright: Errors) -> None:
-    """It may say more than one thing about a line; the one that is expected is among them."""
+    """Pyright may report several messages for a line; the expected one must be among them."""
     found = set(by_pyright["wrong.py"])
     wanted = set(expected(1))
     assert (wanted - found, {line for line, _ in found} - {line for line, _ in wanted}) == (set(), set())

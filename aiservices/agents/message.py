@@ -215,7 +215,7 @@ def resume_reply(
 ) -> Invocation:
     """Prepare to continue an agent's reply after a person approved or rejected its tool calls.
 
-    Raises SuspendedCallError if the state is not that of this agent or if the reply had another output type,
+    Raises SuspendedCallError if the state belongs to another agent or if the reply had another output type,
     and the errors of ``resumed_invocation``.
     """
     invocation = resumed_invocation(plan, state, approvals, budget, results)

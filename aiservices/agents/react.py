@@ -210,7 +210,7 @@ class ReActAgent:
             results: The results of external tools, as for the function ``resume``.
 
         Raises:
-            SuspendedCallError: if the state is that of another agent, or of a reply with another type, and
+            SuspendedCallError: if the state belongs to another agent, or to a reply with another type, and
                 the other errors of the function ``resume``.
             AlreadyResumedError: if the agent has a ChatMemory and the state was resumed before.
         """

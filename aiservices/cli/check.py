@@ -213,7 +213,7 @@ class StrictModeNote(NamedTuple):
 def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
     """Yield a note for each type in a service method that the provider's strict mode does not support.
 
-    The default profile is that of the model, if the model has a strict mode. There are no notes on a type
+    The default is the profile of the model, if the model has a strict mode. There are no notes on a type
     that only a custom parser can read.
     """
     capabilities = plan.call.model.capabilities

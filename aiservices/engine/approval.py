@@ -273,7 +273,7 @@ def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
     mark = _get(data, "place", str)
     if not _MARK.fullmatch(mark):
         raise TypeError(f"$.place is {shorten(repr(mark), 60)}, which to_json does not write")
-    # The mark of the process that wrote the state is replaced by that of this one.
+    # The mark of the process that wrote the state is replaced by the mark of this one.
     data = json.loads(json.dumps(data, ensure_ascii=False).replace(mark, INSTRUCTIONS_MARK))
     return SuspendedCall(
         _get(data, "where", str),
@@ -496,7 +496,7 @@ def _check_decisions(
         elif isinstance(decision, InnerDecisions):
             method = suspended_method(call, toolbox, decision, plan.qualname)
             inner_plan = method.call_plan
-            if inner_plan is not None:  # that of a remote service is checked where the service runs
+            if inner_plan is not None:  # the plan of a remote service is checked where the service runs
                 by_call = _decisions_by_call(decision.state, decision.decisions)
                 _check_decisions(by_call, decision.state, inner_plan, inner_plan.toolbox)
 
@@ -622,7 +622,7 @@ def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> Too
 class WaitingCalls(NamedTuple):
     """The tool calls for which a suspended service call waits, including those inside inner service calls.
 
-    The id of a call inside another one is that of the outer call, a slash, and its own id.
+    The id of a call inside another one is the id of the outer call, a slash, and its own id.
 
     Attributes:
         approvals: The calls that must be approved.

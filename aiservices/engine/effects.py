@@ -122,7 +122,7 @@ class GatherFlows(NamedTuple):
     """A step of a service call that runs several flows at the same time, such as the tools of a reply.
 
     Events that the flows emit are reported at once. Replies of models are not streamed. When a flow raises an
-    error, the others are closed, and the error is that of the step.
+    error, the others are closed, and the step raises this error.
 
     Attributes:
         flows: The flows. Their outcomes are in the same order.

@@ -326,7 +326,7 @@ def tool_or_text_reader(
 ) -> Callable[[ChatReply], Reading[object]]:
     """Return a function that parses a reply as a record if it contains a tool call, and as text otherwise.
 
-    ``parser`` is that of the union of the record and ``str``, and reads the text.
+    ``parser`` is the parser of the union of the record and ``str``; it reads the text.
     """
     read_calls = _tool_call_reader(record, name)
 

@@ -476,7 +476,7 @@ class Adjustment(NamedTuple):
         calibrations: The calibrations of the answer, one for each model and source; empty if there is none.
         on_mismatch: What happens if none of them is for the model of the reply: "error" or "raw".
         threshold: For a bool: the probability from which it is True. For a Decision: the probability from
-            which ``at()`` returns the value; None for that of the calibration.
+            which ``at()`` returns the value; None to use the threshold of the calibration.
         members: For a ``Decision[list[…]]``: the calibrations of its members, if each has some.
     """
 

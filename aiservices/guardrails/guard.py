@@ -473,7 +473,7 @@ def grounded(
     GuardrailError.
 
     Args:
-        model: The model that judges, also a decision endpoint. By default that of the environment.
+        model: The model that judges, also a decision endpoint. By default the model of the environment.
         otherwise: Makes the verdict for an unsupported answer: ``reprompt``, ``retry`` or ``refused``.
         without_sources: What happens to the answer of a call without sources: "refuse" raises a
             GuardrailError, "pass" accepts it. The model is not asked.

@@ -289,7 +289,7 @@ def _roles(hint: object) -> list[Role]:
 
 
 def memory_id_type_problems(parameters: Iterable[Parameter], qualname: str) -> list[DefinitionProblem]:
-    """Return an error for each memory id parameter whose type cannot be that of an id."""
+    """Return an error for each memory id parameter whose type is not allowed for ids."""
     return [
         DefinitionProblem(qualname, f"the parameter {parameter.name} is a memory id, and {problem}")
         for parameter in parameters

@@ -65,7 +65,7 @@ class AiServiceError(Exception):
         inner_calls: The calls of other service methods that tools of the failed call made.
         undone_runs: The tool calls that were undone because of the error, the last one first: ToolRuns. If
             one could not be undone, its ``undo_error`` says why.
-        qualname: The method that failed, as ``"Service.method"``; "" if the error is not that of a call.
+        qualname: The method that failed, as ``"Service.method"``; "" if the error does not belong to a call.
     """
 
     # A class attribute: an error that is raised before the first request has no attempts.
@@ -304,7 +304,7 @@ class ToolLimitError(ToolError):
 class SuspendedCallError(AiServiceError, ValueError):
     """Raised when a service call that waited for a person's approval cannot be continued.
 
-    It is damaged, was changed or has expired, it is that of another method, or the service does not use the
+    It is damaged, was changed or has expired, it belongs to another method, or the service does not use the
     model that wrote the pending tool calls.
     """
 
@@ -537,7 +537,7 @@ def import_extra(module: str, extra: str, feature: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # another name is that of a dependency of the installed package
+        # another name means a dependency of the installed package
         if error.name not in (module, module.partition(".")[0]):
             raise
     raise missing_extra(module, extra, feature)

@@ -699,7 +699,7 @@ _lock = Lock()
 def request_hash(model: str, address: str, request: ChatRequest) -> str:
     """Return a hash of everything that determines the reply to a chat request: 32 hexadecimal digits.
 
-    ``model`` is the name of the model and ``address`` that of its server. The timeout, the deadline and HTTP
+    ``model`` is the name of the model, and ``address`` its server. The timeout, the deadline and HTTP
     headers are not part of the hash.
     """
     hashed = blake2b(digest_size=16)

@@ -19,7 +19,7 @@ columns of the input. Parquet and Arrow columns have these types:
     int | float                double
     other unions, Any          JSON text, and so is a record inside itself
 
-The columns of the input keep the types of their source, if it has types. Otherwise the type is that of the
+The columns of the input keep the types of their source, if it has types. Otherwise the type is the one of the
 values: int with float is float if that is exact, and other mixtures are text, with JSON for values that are
 not texts. If a type changes after rows were written, the whole file is changed when it is closed.
 """

@@ -45,7 +45,7 @@ class Journal:
 
     Args:
         path: The file.
-        work: What the run does, by name: prompt, schema, model and so on. If the file is that of other work,
+        work: What the run does, by name: prompt, schema, model and so on. If the file belongs to other work,
             RowsError names what changed.
         restart: Delete an existing file.
 

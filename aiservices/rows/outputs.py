@@ -44,7 +44,7 @@ __all__ = [
 class Output(ABC):
     """A file to which rows are written, and which gets its final name only when it is complete.
 
-    Until ``close``, the rows are in files whose names start with that of the output and ``.partial``. At the
+    Until ``close``, the rows are in files whose names start with the output's name and ``.partial``. At the
     end of a ``with`` block, the output is closed, or removed if there was an error.
 
     Attributes:

@@ -60,7 +60,7 @@ def resume(
             a ``Tools`` parameter. They are not part of the state, except MemoryId and UserName.
 
     Raises:
-        SuspendedCallError: The state is that of another method, is damaged or has expired, or the service
+        SuspendedCallError: The state belongs to another method, is damaged or has expired, or the service
             does not have the model that wrote the calls, or an external tool that was called.
         ValueError: There is not one decision or result for each pending call, or a result does not fit the
             return type of its tool.

@@ -51,7 +51,7 @@ class Skill:
     ``Skill.read`` reads it from a folder.
 
     Attributes:
-        name: The name, which is also that of the folder.
+        name: The name, which is also the name of the folder.
         description: What the skill does and when to use it. The model always sees it.
         instructions: The text that the model gets when it activates the skill.
         folder: The folder with the files of the skill.
@@ -184,7 +184,7 @@ def _problems(fields: Mapping[str, Any], folder: Path) -> Iterator[str]:
             "digits and single hyphens between them"
         )
     elif name != folder.name:
-        yield f"the name is {name}, and that of the folder is {folder.name}; make them equal"
+        yield f"the name is {name}, but the name of the folder is {folder.name}; make them equal"
     if not isinstance(description, str) or not description.strip():
         yield "it has no description; write description: with what the skill does and when to use it"
     elif len(description) > _LONGEST_DESCRIPTION:

@@ -213,7 +213,7 @@ class ImportWatcher(MetaPathFinder):
 class WatchingLoader(Loader):
     """A module loader that calls a function after the module was executed.
 
-    It forwards all other attributes to the wrapped loader: that of pytest loads other files, too.
+    It forwards all other attributes to the wrapped loader, because pytest's loader loads other files, too.
     """
 
     def __init__(self, loader: Any, on_import: Callable[[ModuleType], None]) -> None:

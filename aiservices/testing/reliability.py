@@ -132,7 +132,7 @@ def auroc(samples: Sequence[Labelled]) -> float | None:
 def calibration_error(samples: Sequence[Labelled], bins: int = _BINS) -> float:
     """Return the expected calibration error: the mean gap between stated and observed frequencies, in bins.
 
-    For two answers it is that of the second answer, otherwise that of the most likely one.
+    For two answers, it belongs to the second answer, otherwise to the most likely one.
     """
     return _error_in_bins([_stated(one) for one in samples], bins)
 
@@ -302,7 +302,7 @@ def fit(samples: Sequence[Labelled]) -> tuple[Calibrator, list[Labelled]]:
     """Fit the calibration with the lowest log loss, and return it with the corrected examples.
 
     Each example is corrected by a fit without it (five folds). A calibration is only kept if the log loss of
-    these probabilities is lower than that of the original ones.
+    these probabilities is lower than with the original ones.
     """
     best, best_samples = Calibrator(), list(samples)
     if len({one.answer for one in samples}) < 2 or len(samples) < 2 * _FOLDS:

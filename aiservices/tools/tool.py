@@ -94,7 +94,7 @@ class ExternalResult(NamedTuple):
 
 
 # What is known about a call that waited: the decision about it, its result if it has run already, or an
-# InnerDecisions of the engine if it is that of a service, in which calls waited.
+# InnerDecisions of the engine if the tool is a service method in which calls waited.
 WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult | ToolMessage | tuple[Any, ...]
 
 

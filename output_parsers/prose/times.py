@@ -519,7 +519,7 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
     """Find the only duration in a text; return it with the names of the parsing rules that were used.
 
-    The first rule is that of the duration, the second one that of the sentence around it.
+    The first rule is for the duration, the second one for the sentence around it.
     """
     iso = _ISO_IN_TEXT.search(text)
     parts = [] if iso else _duration_parts(text)

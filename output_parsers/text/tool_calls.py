@@ -117,7 +117,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
     that a model without tool support wrote as text, so that these parsers are OutputParsers too.
 
     Attributes:
-        first_tool_only: True if the value is the first call, or None if there are no calls. Otherwise the
+        first_tool_only: True to return only the first call, or None if there are no calls. Otherwise the
             value is a list of all calls.
     """
 
@@ -398,7 +398,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
 
     Attributes:
         tools: The types.
-        first_tool_only: True if the value is that of the first call, or None if there are no calls. Other
+        first_tool_only: True to return only the first call, or None if there are no calls. Other
             calls are not parsed then.
     """
 
@@ -479,7 +479,7 @@ class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
 
     Attributes:
         key_name: The name of the tool.
-        first_tool_only: True if the value is that of the first call, or None if there are no calls.
+        first_tool_only: True to return only the first call, or None if there are no calls.
         return_id: True if the values are dicts with type, args and id. Otherwise they are the arguments.
     """
 

@@ -190,7 +190,7 @@ class Decision(Generic[T]):
 
         For a list, the answer for each member must have this probability.
 
-        Without ``threshold``, that of ``create(…, thresholds={…})`` is used.
+        Without ``threshold``, the one of ``create(…, thresholds={…})`` is used.
         """
         limit = self._threshold if threshold is None else threshold
         if limit is None:

@@ -304,7 +304,7 @@ def _is_type(argument: object) -> bool:
 def _is_alias(tp: TypeExpression) -> bool:
     if isinstance(tp, typing_extensions.TypeAliasType):
         return True
-    # from Python 3.12 on, the class of typing is another one than that of typing_extensions
+    # from Python 3.12 on, the classes of typing and typing_extensions are different
     builtin = getattr(sys.modules["typing"], "TypeAliasType", None)
     return builtin is not None and isinstance(tp, builtin)
 

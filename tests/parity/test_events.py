@@ -1,4 +1,4 @@
-"""What users of LangChain4j and Quarkus know of events and streams, as far as no other test states it."""
+"""Behaviour of events and streams in LangChain4j and Quarkus that no other test checks."""
 
 from __future__ import annotations
 

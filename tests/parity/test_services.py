@@ -1,4 +1,4 @@
-"""What users of LangChain4j and Quarkus know of services and memory, as far as no other test states it."""
+"""Behaviour of services and memory in LangChain4j and Quarkus that no other test checks."""
 
 from __future__ import annotations
 

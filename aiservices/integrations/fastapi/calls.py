@@ -142,7 +142,7 @@ class ApprovalStates:
             return
         record = SystemMessage(f"resumed: {state.qualname}")
         try:
-            # Another prefix than that of ChatMemory, which may use the same store.
+            # Not the prefix of ChatMemory, which may use the same store.
             self._store.append(f"{RESUMED_PREFIX}http:{state.id}", [record], expected=0)
         except MemoryConflictError as error:
             raise AlreadyResumedError(state.qualname, state.id) from error

@@ -334,7 +334,7 @@ def contract_of(
         problems.append(DefinitionProblem(name, message))
     if problems:
         raise DefinitionError(problems)
-    # Not inspect.getdoc: a class without a docstring would show that of Protocol.
+    # Not inspect.getdoc: a class without a docstring would show Protocol's.
     doc = cls.__dict__.get("__doc__")
     return Contract(name, inspect.cleandoc(doc) if isinstance(doc, str) else "", methods)
 

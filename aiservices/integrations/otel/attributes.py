@@ -302,7 +302,7 @@ def _json(messages: list[dict[str, Any]]) -> str:
 def _message(message: Message) -> dict[str, Any]:
     data: dict[str, Any] = {"role": _ROLES.get(type(message), "user"), "parts": _parts(message)}
     name = getattr(message, "name", None)
-    # The name of a ToolMessage is that of the tool, not of a participant.
+    # The name of a ToolMessage is the name of the tool, not of a participant.
     return data if name is None or isinstance(message, ToolMessage) else {**data, "name": name}
 
 

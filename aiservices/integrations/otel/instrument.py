@@ -536,7 +536,7 @@ class TracedModel:
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
         """Start the span of a model request; return an OpenTelemetry context in which the span is current."""
         own_name, other_model = self._model.name, request.options.model
-        # Only the name of the model is replaced. The provider remains that of the model object.
+        # Only the name of the model is replaced. The provider of the model object remains.
         if other_model is not None:
             self._request_name = f"{own_name.rpartition(':')[0]}:{other_model}".removeprefix(":")
         provider, model = names.provider_and_model(self._request_name)

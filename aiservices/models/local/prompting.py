@@ -136,7 +136,7 @@ def _with_system_message(
     text = "\n\n".join(part for part in parts if part)
     if system is not None:
         return [{**message, "content": text} if message is system else message for message in chat_messages]
-    # Without a system message, a chat template adds its own; that of SmolLM2 makes the answers worse.
+    # Without a system message, a chat template adds its own; the one of SmolLM2 makes the answers worse.
     return [{"role": "system", "content": text}, *chat_messages] if text else chat_messages
 
 

@@ -32,7 +32,7 @@ class OpenAiModel(HttpChatModel):
         model: The name of the model, or of the Azure deployment.
         provider: "openai", "azure", "ollama", or a service with a preset, such as "groq". It determines how
             the URL and the key are found.
-        base_url: The URL of the server; by default that of the provider, or the one in the environment.
+        base_url: The URL of the server; by default the provider's, or the one in the environment.
         api_key: The key, or a function that returns it for each request, which may be asynchronous; by
             default the key in the environment.
         client: A client of the SDK for blocking calls. It is used as it is, except for its retries, and is

@@ -155,7 +155,7 @@ class AnthropicChatModel(HttpChatModel):
 
     Args:
         model: The name of the model.
-        base_url: The URL of the server; by default ANTHROPIC_BASE_URL, or that of Anthropic.
+        base_url: The URL of the server; by default ANTHROPIC_BASE_URL, or Anthropic's server.
         api_key: The key, or a function that returns it for each request, which may be asynchronous; by
             default ANTHROPIC_API_KEY.
         options: Options for all requests; those of a request have priority. ``extra_headers`` may have

@@ -1,6 +1,6 @@
 """Chat models for decision endpoints, which answer questions with probabilities instead of writing text.
 
-Three formats are known: that of OpenAI's Decisions API, that of Gemini's, and that of TypeSafe's System One,
+Three formats are known: OpenAI's Decisions API, Gemini's Decisions API, and TypeSafe's System One,
 which other services and servers use too. The first two follow the types in the SDKs of OpenAI (3.54) and
 Google (3.4). The third follows published documentation and was not tested with the services.
 """
@@ -463,7 +463,7 @@ class OpenAiDecisions(DecisionDialect):
         _check_number(answers, questions)
         for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
             if answer.get("name") not in (None, f"q{number}"):
-                raise UnreadableReplyError(f"answer {number} is that of the question {answer['name']!r}")
+                raise UnreadableReplyError(f"answer {number} belongs to the question {answer['name']!r}")
             if answer["type"] == "refusal":
                 yield None
             elif question.kind == "yes_no":

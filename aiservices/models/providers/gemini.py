@@ -147,7 +147,7 @@ class GeminiChatModel(HttpChatModel):
 
     Args:
         model: The name of the model.
-        base_url: The URL of the server; by default GEMINI_BASE_URL, or that of AI Studio.
+        base_url: The URL of the server; by default GEMINI_BASE_URL, or the server of AI Studio.
         api_key: The key of AI Studio, or a function that returns it for each request, which may be
             asynchronous; by default GEMINI_API_KEY or GOOGLE_API_KEY.
         token: Returns an access token for Vertex AI; it may be asynchronous. It is called for every request,
@@ -218,7 +218,7 @@ class GeminiChatModel(HttpChatModel):
             name: The name of the model.
             project: The Google Cloud project; by default GOOGLE_CLOUD_PROJECT.
             location: The region; by default GOOGLE_CLOUD_LOCATION, or "global".
-            token: Returns an access token; by default that of google-auth.
+            token: Returns an access token; by default, google-auth does.
             options: Options for all requests.
             capabilities: The features that the model supports, if those that its name implies are wrong.
         """

@@ -29,12 +29,12 @@ class RayEngine:
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=RayEngine(workers=4))
 
     Workers are useful if the processor is what limits a run: one process handles thousands of requests per
-    second if replies are small. ``max_concurrency`` of ``map_rows`` is that of each worker; ``limits`` and
+    second if replies are small. ``max_concurrency`` of ``map_rows`` applies to each worker; ``limits`` and
     ``budget`` are those of all together. Ray is started on this machine if it is not running.
 
     Attributes:
         workers: The number of worker processes; by default one for each processor of the cluster.
-        address: The address of a cluster, such as "auto"; by default that of the environment variable
+        address: The address of a cluster, such as "auto"; by default the one in the environment variable
             RAY_ADDRESS, else Ray runs on this machine. For a cluster, start the program on one of its
             machines, as ``ray job submit`` does.
         cpus: The processors that Ray reserves for each worker.

@@ -35,7 +35,7 @@ class SparkEngine:
 
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=SparkEngine(spark))
 
-    ``max_concurrency`` of ``map_rows`` is that of each worker; ``limits`` and ``budget`` are those of all
+    ``max_concurrency`` of ``map_rows`` applies to each worker; ``limits`` and ``budget`` apply to all
     together. For a Spark dataframe, see ``as_udf``.
 
     Attributes:

@@ -207,7 +207,7 @@ class Trees:
 
 @dataclass
 class Call:
-    """What the events say about one call of a service, until its end or its suspension.
+    """The data about one service call that its events contain, until its end or its suspension.
 
     Attributes:
         started_at: The number of events of requests before the call.

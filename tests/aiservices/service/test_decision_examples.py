@@ -1,4 +1,4 @@
-"""What LangChain4j's Decision Services are used for, each by a declaration."""
+"""The examples of LangChain4j's Decision Services, each as a declared interface."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_line_ends_a_byte_order_mark_and_other_letters_are_accepted(tmp_path: Pa
         ),
         (
             "---\nname: b\ndescription: c\n---\nd",
-            ["the name is b, and that of the folder is a; make them equal"],
+            ["the name is b, but the name of the folder is a; make them equal"],
         ),
         (
             f"---\nname: a\ndescription: {'x' * 1025}\ncompatibility: {'y' * 501}\n---\nd",

@@ -1,4 +1,4 @@
-"""What a client does besides calling tools: questions of servers, requests to models, prompts, resources."""
+"""Uses of an MCP client besides tools: questions of servers, requests to models, prompts, resources."""
 
 from __future__ import annotations
 

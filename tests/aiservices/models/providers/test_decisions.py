@@ -561,7 +561,7 @@ def test_an_answer_that_does_not_fit_the_question_is_an_error(
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([predicate(0.5, number=2)], "answer 1 is that of the question 'q2'"),
+        ([predicate(0.5, number=2)], "answer 1 belongs to the question 'q2'"),
         ([openai_choice(("a", 0.5), ("b", 0.5))], "it has an unexpected shape"),
         ([], "it has 0 answers to 1 questions"),
     ],
