@@ -160,7 +160,7 @@ def _preview_method(
         ) from error
     doc = summary_of(inspect.getdoc(method) or "")
     has_branches = has_placeholders and _has_branches(plan)
-    # A method may have a model of its own.
+    # A method may have its own model.
     reason = default.reason if default is not None and default.name == request.model else ""
     http = _http_preview(chat_model, chat_request, is_streamed=service_method_of(method).is_streamed)
     if http is not None and http.error:

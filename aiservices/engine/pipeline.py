@@ -345,7 +345,7 @@ def _has_return_type(result: object, invocation: Invocation) -> bool:
     if parser is None:  # the method returns the reply of the model itself
         return isinstance(plan.output_type, type) and isinstance(result, plan.output_type)
     try:
-        # A result has the return type if it is equal to what is read after it was written.
+        # A result has the return type if writing it and reading it again gives an equal value.
         return strict_equal(parser.parse(parser.write(result)), result)
     except (OutputParsingError, ValueError):
         return False

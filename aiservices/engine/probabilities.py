@@ -368,7 +368,7 @@ class _Tokens:
     def __init__(self, logprobs: Sequence[TokenLogprob], text: str) -> None:
         self._text = text
         self._tokens = logprobs
-        # The tokens may also contain what is not in the text, such as a mark before the answer.
+        # Some tokens are not in the text, such as a mark before the answer.
         self._offset = b"".join(token.token for token in logprobs).rfind(text.encode())
         # Tokens that were not written and are the beginning of several options, by the positions of tokens.
         self.shared: list[tuple[int, bytes]] = []

@@ -479,6 +479,6 @@ def _to_json(result: object) -> str:
     try:
         return to_json(result, fallback=to_data, bytes_mode="base64").decode()
     except PydanticSerializationError:
-        if errors:  # pydantic raises an error of its own without this one as its cause
+        if errors:  # pydantic raises another error, without this one as its cause
             raise errors[0] from None
         raise

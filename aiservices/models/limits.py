@@ -327,7 +327,7 @@ class Limiter:
                 self._cap_was_refused = True
                 self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, now, 0
                 return
-            # A limit per time: wait, and measure what was accepted until requests are accepted again.
+            # A limit per time: wait, and measure the accepted rate until requests are accepted again.
             if not self._is_probing:
                 self._refused_at = now
                 short = _FIRST_PAUSE if self._pace is None else 3 / self._pace.per_second
@@ -413,7 +413,7 @@ def _finish(woken: asyncio.Future[None]) -> None:
         woken.set_result(None)
 
 
-# The names of the headers with what is left, and when it is more again.
+# The headers that say how much of each limit is left, and when the limit is reset.
 RESET_HEADERS = [
     (form.format(kind, "remaining"), form.format(kind, "reset"))
     for kind in ("requests", "tokens")

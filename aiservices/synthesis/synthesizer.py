@@ -782,7 +782,7 @@ class TaskFlows:
         while self._tasks[index] in self._running:
             done, self._running = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                # a cancelled task has no error of its own: the task whose failure cancelled it has
+                # the error is in the task whose failure cancelled this one
                 if not task.cancelled():
                     task.result()
         return self._tasks[index].result()

@@ -372,7 +372,7 @@ def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), None)
     if not isinstance(error_type, type) or not issubclass(error_type, errors.ModelError):
-        error_type = errors.ModelError  # the recorded model raised a class of its own
+        error_type = errors.ModelError  # the recorded model raised its own exception class
     if fields.get("retryable") and fields.get("retry_after", 0.0) <= _MAX_RETRY_AFTER:
         fields["retry_after"] = 0.0
     return error_type(fields.pop("message"), **fields)

@@ -295,7 +295,7 @@ def _has_toolbox(provider: ToolProvider) -> TypeGuard[_ProviderWithToolbox]:
 
 
 def _is_provider(source: ToolSource) -> TypeGuard[ToolProvider]:
-    # An object with tools of its own may have a method called "tools" that is one of them.
+    # An object with ``@tool`` methods may have one that is called "tools".
     if isinstance(source, type) or not callable(getattr(source, "tools", None)):
         return False
     return not tool_methods(source)

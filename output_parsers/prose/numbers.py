@@ -51,7 +51,7 @@ _START_BEFORE = lazy_regex(
     r"(?:\bfrom|\b(?:start|begin)(?:s|ing)?(?: off)? at|\bas (?:low|high|few|little|much) as) \Z"
 )
 _SHARES = frozenset({"off", "each", "apiece", "discount"})
-# In "Answer:42", "答案：42" and "x=42" the number is a word of its own.
+# In "Answer:42", "答案：42" and "x=42" the number is a separate word.
 _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 

@@ -207,7 +207,7 @@ def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
     The last setting wins: it is the one nearest to the use of the type.
     """
     setting = None
-    # a FieldInfo has a list of metadata of its own
+    # a FieldInfo has its own list of metadata
     for item in metadata:
         for part in item.metadata if isinstance(item, FieldInfo) else (item,):
             allowed = getattr(part, "allow_inf_nan", None)

@@ -205,7 +205,7 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
             keys = tuple(choice for choice in alias.choices if isinstance(choice, str))
         else:
             keys = (alias,) if isinstance(alias, str) else ()
-        # AliasPath("home", "city") reads a part of another field, so the field has no key of its own
+        # AliasPath("home", "city") reads a part of another field, so this field has no key
         if alias is not None and not keys and by_alias and not by_name:
             reason = f"its field {name!r} has an alias that is a path into other fields"
             raise UnsupportedTypeError(type_name(cls), "", ["records"], reason)

@@ -406,7 +406,7 @@ class ServiceRoute(APIRoute):
         async def handler(request: Request) -> Response:
             try:
                 text_request = _TextRequest(request.scope, request.receive)
-                # Before FastAPI reads it, which would turn an error into a response of its own.
+                # Before FastAPI reads it, because FastAPI would turn an error into its own response.
                 await text_request.read(max_body_size, qualname)
                 return await handle(text_request)
             except ProblemError as error:

@@ -231,7 +231,7 @@ class ErrorMapper:
             reason = f"it has an unexpected shape ({type(error).__name__}: {error})"
         text = self.redacted(body.decode(errors="replace"))
         start = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
-        # It is mostly the page of a proxy or of a wrong path, so its beginning shows what is wrong.
+        # It is usually an error page of a proxy or for a wrong path, whose beginning shows the reason.
         return InvalidReplyError(
             self._message(
                 f"the reply is not a {self.reply_name}: {reason}; {self._check_address}. It begins: {start!r}"

@@ -576,7 +576,7 @@ class _Call(Generic[R]):
         if isinstance(error, BadRequestError):
             error.remedy = self.model._dialect.remedy(error, self.settings, self.request)
             if error.remedy == "send again":
-                self.model._prepared.clear()  # what was written before has what the provider refused
+                self.model._prepared.clear()  # requests prepared earlier contain the refused option
         return error
 
     def log(self, message: str, *values: object) -> None:

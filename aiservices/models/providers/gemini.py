@@ -465,7 +465,7 @@ def _continuation_token(messages: Sequence[Message], provider: str) -> str | Non
 
 def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiRules) -> list[JsonObject]:
     """Convert chat messages to the format of Gemini's API, joining neighbours of the same role."""
-    while _continuation_token(messages, provider):  # the token stands for what the model has written so far
+    while _continuation_token(messages, provider):  # the token represents the text written so far
         messages = messages[:-1]
     contents: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
