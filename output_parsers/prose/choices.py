@@ -189,7 +189,7 @@ _SEPARATORS = lazy_regex(r"[\s_\-‐‑–]+")
 _SEPARATOR = r"[\s_\-‐‑–]++"
 _LEADING_END = lazy_regex(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
 _COUNTS = lazy_regex(r"[ \t]++(?!is\b)\w")
-# After a choice at the beginning of a reply, these withdraw it, or give it a value of its own, as in "urgent: no".
+# After a choice at the beginning of a reply, these withdraw it or give it a value, as in "urgent: no".
 _TAKEN_BACK = lazy_regex(
     r"[\"'`*”’)\]]*+\s*+[,.;:=–—-]*+\s*+(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
     r"|although|assuming|provided|depending|not really|at least|sort of|kind of|no|wait|hmm|sorry"
