@@ -36,17 +36,17 @@ def within_call(effect: Run, invocation: Invocation) -> Run:
     enclosing = EnclosingCall(invocation, effect.tool_call)
     accounts = (*invocation.state.enclosing, enclosing)
 
-    def ended(run: ToolRun) -> ToolRun:
-        enclosing.is_over = isinstance(run.error, TimeoutError)  # its thread may still run
-        return run
-
     def run() -> ToolRun:
         with using_accounts(accounts):
-            return ended(function())
+            outcome: ToolRun = function()
+            enclosing.is_over = isinstance(outcome.error, TimeoutError)  # its thread may still run
+            return outcome
 
     async def arun() -> ToolRun:
         with using_accounts(accounts):
-            return ended(await function())
+            outcome: ToolRun = await function()
+            enclosing.is_over = isinstance(outcome.error, TimeoutError)
+            return outcome
 
     return replace(effect, function=wraps(function)(arun if iscoroutinefunction(function) else run))
 

@@ -154,7 +154,8 @@ def prepare_call(
         run = ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
         return _with_error_text(run, errors.unknown, invocation)
     try:
-        arguments = read_arguments(call, parsers)
+        # Some models send no text if a call has no arguments.
+        arguments = parsers[call.name].parse(call.arguments.strip() or "{}")
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _with_error_text(ToolRun(call, None, None, text, error, 0.0), errors.arguments, invocation)
@@ -182,12 +183,6 @@ def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict
                 raise ToolError(message, call=call)
             context[name] = values[source]
     return context
-
-
-def read_arguments(call: ToolCall, parsers: Mapping[str, TypeParser[dict[str, Any]]]) -> dict[str, Any]:
-    """Parse the arguments of a tool call, or raise OutputParsingError."""
-    # Some models send no text if a call has no arguments.
-    return parsers[call.name].parse(call.arguments.strip() or "{}")
 
 
 def with_result(tool: Tool, result: ExternalResult) -> Tool:
@@ -230,7 +225,12 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
     """Return a step that runs a tool call and returns its ToolRun."""
     call, tool, arguments, invocation = prepared.call, prepared.tool, prepared.arguments, prepared.invocation
     function, context = tool.function, prepared.hidden_arguments
-    timeout = _timeout(tool, limits, invocation)
+    timeout = tool.timeout or limits.timeout
+    if timeout is not None and not tool.asynchronous:
+        # The budget ends async tools by itself. Of blocking ones, which it cannot interrupt, it shortens the
+        # timeout.
+        left = invocation.state.seconds_left
+        timeout = timeout if left is None else max(0.001, min(timeout, left))
 
     # Recorded where the tool runs, because its thread may end after the call.
     def call_tool() -> object:
@@ -244,10 +244,6 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
         if tool.compensate is not None:
             _record(UndoableCall(prepared, result))
         return result
-
-    # Called inside the try blocks below, because a result that cannot be written is a failure of the tool.
-    def succeeded(result: object, started_at: float) -> ToolRun:
-        return _succeeded(prepared, result, time.monotonic() - started_at)
 
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
@@ -264,7 +260,8 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
         started_at = time.monotonic()
         try:
             result = call_tool() if timeout is None else _call_with_timeout(timeout, call_tool, prepared)
-            return succeeded(result, started_at)
+            # Inside the try block, because a result that cannot be written is a failure of the tool.
+            return _succeeded(prepared, result, time.monotonic() - started_at)
         except Exception as error:
             return failed(error, started_at)
         except BaseException as error:
@@ -275,7 +272,8 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
 
         started_at = time.monotonic()
         try:
-            return succeeded(await asyncio.wait_for(acall_tool(), timeout), started_at)
+            result = await asyncio.wait_for(acall_tool(), timeout)
+            return _succeeded(prepared, result, time.monotonic() - started_at)
         except Exception as error:
             return failed(error, started_at)
         except asyncio.CancelledError as error:
@@ -312,12 +310,6 @@ def _undo_late(done: UndoableCall) -> None:
         _LOGGER.error(
             "the tool %s, which ended too late, could not be undone", done.call.name, exc_info=error
         )
-
-
-def _timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
-    timeout, left = tool.timeout or limits.timeout, invocation.state.seconds_left
-    # The budget ends async tools by itself. It cannot interrupt blocking ones, but it shortens their timeout.
-    return timeout if timeout is None or left is None or tool.asynchronous else max(0.001, min(timeout, left))
 
 
 def _succeeded(call: ToolInvocation, result: Any, seconds: float) -> ToolRun:

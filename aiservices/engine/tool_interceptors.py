@@ -77,7 +77,7 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
     Those of the service are outside. Raises ToolError if the arguments that they pass on do not fit the tool,
     or are not those that a person approved, and ApprovalRequiredError if the tool is a service that waits.
     """
-    interceptors = _interceptors_of(call)
+    interceptors = (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
     if not interceptors:
         run: ToolRun = yield within_call(execution(call, limits), call.invocation)
         if isinstance(run.error, ApprovalRequiredError):
@@ -134,7 +134,8 @@ def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]
 
     Returns the call with the arguments to show, or the run that replaces it if a check refuses it.
     """
-    checks = [one for one in _interceptors_of(call) if isinstance(one, ToolCheck)]
+    interceptors = (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
+    checks = [one for one in interceptors if isinstance(one, ToolCheck)]
     return (yield from checked_call(call, checks)) if checks else call
 
 
@@ -164,10 +165,6 @@ def _written_or_none(call: ToolInvocation) -> str | None:
         return call.written_arguments()
     except ToolError:
         return None
-
-
-def _interceptors_of(call: ToolInvocation) -> tuple[Any, ...]:
-    return (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
 
 
 def _intercept(interceptor: Any, proceed: ToolProceed, call: ToolInvocation) -> Flow[ToolRun]:

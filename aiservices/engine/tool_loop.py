@@ -700,9 +700,10 @@ def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun,
     """Return the tool calls whose results go directly to the caller of the service instead of the model."""
     behaviors = []
     for run in runs:
-        if run.error is not None or run.name not in toolbox.tools:
+        tool = toolbox.tools.get(run.call.name)
+        if run.error is not None or tool is None:
             return ()
-        behaviors.append(toolbox.tools[run.name].return_behavior)
+        behaviors.append(tool.return_behavior)
     immediate: list[ToolRun] = []
     if ReturnBehavior.TO_LLM not in behaviors:
         pairs = zip(runs, behaviors, strict=True)

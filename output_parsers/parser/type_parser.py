@@ -185,7 +185,8 @@ class TypeParser(Generic[T]):
     # Compiling the fast reader takes long, so it waits for the first text. It then replaces this method, so
     # that later calls do not pay for the check.
     def _first_read_exact(self, text: str) -> Any:
-        self._read_exact = self.fast_reader or _never_exact
+        is_text = type(self.node) is TextNode
+        self._read_exact = _read_text_without_tags if is_text else self.fast_reader or _never_exact
         return self._read_exact(text)
 
     def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
@@ -399,6 +400,10 @@ def _allows_objects(schema: object) -> bool:
 
 def _never_exact(text: str) -> Any:
     return NOT_EXACT
+
+
+def _read_text_without_tags(text: str) -> Any:
+    return NOT_EXACT if "<" in text else text  # a tag may begin reasoning, which is not a part of the value
 
 
 class _Fragment(ValidationFailure):
