@@ -280,7 +280,7 @@ def _describe(error: Exception | None) -> str | None:
 # The keys of these dicts are part of stored states, so they must not change.
 
 
-def _round_to_dict(one: Round) -> dict[str, Any]:
+def _round_to_dict(one: Round) -> dict[str, object]:
     return {
         "message": message_to_dict(one.message),
         "runs": [_run_to_dict(run) for run in one.runs],
@@ -288,7 +288,7 @@ def _round_to_dict(one: Round) -> dict[str, Any]:
     }
 
 
-def _run_to_dict(run: ToolRun) -> dict[str, Any]:
+def _run_to_dict(run: ToolRun) -> dict[str, object]:
     fields = {
         "call": asdict(run.call),
         "arguments": run.arguments,
@@ -297,7 +297,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, Any]:
         "error": None if run.error is None else str(run.error),
         "seconds": run.seconds,
     }
-    data: dict[str, Any] = to_jsonable_python(fields, fallback=str, bytes_mode="base64")
+    data: dict[str, object] = to_jsonable_python(fields, fallback=str, bytes_mode="base64")
     return data
 
 

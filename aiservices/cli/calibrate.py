@@ -91,7 +91,7 @@ def _check_output(path: Path) -> None:
         Calibration.read(path)
 
 
-def _json_of(calibrated: Calibrated, out: str) -> dict[str, Any]:
+def _json_of(calibrated: Calibrated, out: str) -> dict[str, object]:
     entries = [asdict(entry) for entry in calibrated.calibration.entries]
     return {"calibrations": entries, "failed": [str(one) for one in calibrated.failed], "file": out}
 
@@ -147,7 +147,7 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
             continue
         cells = dict(zip(columns, row, strict=True))
         values, row_problems = read_cells(cells, method)
-        expected: Any = {}
+        expected: object = {}
         for column in label_columns:
             text = cells[column].strip()
             if not text:

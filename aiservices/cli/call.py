@@ -189,7 +189,7 @@ def show_live(snapshots: Iterable[Any]) -> None:
 # --- The details of a call ---
 
 
-def _details_json(result: Result[Any]) -> dict[str, Any]:
+def _details_json(result: Result[object]) -> dict[str, object]:
     """Return the details of a service call as JSON data, in the same format as the HTTP API.
 
     The details are attempts, tokens, coercions and tool runs.
@@ -207,7 +207,7 @@ def _details_json(result: Result[Any]) -> dict[str, Any]:
         result.sources,
     )
     written = write_result(text_result, codec_for(str, DEFAULT_REGISTRY))
-    details: dict[str, Any] = json.loads(written)["account"]
+    details: dict[str, object] = json.loads(written)["account"]
     return details
 
 

@@ -108,7 +108,7 @@ def map_table(
     line = _ProgressLine()
     options["progress"] = line
     try:
-        rows: Rows[Any] = map_rows(method, source, **options)
+        rows: Rows[object] = map_rows(method, source, **options)
     except KeyboardInterrupt:
         line.close()
         message = "finished rows are stored: the same command continues with the others"
@@ -119,7 +119,7 @@ def map_table(
     print(rows.summary)
 
 
-def _row_settings(method: Any, output: str, settings: MapSettings) -> RowSettings:
+def _row_settings(method: object, output: str, settings: MapSettings) -> RowSettings:
     columns = {}
     for text in settings.columns:
         name, equals, column = text.partition("=")
@@ -146,7 +146,7 @@ def _row_settings(method: Any, output: str, settings: MapSettings) -> RowSetting
     )
 
 
-def _prices(method: Any, *, required: bool) -> Prices | None:
+def _prices(method: object, *, required: bool) -> Prices | None:
     """Return the published prices of the method's provider; None if they are unknown and not required."""
     provider = plan_of(method).call.model.name.partition(":")[0]
     try:

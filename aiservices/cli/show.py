@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..interface.parameters import summary_of
 from ..interface.templates import Prompt
@@ -189,7 +189,7 @@ def _has_branches(plan: MethodPlan) -> bool:
 
 def _supplied_arguments(
     target: ServiceTarget, service: object, name: str, argument_texts: Sequence[str]
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     from ..integrations.fastapi.contract import contract_of  # builds the codecs of all parameter types
 
     method = contract_of(target.interface_of(service)).methods[name]
@@ -229,7 +229,7 @@ def _shortened(encoded: re.Match[str]) -> str:
     return f"{encoded[0][:20]}… ({len(encoded[0])} characters)"
 
 
-def _options(request: Preview) -> dict[str, Any]:
+def _options(request: Preview) -> dict[str, object]:
     """Return the options that are set for a model request, without headers, which may contain API keys."""
     names = [field.name for field in fields(request.options) if field.name != "extra_headers"]
     values = {name: getattr(request.options, name) for name in names}
@@ -241,7 +241,7 @@ def _default(plan: MethodPlan, name: str) -> str:
     return "" if default is inspect.Parameter.empty else f", default {default!r}"
 
 
-def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
+def _as_dict(method_preview: _MethodPreview) -> dict[str, object]:
     plan, request = method_preview.plan, method_preview.preview
     return {
         "method": plan.call.qualname,
@@ -270,7 +270,7 @@ def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
     }
 
 
-def _http_as_dict(http: _HttpPreview | None) -> dict[str, Any] | None:
+def _http_as_dict(http: _HttpPreview | None) -> dict[str, object] | None:
     if http is None:
         return None
     if http.error:

@@ -67,7 +67,7 @@ def read_arguments(
     parameters = {argument.name: argument for argument in method.arguments}
     for text in argument_texts:
         _add_argument(text, method, parameters, raw_values, problems)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, values_of_argument in raw_values.items():
         try:
             if values_of_argument:  # empty if its file could not be read
@@ -89,7 +89,7 @@ def read_cells(cells: Mapping[str, str], method: Method) -> tuple[dict[str, Any]
     A cell is read like ``NAME=CELL`` on the command line, but only an image, sound or file is read from
     ``@PATH``. An empty cell is the default of its parameter, if it has one.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     problems: list[str] = []
     for argument in method.arguments:
         text = cells.get(argument.name, "")
@@ -149,7 +149,7 @@ def _load_value(text: str, *, is_json: bool) -> _RawValue:
         return _RawValue("", is_json, path, is_text=False)
 
 
-def _value(argument: Argument, raw_values: list[_RawValue]) -> Any:
+def _value(argument: Argument, raw_values: list[_RawValue]) -> object:
     """Parse a command-line argument as its parameter's type, or raise OutputParsingError or ValueError."""
     # The type decides between text and JSON: 12 is a text for str and a number for int.
     readings = [_json_readings(argument, raw_value) for raw_value in raw_values]
@@ -374,7 +374,7 @@ def placeholder_arguments(
     return tuple(args), kwargs, has_placeholders
 
 
-def _placeholder_for(parameter: Parameter) -> Any:
+def _placeholder_for(parameter: Parameter) -> object:
     name, text = parameter.name, f"{{{{{parameter.name}}}}}"
     match parameter.role:
         case Role.HISTORY:

@@ -240,7 +240,7 @@ def suspend(
 _NOT_A_STATE = "the text is not a suspended call that to_json wrote"
 
 
-def _state_to_dict(state: SuspendedCall) -> dict[str, Any]:
+def _state_to_dict(state: SuspendedCall) -> dict[str, object]:
     # The JSON keys are a stored format: they stay as they are when fields are renamed.
     data = {
         "place": INSTRUCTIONS_MARK,
@@ -295,7 +295,7 @@ def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
     )
 
 
-def _inner_states(data: dict[str, Any]) -> Mapping[str, SuspendedCall]:
+def _inner_states(data: dict[str, object]) -> Mapping[str, SuspendedCall]:
     states = {}
     for call_id, item in data.items():
         try:
@@ -403,7 +403,7 @@ def _rounds(data: Mapping[str, object]) -> int:
     return rounds
 
 
-def _mapping_to_dict(value: object) -> Any:
+def _mapping_to_dict(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
@@ -553,7 +553,7 @@ class _RemoteMethod(NamedTuple):
 
 def suspendable_method(tool: Tool) -> SuspendableMethod | None:
     """Return the service method that a tool calls, or None if the tool is an ordinary function."""
-    function: Any = tool.function
+    function: object = tool.function
     while isinstance(function, partial):
         function = function.func
     for name in (SERVICE_METHOD, REMOTE_RESUME):
@@ -597,7 +597,7 @@ def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisi
         else:
             approvals[call_id] = one
 
-    def resume(**arguments: object) -> Any:
+    def resume(**arguments: object) -> object:
         return method.resume(decision.state, approvals, {**keywords, **arguments}, results)
 
     return replace(tool, function=resume)

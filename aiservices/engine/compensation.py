@@ -141,9 +141,9 @@ def store_undoable(state: CallState) -> None:
         state.undoable = []
 
 
-def _stored(done: UndoableCall) -> dict[str, Any]:
+def _stored(done: UndoableCall) -> dict[str, object]:
     call, tool = done.call, done.call.tool
-    stored: dict[str, Any] = {"id": call.call.id, "name": tool.name, "call": call.call.arguments}
+    stored: dict[str, object] = {"id": call.call.id, "name": tool.name, "call": call.call.arguments}
     try:
         stored["arguments"] = tool.arguments.write(dict(call.arguments))
         assert tool.compensate is not None
@@ -155,7 +155,7 @@ def _stored(done: UndoableCall) -> dict[str, Any]:
     return stored
 
 
-def _written_result(result: Any, tool: Tool) -> str:
+def _written_result(result: object, tool: Tool) -> str:
     parser = _result_parser(tool)
     text = json.dumps(result) if parser is None else parser.write(result)
     if parser is None and not strict_equal(json.loads(text), result):
@@ -163,7 +163,7 @@ def _written_result(result: Any, tool: Tool) -> str:
     return text
 
 
-def _result_parser(tool: Tool) -> TypeParser[Any] | None:
+def _result_parser(tool: Tool) -> TypeParser[object] | None:
     return None if tool.return_type is inspect.Signature.empty else parser_for(tool.return_type)
 
 

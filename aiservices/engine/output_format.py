@@ -253,20 +253,20 @@ def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) ->
     return OutputFormat(Strategy.GRAMMAR, reasons, parser, read, response_format, None, _hint(parser))
 
 
-def json_mode_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
+def json_mode_format(parser: TypeParser[object], reasons: tuple[str, ...]) -> OutputFormat:
     """Return an output format that uses the provider's JSON mode, and describes the type in the prompt."""
     mode = JsonObjectFormat()
     return OutputFormat(Strategy.JSON_MODE, reasons, parser, _text_reader(parser), mode, None, _hint(parser))
 
 
-def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
+def prompt_format(parser: TypeParser[object], reasons: tuple[str, ...]) -> OutputFormat:
     """Return an output format that requests JSON by means of instructions in the prompt alone."""
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
 
 def question_format(
-    parser: TypeParser[Any], questions: DecisionFormat, reasons: tuple[str, ...]
+    parser: TypeParser[object], questions: DecisionFormat, reasons: tuple[str, ...]
 ) -> OutputFormat:
     """Return an output format that asks a decision endpoint questions, and reads its answers as JSON."""
     return OutputFormat(Strategy.DECISION, reasons, parser, _text_reader(parser), questions)
@@ -302,7 +302,7 @@ def _names_of(calls: Sequence[ToolCall]) -> str:
     return ", ".join(dict.fromkeys(call.name for call in calls))
 
 
-def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[object]]:
+def _tool_call_reader(parser: TypeParser[object], name: str) -> Callable[[ChatReply], Reading[object]]:
     """Return a function that parses the typed answer in the tool call of a model's reply.
 
     Several calls with the same value are accepted, and so is text instead of a call. Both are recorded as
@@ -322,7 +322,7 @@ def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply
 
 
 def tool_or_text_reader(
-    record: TypeParser[Any], name: str, parser: TypeParser[Any]
+    record: TypeParser[object], name: str, parser: TypeParser[object]
 ) -> Callable[[ChatReply], Reading[object]]:
     """Return a function that parses a reply as a record if it contains a tool call, and as text otherwise.
 
@@ -336,7 +336,9 @@ def tool_or_text_reader(
     return read
 
 
-def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], name: str) -> Reading[object]:
+def _read_several_calls(
+    parser: TypeParser[object], calls: tuple[ToolCall, ...], name: str
+) -> Reading[object]:
     text = "\n".join(call.arguments for call in calls)
     others = [call.name for call in calls if call.name != name]
     if others:
@@ -386,7 +388,7 @@ def _with_choice(tools: Tooling, choice: str) -> Tooling:
     return replace(tools, choice=choice)
 
 
-def _hint(parser: TypeParser[Any]) -> str:
+def _hint(parser: TypeParser[object]) -> str:
     return f"Reply with JSON only: {parser.hint}"
 
 
@@ -403,7 +405,7 @@ class QuestionError(ValueError):
     """Raised when questions with fixed answers cannot determine a value of the requested type."""
 
 
-def decision_format(parser: TypeParser[Any], task: str, limits: DecisionLimits) -> DecisionFormat:
+def decision_format(parser: TypeParser[object], task: str, limits: DecisionLimits) -> DecisionFormat:
     """Convert a return type to multiple-choice questions for a decision endpoint.
 
     ``task`` is the question of the prompt, without the data. Raises QuestionError if the type has a part
@@ -441,7 +443,7 @@ def without_task(messages: tuple[Message, ...], task: str) -> tuple[Message, ...
 
 
 def _questions(
-    node: Node[Any], text: str, task: str, keys: tuple[str, ...], cursor: Cursor
+    node: Node[object], text: str, task: str, keys: tuple[str, ...], cursor: Cursor
 ) -> Iterator[Question]:
     is_scale = False
     while isinstance(node, (DecisionNode, ConstrainedNode, RecursiveNode)):
@@ -489,7 +491,7 @@ def _member_question(text: str, label: str, description: str | None) -> str:
     return f"{text}\nDoes this apply: {label}{meaning}?"
 
 
-def _descriptions(node: Node[Any]) -> dict[str, str]:
+def _descriptions(node: Node[object]) -> dict[str, str]:
     if isinstance(node, ChoiceNode):
         return {_key(node.write(choice.value)): choice.description or "" for choice in node.choices.choices}
     descriptions: dict[str, str] = {}

@@ -242,11 +242,11 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         tool_runs = tuple(state.tool_runs)
         value = None if plan.returns_nothing else _value_of(tool_run)
         return Answer(value, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
-    probabilities: Mapping[str, Mapping[Any, float]] = _NO_PROBABILITIES
+    probabilities: Mapping[str, Mapping[object, float]] = _NO_PROBABILITIES
     certainty: tuple[float, str] | None = None
     doubt: tuple[float, str, float] | None = None
     source = ""
-    decisions: tuple[Decision[Any], ...] = ()
+    decisions: tuple[Decision[object], ...] = ()
     try:
         if wants_probabilities:
             # Late, because few calls want probabilities.
@@ -333,7 +333,7 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
     return answer
 
 
-def _value_of(run: ToolRun) -> Any:
+def _value_of(run: ToolRun) -> object:
     """Return the result of a tool call, replacing a Result object of another service by its value."""
     return run.result.value if isinstance(run.result, Result) else run.result
 
@@ -355,7 +355,7 @@ def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Liste
     """Run a service call, and report each of its events to all listeners in order."""
     yield from _notify_all(CallStarted(invocation), listeners)
 
-    def perform(effect: Effect) -> Flow[Any]:
+    def perform(effect: Effect) -> Flow[object]:
         if isinstance(effect, Emit):
             event = effect.event
             if getattr(event, "invocation", event) is None:

@@ -571,7 +571,7 @@ class Invocation(CallContext):
         """
         for hook in self.request_hooks:
             if isinstance(hook, Transform):
-                function: Callable[..., Any] = hook.function
+                function: Callable[..., object] = hook.function
                 request = hook.function(request, self)
             else:
                 function, request = hook, hook(request)

@@ -93,7 +93,7 @@ class Probabilities(NamedTuple):
         return self.shares[self.leaf.answer]
 
 
-def answer_leaves(node: Node[Any], text: str) -> list[Leaf]:
+def answer_leaves(node: Node[object], text: str) -> list[Leaf]:
     """Find the values in a JSON reply for which the model chose between several possible answers.
 
     Returns an empty list if the text is not exactly the JSON of the type, with or without text around it.
@@ -152,7 +152,7 @@ class _Scanner:
             spans[keys] = (start, end)
             return value, end
         is_object, close = text[start] == "{", "}" if text[start] == "{" else "]"
-        items: dict[str | int, Any] = {}
+        items: dict[str | int, object] = {}
         position = self._skip(start + 1)
         while text[position] != close:
             key: str | int = len(items)
@@ -180,7 +180,7 @@ class _Scanner:
         return position
 
 
-def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
+def _leaves(node: Node[object], value: object, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
     """Yield the values in a JSON reply that have several possible answers, and skip malformed parts."""
     while isinstance(node, (RecursiveNode, ConstrainedNode)):
         node = node.target if isinstance(node, RecursiveNode) else node.inner
@@ -219,7 +219,9 @@ def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Span
         yield from _leaves(child, items[key], (*keys, key), cursor.child(key), spans)
 
 
-def _member_leaves(node: MembersNode, value: Any, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
+def _member_leaves(
+    node: MembersNode, value: object, keys: Keys, cursor: Cursor, spans: Spans
+) -> Iterator[Leaf]:
     """Yield the yes/no answer for each option of a ``Decision[list[…]]``."""
     answers = value if isinstance(value, dict) else {}
     if not all(isinstance(answers.get(key), bool) for key, _ in node.options):
@@ -229,7 +231,7 @@ def _member_leaves(node: MembersNode, value: Any, keys: Keys, cursor: Cursor, sp
         yield Leaf(path, YES_NO, *span, int(answers[key]), list_path=cursor.path, member=member)
 
 
-def _fits(node: Node[Any], value: Any, cursor: Cursor) -> bool:
+def _fits(node: Node[object], value: object, cursor: Cursor) -> bool:
     try:
         node.read(value, Cursor(cursor.leniency))
     except (ValidationFailure, ValueError, TypeError):
@@ -237,7 +239,7 @@ def _fits(node: Node[Any], value: Any, cursor: Cursor) -> bool:
     return True
 
 
-def _same_json(one: Any, other: Any) -> bool:
+def _same_json(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
@@ -255,7 +257,7 @@ class SharedToken(NamedTuple):
     text: str
 
 
-def shared_tokens(node: Node[Any], reply: ChatReply) -> list[SharedToken]:
+def shared_tokens(node: Node[object], reply: ChatReply) -> list[SharedToken]:
     """Find the tokens that a model could have written, and with which several possible answers begin."""
     if not reply.logprobs:
         return []
@@ -305,7 +307,7 @@ class PossibleAnswers(NamedTuple):
     member: object = None
 
 
-def answer_options(node: Node[Any]) -> dict[str, PossibleAnswers]:
+def answer_options(node: Node[object]) -> dict[str, PossibleAnswers]:
     """Map the JSON path of each bool, Enum, Literal and Decision in a type to its possible answers.
 
     The paths of items of lists have ``[]``. Each member of a ``Decision[list[…]]`` has a path of its own.
@@ -313,7 +315,7 @@ def answer_options(node: Node[Any]) -> dict[str, PossibleAnswers]:
     """
     answers: dict[str, PossibleAnswers] = {}
 
-    def visit(node: Node[Any], path: str, depth: int) -> None:
+    def visit(node: Node[object], path: str, depth: int) -> None:
         while isinstance(node, ConstrainedNode):
             node = node.inner
         options = options_of(node)
@@ -333,7 +335,7 @@ def answer_options(node: Node[Any]) -> dict[str, PossibleAnswers]:
     return answers
 
 
-def find_probabilities(node: Node[Any], reply: ChatReply) -> dict[str, Probabilities]:
+def find_probabilities(node: Node[object], reply: ChatReply) -> dict[str, Probabilities]:
     """Return the probabilities of the answers in a reply, by JSON path; empty if the reply has none."""
     leaves = answer_leaves(node, reply.text) if reply.logprobs or reply.probabilities else []
     by_path: dict[str, Probabilities] = {}
@@ -350,7 +352,7 @@ def find_probabilities(node: Node[Any], reply: ChatReply) -> dict[str, Probabili
     return {path: one for path, one in by_path.items() if one.leaf.list_path not in incomplete}
 
 
-def _of_endpoint(leaf: Leaf, stated: Sequence[tuple[Any, float]]) -> Probabilities | None:
+def _of_endpoint(leaf: Leaf, stated: Sequence[tuple[object, float]]) -> Probabilities | None:
     shares = [sum(share for data, share in stated if _same_json(data, option)) for option, _ in leaf.options]
     return _scaled(leaf, shares, sum(shares), "decisions")
 
@@ -578,7 +580,7 @@ def read_with_probabilities(
 
 
 def complete_reading(
-    parser: TypeParser[Any],
+    parser: TypeParser[object],
     text: str,
     found: Mapping[str, Probabilities],
     read: Callable[[], Reading[object]],

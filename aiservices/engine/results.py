@@ -131,7 +131,7 @@ class Result(Generic[T_co]):
                 for path, shares in self.probabilities.items()
             },
         }
-        made: dict[str, Any] = to_jsonable_python(data, fallback=_to_jsonable)
+        made: dict[str, object] = to_jsonable_python(data, fallback=_to_jsonable)
         return made
 
     def to_json(self) -> str:
@@ -170,7 +170,7 @@ class Result(Generic[T_co]):
         return usage_of(self.attempts) or Usage()
 
 
-def _inner_call_to_dict(call: InnerCall) -> dict[str, Any]:
+def _inner_call_to_dict(call: InnerCall) -> dict[str, object]:
     return {
         "qualname": call.qualname,
         "id": call.id,

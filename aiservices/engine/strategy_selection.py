@@ -124,7 +124,7 @@ def _options_with_probabilities(
 
 
 def _requested_options(
-    parser: TypeParser[Any], capabilities: Capabilities, requested: Strategy, model_name: str
+    parser: TypeParser[object], capabilities: Capabilities, requested: Strategy, model_name: str
 ) -> list[StrategyOption]:
     if requested is Strategy.TEXT:
         raise StrategyError(f"the strategy text is for str; {parser.name} needs a structured strategy")
@@ -152,7 +152,7 @@ def _strict_first(strategy: Strategy, capabilities: Capabilities, reason: str) -
 
 
 def _all_options(
-    parser: TypeParser[Any], capabilities: Capabilities, model_name: str
+    parser: TypeParser[object], capabilities: Capabilities, model_name: str
 ) -> list[StrategyOption]:
     if not any(
         (capabilities.constrained, capabilities.json_schema, capabilities.tools, capabilities.json_mode)
@@ -185,7 +185,12 @@ class _FormatFactory:
     """Creates the JSON Schema, tool or prompt text with which one model is asked for values of one type."""
 
     def __init__(
-        self, parser: TypeParser[Any], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
+        self,
+        parser: TypeParser[object],
+        capabilities: Capabilities,
+        *,
+        partial_values: bool,
+        is_streamed: bool,
     ) -> None:
         self._parser = parser
         self._capabilities = capabilities
@@ -225,7 +230,7 @@ class _FormatFactory:
         return made._replace(text_answers="also") if self._parser.node.any_text else made
 
     def _make_record_tool(
-        self, record: TypeParser[Any], option: StrategyOption, reasons: tuple[str, ...]
+        self, record: TypeParser[object], option: StrategyOption, reasons: tuple[str, ...]
     ) -> OutputFormat:
         """Return an output format for a type like ``Answer | str``: a tool call or a plain-text reply."""
         factory = _FormatFactory(record, self._capabilities, partial_values=False, is_streamed=True)

@@ -128,7 +128,7 @@ class ToolInvocation:
 def prepare_call(
     call: ToolCall,
     tools: Mapping[str, Tool],
-    parsers: Mapping[str, TypeParser[dict[str, Any]]],
+    parsers: Mapping[str, TypeParser[dict[str, object]]],
     invocation: Invocation,
     answer_tool: str | None = None,
 ) -> ToolInvocation | ToolRun:
@@ -312,7 +312,7 @@ def _undo_late(done: UndoableCall) -> None:
         )
 
 
-def _succeeded(call: ToolInvocation, result: Any, seconds: float) -> ToolRun:
+def _succeeded(call: ToolInvocation, result: object, seconds: float) -> ToolRun:
     if isinstance(result, ToolAnswer):
         contents = tuple(result.contents)
         return ToolRun(call.call, call.arguments, result.data, result.text, None, seconds, contents=contents)
@@ -425,7 +425,7 @@ def _result_text(result: object, tool: Tool) -> str:
     return _to_json(result)
 
 
-def _without_media(result: Any, media: list[Media]) -> Any:
+def _without_media(result: object, media: list[Media]) -> object:
     """Move images and other media out of a tool's result, leaving texts such as ``[image 1]``.
 
     A part without media is returned unchanged.
@@ -433,7 +433,7 @@ def _without_media(result: Any, media: list[Media]) -> Any:
     if isinstance(result, Media):
         media.append(result)
         return f"[{type(result).__name__.lower()} {len(media)}]"
-    parts: dict[Any, Any] | None = None
+    parts: dict[object, object] | None = None
     if isinstance(result, (list, tuple)):
         parts = dict(enumerate(result))
     elif isinstance(result, dict):
@@ -455,7 +455,7 @@ def _to_json(result: object) -> str:
     """Convert the result of a tool to JSON text, or raise TypeError if it has an unsupported value."""
     errors: list[TypeError] = []
 
-    def to_data(value: object) -> Any:
+    def to_data(value: object) -> object:
         """Convert a value that pydantic cannot serialize to JSON-compatible data."""
         if has_own_text(type(value)):
             return str(value)

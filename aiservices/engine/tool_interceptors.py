@@ -59,7 +59,7 @@ class ToolCheck(Protocol):
         ...
 
 
-def awaited_parts(tools: Collection[Tool], interceptors: Iterable[Any]) -> list[str]:
+def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> list[str]:
     """Return the names of async parts of interceptors and tools, which blocking methods cannot await."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]

@@ -73,7 +73,7 @@ def passed() -> Verdict:
     return _PASSED
 
 
-def rewritten(new: Any) -> Verdict:
+def rewritten(new: object) -> Verdict:
     """Create a guard function's verdict that replaces the checked text or value by ``new``."""
     return Rewritten(new)
 
@@ -203,7 +203,7 @@ def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
     return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
-def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invocation) -> Flow[Verdict]:
+def run_guard(guard: GuardFunction, subject: object, stage: Stage, invocation: Invocation) -> Flow[Verdict]:
     """Call a guard function, report its verdict to event listeners, and return the verdict.
 
     Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict. A
@@ -287,7 +287,7 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
         problem = 'the predicate is async; write an async guard instead, with on="value"'
         raise DefinitionError([DefinitionProblem("ensure", problem)])
 
-    def guard(value: Any, invocation: Invocation) -> Verdict:
+    def guard(value: object, invocation: Invocation) -> Verdict:
         return passed() if predicate(value) else otherwise(message)
 
     return Guard(guard, "ensure", "value")
@@ -303,7 +303,7 @@ def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictF
         problem = f"max_characters is {max_characters}; it must be at least 1"
         raise DefinitionError([DefinitionProblem("max_length", problem)])
 
-    def guard(subject: Any, invocation: Invocation) -> Verdict:
+    def guard(subject: object, invocation: Invocation) -> Verdict:
         longest = max(map(len, texts_in(subject)), default=0)
         if longest <= max_characters:
             return passed()
@@ -323,7 +323,7 @@ def forbidden(
     """
     patterns = _compile_patterns("forbidden", words)
 
-    def guard(subject: Any, invocation: Invocation) -> Verdict:
+    def guard(subject: object, invocation: Invocation) -> Verdict:
         texts = list(texts_in(subject))
         for pattern, description in patterns.items():
             for match in filter(None, map(pattern.search, texts)):
@@ -425,7 +425,7 @@ def _is_word(character: str) -> bool:
     return re.match(r"\w", character) is not None
 
 
-def texts_in(subject: Any) -> Iterator[str]:
+def texts_in(subject: object) -> Iterator[str]:
     """Yield every string in a checked value: the value itself, or strings inside lists and dicts."""
     if isinstance(subject, str):
         yield str(subject)
@@ -483,7 +483,7 @@ def grounded(
         raise DefinitionError([DefinitionProblem("grounded", message)])
     judge = SideQuestion(_Judge, "supports", model)
 
-    def guard(answer: Any, invocation: Invocation) -> Flow[Verdict]:
+    def guard(answer: object, invocation: Invocation) -> Flow[Verdict]:
         if not invocation.sources:
             if without_sources == "pass":
                 return passed()

@@ -497,7 +497,7 @@ def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
     return _answer_with(answer, reply, text, reading)
 
 
-def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
+def _with_value(answer: Answer, value: object, invocation: Invocation) -> Answer:
     """Return a copy of an answer with another value, or raise ValueError for a value of a wrong type."""
     if not _has_type_of_method(value, answer.value, invocation):
         raise ValueError(f"{value!r} is not a value of the method's type")
@@ -522,7 +522,7 @@ def _is_tool_call(reply: ChatReply, output_format: OutputFormat | None) -> bool:
     return output_format is not None and output_format.tooling is not None and bool(reply.message.tool_calls)
 
 
-def _write(value: Any, invocation: Invocation) -> str:
+def _write(value: object, invocation: Invocation) -> str:
     """Convert a return value to text as a model would write it, for example as JSON."""
     if isinstance(value, str):
         return value
@@ -535,7 +535,7 @@ def _write(value: Any, invocation: Invocation) -> str:
         return str(value)
 
 
-def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bool:
+def _has_type_of_method(value: object, original: object, invocation: Invocation) -> bool:
     """Return True if a guard function's replacement value fits the return type of the service method.
 
     A parser that cannot even write the original value cannot tell; then both values must have the same class.
@@ -561,7 +561,7 @@ def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
     return replace(reply, message=message, raw=None)
 
 
-def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
+def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[object]) -> Answer:
     """Return a copy of an answer with a new value, and update the reply or tool result to match."""
     messages = answer.messages
     if answer.tool_run is not None:

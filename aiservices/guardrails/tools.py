@@ -112,7 +112,7 @@ class ToolGuardrails:
         return run
 
 
-def _verdict(guard: Any, subject: object, stage: Stage, call: ToolInvocation) -> Flow[Verdict]:
+def _verdict(guard: object, subject: object, stage: Stage, call: ToolInvocation) -> Flow[Verdict]:
     verdict = yield from guard_verdict(guard, subject, stage, call.invocation, call)
     if isinstance(verdict, Reprompt):
         error = TypeError("a tool is not asked again; use refused(…) or rewritten(…)")
@@ -122,7 +122,7 @@ def _verdict(guard: Any, subject: object, stage: Stage, call: ToolInvocation) ->
 
 def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
     """Check each text in the arguments of a tool call, but not the names of parameters."""
-    data: dict[str, Any] = json.loads(call.written_arguments())
+    data: dict[str, object] = json.loads(call.written_arguments())
     replacements: dict[str, str] = {}
     for text in dict.fromkeys(text for value in data.values() for text in texts_in(value)):
         verdict = yield from _verdict(guard, text, "arguments", call)
@@ -142,7 +142,7 @@ def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
         raise _failure(guard, "arguments", call, error) from error
 
 
-def _replaced(data: Any, replacements: Mapping[str, str]) -> Any:
+def _replaced(data: object, replacements: Mapping[str, str]) -> object:
     if isinstance(data, str):
         return replacements.get(data, data)
     if isinstance(data, list):

@@ -33,7 +33,7 @@ _MAX_LENGTH = 256  # characters
 _EXPECTED = "a str, an int, a UUID, or a frozen record of them"
 
 
-def memory_id_type_problem(kind: Any) -> str | None:
+def memory_id_type_problem(kind: object) -> str | None:
     """Return an error message if values of a class cannot be memory ids, else None.
 
     The message continues a sentence that begins with "it is a memory id, and".
@@ -137,7 +137,7 @@ def _classes(hint: object) -> Iterator[type]:
         yield from _classes(arg)
 
 
-def _fields_of(cls: type) -> dict[str, Any] | None:
+def _fields_of(cls: type) -> dict[str, object] | None:
     """Return the fields of a record class with their types; None for other classes."""
     names = _field_names(cls)
     if names is None:
@@ -328,16 +328,16 @@ def _members(hint: object) -> tuple[Target, ...]:
     return (target, *(member for arg in target.args for member in _members(arg)))
 
 
-def _metadata(hint: object) -> tuple[Any, ...]:
+def _metadata(hint: object) -> tuple[object, ...]:
     """Return the ``Annotated`` metadata of a type hint, including the metadata of union members."""
     return tuple(item for target in _members(hint) for item in target.metadata)
 
 
-def _types(hint: object) -> tuple[Any, ...]:
+def _types(hint: object) -> tuple[object, ...]:
     return tuple(target.type for target in _members(hint) if target.origin is not Union)
 
 
-def media_problem(parser: OutputParser[Any]) -> str | None:
+def media_problem(parser: OutputParser[object]) -> str | None:
     """Return an error message if an output type contains images or other media, else None."""
     if not isinstance(parser, TypeParser):
         return None
@@ -349,13 +349,13 @@ def media_problem(parser: OutputParser[Any]) -> str | None:
     )
 
 
-def _find_media(node: Node[Any], path: str, visited: set[int]) -> str | None:
+def _find_media(node: Node[object], path: str, visited: set[int]) -> str | None:
     """Return the class name and path of the first image or other media in a type, or None."""
     if id(node) in visited:  # the type is recursive
         return None
     visited.add(id(node))
     if not isinstance(node, ObjectNode):
-        parts: Iterable[tuple[str, Node[Any]]] = ((path, part) for part in node.parts)
+        parts: Iterable[tuple[str, Node[object]]] = ((path, part) for part in node.parts)
     elif node.spec.cls in _MEDIA:
         return f"{node.name} (in {path})" if path else node.name
     else:
@@ -568,7 +568,7 @@ def _marks(hint: object) -> Iterator[type]:
         yield target.type
 
 
-def _described(hint: object, parameter: inspect.Parameter, documented: str | None) -> Any:
+def _described(hint: object, parameter: inspect.Parameter, documented: str | None) -> object:
     """Add a tool parameter's description to its type hint, and mark it optional if it has a default."""
     description = Target.of(hint).description or documented
     default = parameter.default

@@ -72,7 +72,7 @@ def is_stub(function: object) -> bool:
     return code.co_code in _stub_codes(inspect.iscoroutinefunction(function), documented)
 
 
-def _messages(code: CodeType) -> list[Any]:
+def _messages(code: CodeType) -> list[object]:
     """Return the string constants in a function that raises NotImplementedError, such as its message.
 
     They are the message of the error. In other functions a string may be a return value.
@@ -106,12 +106,12 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
     functions = [thing for thing in objects if isinstance(thing, FunctionType)]
     wanted: list[object] = [function for function in functions if _mentioned(function)]
     scopes = [scope for function in functions for scope in _scopes(function)] if wanted else []
-    spaces: list[dict[str, Any]] = []
+    spaces: list[dict[str, object]] = []
     while frame is not None and scopes:
         if (frame.f_code.co_qualname, id(frame.f_globals)) in scopes:
             spaces.append(frame.f_locals)
         frame = frame.f_back
-    names: dict[str, Any] = {}
+    names: dict[str, object] = {}
     while wanted and spaces:
         for name in _mentioned(wanted.pop()) - names.keys():
             space = next((space for space in spaces if name in space), None)
@@ -129,7 +129,7 @@ def names_in_hints(interface: object) -> dict[str, Any]:
     cls = get_origin(interface) or interface
     if not isinstance(cls, type) or (cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__):
         return {}
-    names: dict[str, Any] = {}
+    names: dict[str, object] = {}
     space = vars(sys.modules[cls.__module__])
     wanted: list[object] = [attribute for _, _, attribute in methods_of(cls)]
     while wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..engine.effects import CallModel, Flow, Gather
 from ..engine.output_format import INSTRUCTIONS_MARK
@@ -93,7 +93,7 @@ def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
     return tuple(message for exchange in exchanges for message in exchange)
 
 
-def user_message_from_dict(data: Mapping[str, Any]) -> UserMessage:
+def user_message_from_dict(data: Mapping[str, object]) -> UserMessage:
     """Convert a stored dict to a UserMessage, or raise ValueError if it is another kind of message."""
     message = message_from_dict(data)
     if not isinstance(message, UserMessage):

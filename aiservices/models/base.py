@@ -138,7 +138,7 @@ class PickledByArguments:
         return _construct, (type(self), args, kwargs)
 
 
-def _construct(cls: type[PickledByArguments], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _construct(cls: type[PickledByArguments], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     return cls(*args, **kwargs)
 
 

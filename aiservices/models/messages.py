@@ -460,7 +460,7 @@ def _checked_texts(value: _TextFields) -> _TextFields:
     return value
 
 
-def _state_to_dict(state: ProviderState) -> dict[str, Any]:
+def _state_to_dict(state: ProviderState) -> dict[str, object]:
     return {"version": _STATE_VERSION, **{name: getattr(state, name) for name in state.__dataclass_fields__}}
 
 
@@ -479,7 +479,7 @@ def _state_from_dict(data: object) -> ProviderState | None:
     return ProviderState(provider, model, tuple(parts), checksum)
 
 
-def _media_to_dict(media: Media) -> dict[str, Any]:
+def _media_to_dict(media: Media) -> dict[str, object]:
     """Convert an image, audio or file in a message to a dict for JSON, with base64 data."""
     fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
     if media.data is not None:
@@ -511,7 +511,7 @@ def _media_from_dict(data: object) -> Media:
 
 def reply_to_json(reply: ChatReply) -> dict[str, Any]:
     """Convert a model reply to JSON data, without the provider's raw response."""
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "message": message_to_dict(reply.message),
         "finish_reason": str(reply.finish_reason),
         "model": reply.model,

@@ -98,11 +98,11 @@ def decision_reply(
     ``answers`` has the probabilities of the options of each question, in their order; None if the model
     refused the question. Refused questions that null does not answer make the whole reply a refusal.
     """
-    value: Any = None
+    value: object = None
     refused: list[str] = []
     distributions: dict[str, Distribution] = {}
     for question, probabilities in zip(questions, answers, strict=True):
-        answer: Any = None
+        answer: object = None
         if probabilities is not None:
             total = sum(probabilities)
             shares = [probability / total for probability in probabilities]
@@ -532,7 +532,7 @@ def _to_message(item: object, tool_names: Mapping[str, str]) -> Message:
     """Convert a dict or a ``(role, text)`` pair to a chat message, or raise ValueError."""
     if isinstance(item, Message):
         return item
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     if isinstance(item, Mapping):
         fields = item
     elif isinstance(item, (tuple, list)) and len(item) == 2:
@@ -546,11 +546,11 @@ def _to_message(item: object, tool_names: Mapping[str, str]) -> Message:
     return read(fields, tool_names)
 
 
-def _read_system(fields: Mapping[str, Any], _: Mapping[str, str]) -> Message:
+def _read_system(fields: Mapping[str, object], _: Mapping[str, str]) -> Message:
     return SystemMessage(_text(fields.get("content")))
 
 
-def _read_user(fields: Mapping[str, Any], _: Mapping[str, str]) -> Message:
+def _read_user(fields: Mapping[str, object], _: Mapping[str, str]) -> Message:
     parts, name = _parts(fields.get("content")), fields.get("name")
     if not isinstance(name, (str, type(None))):
         raise ValueError(f"its name is {type(name).__name__}; it must be text")
@@ -558,7 +558,7 @@ def _read_user(fields: Mapping[str, Any], _: Mapping[str, str]) -> Message:
     return UserMessage(text, name, tuple(parts) if len(parts) > 1 or parts[:1] != [text] else ())
 
 
-def _read_assistant(fields: Mapping[str, Any], _: Mapping[str, str]) -> Message:
+def _read_assistant(fields: Mapping[str, object], _: Mapping[str, str]) -> Message:
     if fields.get("function_call") is not None:
         raise ValueError("function_call is the older form of a tool call; write it in tool_calls")
     calls, content = fields.get("tool_calls"), fields.get("content")
@@ -567,7 +567,7 @@ def _read_assistant(fields: Mapping[str, Any], _: Mapping[str, str]) -> Message:
     return AiMessage(_text(content), _tool_calls(calls) if calls else ())
 
 
-def _read_tool(fields: Mapping[str, Any], tool_names: Mapping[str, str]) -> Message:
+def _read_tool(fields: Mapping[str, object], tool_names: Mapping[str, str]) -> Message:
     call_id = fields.get("tool_call_id")
     if not isinstance(call_id, str):
         raise ValueError("a result of a tool needs the tool_call_id of its call")
@@ -736,7 +736,7 @@ def _digest(part: object) -> bytes:
     return digest
 
 
-def _plain(part: object) -> Any:
+def _plain(part: object) -> object:
     match part:
         case None:
             return None

@@ -303,7 +303,7 @@ def retriever_tool(
     check_retrievers("retriever_tool", [retriever])
 
     def search(query: _QueryText) -> Excerpts:
-        contents: Any = retriever.retrieve(Query(query))
+        contents: object = retriever.retrieve(Query(query))
         return Excerpts(check_contents(contents, _qualname(retriever)), metadata)
 
     async def asearch(query: _QueryText) -> Excerpts:

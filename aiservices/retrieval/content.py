@@ -229,14 +229,14 @@ def to_query(query: Query | str, location: str) -> Query:
 T = TypeVar("T")
 
 
-def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
+def call_effect(function: Callable[..., object], *arguments: object) -> Run:
     """Return a step that runs a user-supplied function, in a thread if it would block an async call.
 
     A blocking function runs in a thread if the service method is async.
     """
 
     @wraps(function)  # errors of the drivers name the function
-    def call() -> Any:
+    def call() -> object:
         return function(*arguments)
 
     return Run(call, in_thread=not inspect.iscoroutinefunction(function))

@@ -113,7 +113,7 @@ class ToolSearch:
         self, search: _SearchOfCall, providers: Sequence[ToolProvider], invocation: Invocation
     ) -> list[Tool]:
         for provider in providers:
-            provided: Any = await asyncio.to_thread(provider.tools, invocation)
+            provided: object = await asyncio.to_thread(provider.tools, invocation)
             search.add(provider, await provided if inspect.isawaitable(provided) else provided)
         return self._visible(search, invocation)
 
@@ -243,7 +243,7 @@ def _found_names(search_tool: str, invocation: Invocation) -> list[str]:
     return names
 
 
-def _ids(contents: Any, retriever: object) -> list[str]:
+def _ids(contents: object, retriever: object) -> list[str]:
     checked = check_contents(contents, f"{type(retriever).__name__}.retrieve")
     return [content.id for content in checked]
 
@@ -311,7 +311,7 @@ class _Judge(Protocol[N]):
 def _by_model(query: str, tools: Sequence[Tool], model: ChatModel | str, limit: int) -> list[str]:
     """Return the names of the tools that a model chooses for a query, best first."""
     # the names become the type of the answer, so the model can only choose existing tools
-    names: Any = Literal[tuple(tool.name for tool in tools)]
+    names: object = Literal[tuple(tool.name for tool in tools)]
     lines = "\n".join(f"- {tool.name}: {shorten(tool.description, _LONGEST_SUMMARY)}" for tool in tools)
     chat_model = find_model(model, "ToolSearch")
     if any(member.capabilities.decisions is None for member in members_of(chat_model)):

@@ -38,7 +38,7 @@ def json_value(value: object) -> Any:
     return _finite(to_jsonable_python(value, fallback=str, bytes_mode="base64"))
 
 
-def _finite(data: object) -> Any:
+def _finite(data: object) -> object:
     """Replace NaN and infinities, which JSON cannot represent, by their names."""
     if isinstance(data, float):
         return non_finite_name(data) or data
@@ -58,7 +58,7 @@ def _as_text(value: object) -> str:
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
 
-def _without_spelling(value: object) -> Any:
+def _without_spelling(value: object) -> object:
     """Normalize details that Arrow may lose, such as time zone offsets and the trailing zeros of 1.10.
 
     The text of a value must not depend on whether it was stored in a column of another type before.
@@ -151,7 +151,7 @@ def _joined(one: _Kind, other: _Kind) -> _Kind:
     return "text"
 
 
-def _kind_type(kind: _Kind) -> Any:
+def _kind_type(kind: _Kind) -> object:
     pa = pyarrow()
     if isinstance(kind, tuple):
         return pa.list_(_kind_type(kind[1]))
@@ -298,7 +298,7 @@ class ArrowRows:
 
     def table(self) -> Any:
         """Return the collected rows as an Arrow table, and remove them from this object."""
-        columns: dict[str, Any] = {}
+        columns: dict[str, object] = {}
         if self._fields.number is not None:
             columns[self._fields.number] = self._number.array()
         self._number.values = []

@@ -164,7 +164,7 @@ def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod
     )
 
 
-def content_id(arguments: Mapping[str, Any]) -> str:
+def content_id(arguments: Mapping[str, object]) -> str:
     """Return a hash of a call's arguments, by which rows with equal arguments are recognized."""
     hashed = blake2b(digest_size=16)
     for name, value in arguments.items():
@@ -198,7 +198,7 @@ def work_of(method: MappedMethod) -> dict[str, Any]:
     }
 
 
-def _options(call: CallPlan) -> dict[str, Any]:
+def _options(call: CallPlan) -> dict[str, object]:
     names = [name for name in call.options.__dataclass_fields__ if name not in ("timeout", "extra_headers")]
     return {name: to_jsonable_python(getattr(call.options, name), fallback=repr) for name in names}
 
@@ -241,7 +241,7 @@ def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | 
         return None
     parser, name = codec_for(parameter.hint, DEFAULT_REGISTRY).parser, type_name(parameter.hint)
 
-    def read(text: object) -> Any:
+    def read(text: object) -> object:
         if not isinstance(text, str):
             return text
         # as JSON, such as 12 or [1, 2]; else as a JSON text, such as a date or the member of an Enum
@@ -276,11 +276,11 @@ _USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 
 
 def done_entry(
-    method: MappedMethod, result: Result[Any], usage: Usage | None, cost: float | None, attempts: int
+    method: MappedMethod, result: Result[object], usage: Usage | None, cost: float | None, attempts: int
 ) -> dict[str, Any]:
     """Return the journal entry for a row that has been answered."""
     # The JSON of the value is stored as a text, so that numbers keep all their digits.
-    entry: dict[str, Any] = {"value": method.codec.write(result.value), **_counts(usage, cost, attempts)}
+    entry: dict[str, object] = {"value": method.codec.write(result.value), **_counts(usage, cost, attempts)}
     if result.probabilities:
         entry["probabilities"] = {
             path: [[_label(value), share] for value, share in shares.items()]
@@ -295,8 +295,8 @@ def error_entry(error: Exception, usage: Usage | None, cost: float | None, attem
     return {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
 
 
-def _counts(usage: Usage | None, cost: float | None, attempts: int) -> dict[str, Any]:
-    counts: dict[str, Any] = {"attempts": attempts}
+def _counts(usage: Usage | None, cost: float | None, attempts: int) -> dict[str, object]:
+    counts: dict[str, object] = {"attempts": attempts}
     if usage is not None:
         used = {name: getattr(usage, name) for name in _USAGE_FIELDS}
         counts["usage"] = {name: count for name, count in used.items() if count}
@@ -384,7 +384,7 @@ class EntryReader:
             _value=value,
         )
 
-    def _set_threshold(self, decision: Decision[Any]) -> None:
+    def _set_threshold(self, decision: Decision[object]) -> None:
         """Set the probability threshold of a Decision from the journal, which ``at()`` uses."""
         path = _INDEX.sub("[]", decision.path.replace(ENVELOPE_PATH, "$", 1))
         adjustment = self._method.call.adjustments.get(path)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean, stdev
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 from ..models.errors import DefinitionError, DefinitionProblem, counted, is_at_least
 from .binding import content_id
@@ -104,7 +104,7 @@ def estimate(
         message = "the table is an iterator, which can be read only once; pass a list, a file or a dataframe"
         raise DefinitionError([DefinitionProblem("estimate", message)])
     count, to_ask, chosen = _choose(job, sample, random.Random(seed))
-    run: Rows[Any] = Rows(job.of_sample(chosen))
+    run: Rows[object] = Rows(job.of_sample(chosen))
     answered = list(run)
     seconds, busy = run.summary.seconds, [row.seconds for row in answered]
     parallel = max(1.0, sum(busy) / seconds) if seconds else 1.0
@@ -123,10 +123,10 @@ def estimate(
     )
 
 
-def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, Any]]]:
+def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, object]]]:
     """Count all rows and the rows that need a model request, and draw a random sample of these."""
     count = to_ask = 0
-    chosen: list[Mapping[str, Any]] = []
+    chosen: list[Mapping[str, object]] = []
     journal = job.open_journal()
     try:
         for row in islice(job.rows(), job.settings.limit):

@@ -212,7 +212,7 @@ _TEMPORAL = {
 _BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": _BOOL}
 
 
-def _shape_of(node: Node[Any], enclosing: tuple[Node[Any], ...] = ()) -> Shape:
+def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> Shape:
     """Return how to convert the JSON values of a type to Arrow."""
     match _unwrapped(node):
         case BoolNode():
@@ -259,7 +259,7 @@ def _shape_of(node: Node[Any], enclosing: tuple[Node[Any], ...] = ()) -> Shape:
     return _JSON
 
 
-def _unwrapped(node: Node[Any]) -> Node[Any]:
+def _unwrapped(node: Node[object]) -> Node[Any]:
     """Return the innermost type parser inside wrappers, such as those that check constraints."""
     while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
         (node,) = node.parts
@@ -416,7 +416,7 @@ def _probability(decision: Decision[Any]) -> dict[str, Any]:
     return {"probability": probability, "source": decision.source}
 
 
-def _column(key: str, node: Node[Any]) -> AnswerColumn:
+def _column(key: str, node: Node[object]) -> AnswerColumn:
     has_decisions = any(isinstance(part, DecisionNode) for part in walk(node))
     return AnswerColumn(key, key, _shape_of(node), node.write, has_decisions)
 

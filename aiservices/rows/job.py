@@ -220,7 +220,7 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _unpickled(path: Path) -> Iterator[Mapping[str, Any]]:
+def _unpickled(path: Path) -> Iterator[Mapping[str, object]]:
     with path.open("rb") as file:
         while True:
             try:

@@ -53,7 +53,7 @@ class Journal:
         damaged_lines: How many lines of the file could not be read. Their rows are asked again.
     """
 
-    def __init__(self, path: Path, work: Mapping[str, Any], *, restart: bool = False) -> None:
+    def __init__(self, path: Path, work: Mapping[str, object], *, restart: bool = False) -> None:
         self._path = path
         self._end = 0
         self._reader: BinaryIO | None = None
@@ -119,7 +119,7 @@ class Journal:
 
     # --- Reading ---
 
-    def _read(self, work: Mapping[str, Any]) -> int:
+    def _read(self, work: Mapping[str, object]) -> int:
         """Read the whole file into the index, remove an incomplete last line, and return the length."""
         end = 0
         with self._path.open("rb") as lines:
@@ -137,7 +137,7 @@ class Journal:
         os.ftruncate(self._file, end)
         return end
 
-    def _check_work(self, stored: Mapping[str, Any], work: Mapping[str, Any]) -> None:
+    def _check_work(self, stored: Mapping[str, object], work: Mapping[str, object]) -> None:
         if stored.get("format") != FORMAT:
             raise RowsError(
                 f"{self._path} has the format {stored.get('format')}; this version reads {FORMAT}"
@@ -158,7 +158,7 @@ class Journal:
                 "rows again, or choose another output"
             )
 
-    def _add_to_index(self, entry: dict[str, Any], offset: int) -> None:
+    def _add_to_index(self, entry: dict[str, object], offset: int) -> None:
         run = self._index.execute
         if "done" in entry:
             row = entry["done"]
@@ -186,7 +186,7 @@ class Journal:
         entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return entry is not None and entry[0] != row
 
-    def _entry_at(self, offset: int) -> dict[str, Any]:
+    def _entry_at(self, offset: int) -> dict[str, object]:
         assert self._reader is not None
         self._reader.seek(offset)
         entry = decode_line(self._reader.readline())
@@ -226,7 +226,7 @@ class Journal:
         entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return entry is not None and entry[0] == row
 
-    def _append(self, entry: Mapping[str, Any]) -> int:
+    def _append(self, entry: Mapping[str, object]) -> int:
         line = encode_line(entry)
         offset, written = self._end, 0
         try:
@@ -277,17 +277,17 @@ def temporary_folder(owner: object) -> Path:
     return Path(folder)
 
 
-def reply_line(row: str, call: int, request: str, reply: Mapping[str, Any]) -> dict[str, Any]:
+def reply_line(row: str, call: int, request: str, reply: Mapping[str, object]) -> dict[str, Any]:
     """Return the journal line for the model's reply to one request of a row."""
     return {"reply": row, "call": call, "request": request, "body": reply}
 
 
-def done_line(row: str, key: object, entry: Mapping[str, Any]) -> dict[str, Any]:
+def done_line(row: str, key: object, entry: Mapping[str, object]) -> dict[str, Any]:
     """Return the journal line for a finished row."""
     return {"done": row, **({} if key is None else {"key": key}), **entry}
 
 
-def encode_line(entry: Mapping[str, Any]) -> bytes:
+def encode_line(entry: Mapping[str, object]) -> bytes:
     """Convert a journal line to bytes, with its checksum."""
     text = _encode(entry).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)

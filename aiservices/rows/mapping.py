@@ -289,7 +289,7 @@ def map_rows(
 ) -> Rows[T]: ...
 @overload
 def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
-def map_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
+def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method for each row of a table.
 
     The columns are the arguments of the method, by name::
@@ -318,7 +318,7 @@ def map_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSe
         DefinitionError: The method cannot be mapped, a column is missing, or a setting is wrong.
         RowsError: The table, the output or the journal cannot be used, or the run ended early.
     """
-    rows: Rows[Any] = Rows(job_for(method, table, settings))
+    rows: Rows[object] = Rows(job_for(method, table, settings))
     if settings.get("to") is not None:
         rows.run()
     return rows
@@ -338,7 +338,9 @@ def amap_rows(
 ) -> AsyncRows[T]: ...
 @overload
 def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[T]: ...
-def amap_rows(method: Callable[..., Any], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[Any]:
+def amap_rows(
+    method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]
+) -> AsyncRows[Any]:
     """Call a service method for each row of a table, from async code.
 
     Like ``map_rows``, but the rows are processed by ``async for``, or all of them by ``await``::

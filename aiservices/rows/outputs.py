@@ -254,7 +254,7 @@ class _ArrowOutput(Output):
             self._writer = self._open(self._partial)
         self._writer.write_table(table, BATCH_ROWS)
 
-    def _open(self, path: Path) -> Any:
+    def _open(self, path: Path) -> object:
         if self.path.suffix.lower() == ".parquet":
             return pyarrow("pyarrow.parquet").ParquetWriter(path, self._schema)
         return pyarrow().ipc.new_file(str(path), self._schema)
@@ -291,7 +291,7 @@ class _ArrowOutput(Output):
         for part in self._parts:
             part.unlink()
 
-    def _batches(self, path: Path) -> Iterator[Any]:
+    def _batches(self, path: Path) -> Iterator[object]:
         if self.path.suffix.lower() == ".parquet":
             with pyarrow("pyarrow.parquet").ParquetFile(path) as file:
                 yield from file.iter_batches(BATCH_ROWS)
@@ -372,7 +372,7 @@ def _output_class(path: Path) -> type[Output]:
 # --- Dataframes ---
 
 
-def to_dataframe(table: Table, rows: Iterable[Mapping[str, Any]], fields: Fields) -> Any:
+def to_dataframe(table: Table, rows: Iterable[Mapping[str, object]], fields: Fields) -> Any:
     """Return a dataframe like the input, with additional columns for the answer and the error.
 
     For pandas the index stays. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a

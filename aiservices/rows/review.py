@@ -107,7 +107,7 @@ class Review:
 class ReviewedAnswers:
     """The corrected answers that people wrote in a review file, by the content of the row."""
 
-    def __init__(self, answers: Mapping[str, Any]) -> None:
+    def __init__(self, answers: Mapping[str, object]) -> None:
         self._answers = answers
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class ReviewedAnswers:
     @staticmethod
     def read(path: Path, method: MappedMethod) -> ReviewedAnswers:
         """Read the corrected answers from a review file, skipping rows without one."""
-        answers: dict[str, Any] = {}
+        answers: dict[str, object] = {}
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 reader = csv.DictReader(file)
@@ -138,7 +138,7 @@ class ReviewedAnswers:
         return ReviewedAnswers(answers)
 
 
-def _read_answer(text: str, method: MappedMethod, place: str) -> Any:
+def _read_answer(text: str, method: MappedMethod, place: str) -> object:
     """Parse an answer that a person entered, given as JSON or as plain text such as an option's name."""
     for candidate in (text, json.dumps(text)):
         try:

@@ -286,7 +286,7 @@ class Table:
         return self._read()
 
 
-def open_table(source: Any, names: Sequence[str] | None = None) -> Table:
+def open_table(source: object, names: Sequence[str] | None = None) -> Table:
     """Describe a table without reading its rows.
 
     Args:
@@ -378,7 +378,7 @@ def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
 # --- Iterables and dicts of columns ---
 
 
-def _iterable(source: Any, names: tuple[str, ...] | None) -> Table:
+def _iterable(source: object, names: tuple[str, ...] | None) -> Table:
     if isinstance(source, (bytes, bytearray, BaseModel)) or not isinstance(source, Iterable):
         raise _wrong("table", f"{_described(source)} is not a table; {_ACCEPTED}")
     if _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series"):
@@ -474,7 +474,7 @@ def _is_column(values: object) -> bool:
 # --- Dataframes and query results ---
 
 
-def _foreign_table(source: Any) -> Table | None:
+def _foreign_table(source: object) -> Table | None:
     """Return a Table for a dataframe, an Arrow object or a query result; None for other objects."""
     if _is_in(source, "pandas", "DataFrame"):
         return _pandas(source)
@@ -613,7 +613,7 @@ def _arrow(source: Any) -> Table | None:
     return None
 
 
-def _arrow_stream(source: Any, name: str) -> Table:
+def _arrow_stream(source: object, name: str) -> Table:
     pa = pyarrow(f"reading {name}")
     try:
         schema = pa.RecordBatchReader.from_stream(source).schema

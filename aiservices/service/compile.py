@@ -440,7 +440,7 @@ def _default_problems(
         if parameter.role is not None or not isinstance(default, (str, int, float)):
             continue
         try:
-            parser: OutputParser[Any] = parser_for(cast("Any", hints[parameter.name]))
+            parser: OutputParser[object] = parser_for(cast("Any", hints[parameter.name]))
         except (UnsupportedTypeError, KeyError):  # no annotation, or any type that templates can show
             continue
         problem = default_problem(default, parser.node) if isinstance(parser, TypeParser) else None
@@ -560,9 +560,9 @@ def _needs_implementation(attribute: object, qualname: str, problems: list[Defin
 
 
 def _type_hints(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     namespace: Mapping[str, object],
-    type_arguments: Mapping[Any, object],
+    type_arguments: Mapping[object, object],
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> dict[str, TypeExpression] | None:
@@ -576,7 +576,7 @@ def _type_hints(
 
 
 def _return_type(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     hints: dict[str, TypeExpression] | None,
     qualname: str,
     problems: list[DefinitionProblem],
@@ -667,12 +667,12 @@ def _find_parser(
         return None
 
 
-def _has_decisions(parser: OutputParser[Any] | None) -> bool:
+def _has_decisions(parser: OutputParser[object] | None) -> bool:
     return isinstance(parser, TypeParser) and any(isinstance(one, DecisionNode) for one in walk(parser.node))
 
 
 def with_leniency(
-    parser: OutputParser[Any] | None,
+    parser: OutputParser[object] | None,
     leniency: Leniency | None,
     qualname: str,
     problems: list[DefinitionProblem],
@@ -688,7 +688,7 @@ def with_leniency(
 
 def _make_routes(
     returns: ReturnType,
-    parser: OutputParser[Any] | None,
+    parser: OutputParser[object] | None,
     model: ChatModel | None,
     method_strategy: Strategy | None,
     service_strategy: Strategy | None,
@@ -832,7 +832,7 @@ def parse_return_type(hint: object, *, is_async: bool) -> ReturnType:
     return ReturnType(hint, ReturnShape.VALUE, is_async)
 
 
-def _type_argument(hint: object, origin: type) -> Any:
+def _type_argument(hint: object, origin: type) -> object:
     args = get_args(hint)
     if not args or isinstance(args[0], TypeVar):
         name = origin.__name__
@@ -840,7 +840,7 @@ def _type_argument(hint: object, origin: type) -> Any:
     return args[0]
 
 
-def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
+def _misplaced_type(args: tuple[object, ...], outer: object) -> object:
     """Return a type that must not be nested, such as Stream in ``list[Stream]``, or None."""
     for arg in args:
         cls = get_origin(arg) or arg

@@ -35,7 +35,9 @@ def create(
 def create(
     interface: TypeForm[S], model: ChatModel | str | None = ..., **settings: Unpack[ServiceSettings]
 ) -> S: ...
-def create(interface: Any, model: ChatModel | str | None = None, **settings: Unpack[ServiceSettings]) -> Any:
+def create(
+    interface: object, model: ChatModel | str | None = None, **settings: Unpack[ServiceSettings]
+) -> Any:
     """Return an object that implements the methods of an interface by calling a language model.
 
     Methods with a body stay unchanged. The whole interface is checked before anything is sent::

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
@@ -64,7 +64,7 @@ def answers_of(plan: MethodPlan) -> dict[str, PossibleAnswers]:
     return {} if node is None else answer_options(node)
 
 
-def _node_of(plan: MethodPlan) -> Node[Any] | None:
+def _node_of(plan: MethodPlan) -> Node[object] | None:
     """Return the parser of the answer's type, without a wrapper such as ``{"value": ...}``."""
     parser = plan.call.output_format.parser
     node = parser.node if isinstance(parser, TypeParser) else None
@@ -147,7 +147,7 @@ def _limits(
 def _entry_problems(
     plan: MethodPlan,
     path: str,
-    options: tuple[tuple[Any, object], ...],
+    options: tuple[tuple[object, object], ...],
     entries: tuple[CalibrationEntry, ...],
 ) -> Iterator[DefinitionProblem]:
     for entry in entries:
@@ -239,7 +239,7 @@ def _elect(
     first: Answer,
     others: Sequence[ChatReply],
     output_format: OutputFormat,
-    parser: TypeParser[Any],
+    parser: TypeParser[object],
     invocation: Invocation,
     reason: str,
 ) -> Answer:
@@ -288,7 +288,7 @@ def _shares(leaf: Leaf, counts: Counter[int]) -> Probabilities:
     return Probabilities(leaf, tuple(shares), 1.0, f"votes({votes})")
 
 
-def _ballot(reply: ChatReply, output_format: OutputFormat, parser: TypeParser[Any]) -> _Ballot:
+def _ballot(reply: ChatReply, output_format: OutputFormat, parser: TypeParser[object]) -> _Ballot:
     """Parse a sampled reply, with the usual tolerance for mistakes, or raise OutputParsingError."""
     reading = output_format.read(reply)
     try:

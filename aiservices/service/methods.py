@@ -116,7 +116,7 @@ def invocation_to_resume(
     )
 
 
-def _memory_id_of(state: SuspendedCall, plan: MethodPlan) -> Any:
+def _memory_id_of(state: SuspendedCall, plan: MethodPlan) -> object:
     """Return the memory id of a suspended call, converting stored JSON data to the id's type."""
     hint = next((one.hint for one in plan.prompt.parameters if one.role is Role.MEMORY_ID), None)
     if hint is None:
@@ -205,7 +205,7 @@ def implement(
     stores of a service.
     """
 
-    def body(namespace: dict[str, Any]) -> None:
+    def body(namespace: dict[str, object]) -> None:
         namespace["__module__"] = cls.__module__
         namespace["__doc__"] = cls.__doc__
         if not has_own_init(cls):
@@ -228,14 +228,14 @@ def _init_without_arguments(self: object) -> None:
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
     start, invocation = start_function(plan, pipeline), plan.invocation
 
-    def call(self: object, /, *args: object, **kwargs: object) -> Any:
+    def call(self: object, /, *args: object, **kwargs: object) -> object:
         try:
             return start(invocation(args, kwargs, budget))
         except AiServiceError as error:
             hide_library_frames(error)
             raise
 
-    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
+    async def acall(self: object, /, *args: object, **kwargs: object) -> object:
         try:
             return await start(invocation(args, kwargs, budget))
         except AiServiceError as error:
@@ -262,7 +262,7 @@ def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation
             return lambda invocation: run(flow(invocation)).value
         case ReturnShape.VALUE, True:
 
-            async def avalue(invocation: Invocation) -> Any:
+            async def avalue(invocation: Invocation) -> object:
                 return (await arun(flow(invocation))).value
 
             return avalue
@@ -270,7 +270,7 @@ def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation
             return lambda invocation: result_of(run(flow(invocation)), invocation)
         case ReturnShape.RESULT, True:
 
-            async def aresult(invocation: Invocation) -> Any:
+            async def aresult(invocation: Invocation) -> object:
                 return result_of(await arun(flow(invocation)), invocation)
 
             return aresult
@@ -485,7 +485,7 @@ def acall(
 ) -> Coroutine[Any, Any, T]: ...
 @overload
 def acall(method: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
-def acall(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def acall(method: Callable[..., object], /, *args: object, **kwargs: object) -> Any:
     """Call a blocking service method from async code and await its value::
 
         ticket = await acall(desk.ticket, text="My screen is dark.")
@@ -516,7 +516,7 @@ def call(method: Callable[P, AsyncIterator[T]], /, *args: P.args, **kwargs: P.kw
 def call(method: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 @overload
 def call(method: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-def call(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def call(method: Callable[..., object], /, *args: object, **kwargs: object) -> Any:
     """Call an async service method from blocking code, and return its value::
 
         ticket = call(async_desk.ticket, text="My screen is dark.")
@@ -537,8 +537,8 @@ def call(method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _call(
-    method: Callable[..., Any], args: tuple[object, ...], kwargs: Mapping[str, object], *, is_async: bool
-) -> Any:
+    method: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], *, is_async: bool
+) -> object:
     remote = getattr(method, REMOTE_CALL, None)
     if remote is not None:
         return remote(args, kwargs, is_async=is_async)

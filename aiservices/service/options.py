@@ -44,7 +44,7 @@ def options(
     seed: int | None = None,
     reasoning_effort: ReasoningEffort | None = None,
     cache: Literal["5m", "1h"] | None = None,
-    server_tools: Sequence[Mapping[str, Any]] | None = None,
+    server_tools: Sequence[Mapping[str, object]] | None = None,
     service_tier: str | None = None,
     tool_choice: str | None = None,
     probabilities: bool | None = None,

@@ -160,7 +160,7 @@ def _content_lines(message: Message) -> list[str]:
     return [message.text, *call_lines] if message.text or not call_lines else call_lines
 
 
-def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, Any] | None, bool]:
+def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, object] | None, bool]:
     """Return the JSON Schema sent with a request, and True if the provider enforces it (strict mode)."""
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):

@@ -330,7 +330,7 @@ def docstring_problems(
 def plan_examples(
     sources: Sequence[ExampleSource],
     prompt: PromptPlan,
-    parser: OutputParser[Any] | None,
+    parser: OutputParser[object] | None,
     problems: list[DefinitionProblem],
 ) -> tuple[PlannedExample, ...]:
     """Check the few-shot examples of a service method, and prepare them for its prompt."""
@@ -507,7 +507,7 @@ def _check_structured_prompt(cls: type, qualname: str, problems: list[Definition
         problems.append(DefinitionProblem(location, message))
 
 
-def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, Any]:
+def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, object]:
     """Bind the arguments of a few-shot example to the parameters of the service method.
 
     An example contains no arguments for parameters with a role, except those that templates can use. Raises
@@ -531,7 +531,7 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
     return arguments
 
 
-def example_value(value: object, parser: OutputParser[Any] | None) -> object:
+def example_value(value: object, parser: OutputParser[object] | None) -> object:
     """Convert the answer of a few-shot example to the return type; a dict is parsed as JSON data.
 
     Raises ValueError if it does not fit the return type of the method.

@@ -167,7 +167,7 @@ def check_keywords(function: str, settings: Mapping[str, object], accepted: Coll
             raise TypeError(f"{message}; it takes: {', '.join(accepted)}")
 
 
-def check_types(name: str, settings: Mapping[str, Any]) -> None:
+def check_types(name: str, settings: Mapping[str, object]) -> None:
     """Raise DefinitionError if an argument of ``create`` has a wrong type, such as a wrong signature.
 
     ``name`` is the name of the service.
@@ -179,7 +179,7 @@ def check_types(name: str, settings: Mapping[str, Any]) -> None:
         raise DefinitionError(problems)
 
 
-def type_problems(name: str, settings: Mapping[str, Any]) -> list[DefinitionProblem]:
+def type_problems(name: str, settings: Mapping[str, object]) -> list[DefinitionProblem]:
     """Return an error for each setting of a service or method, whose name is given, that has a wrong type."""
     from ..models.errors import DefinitionProblem
 
@@ -187,7 +187,7 @@ def type_problems(name: str, settings: Mapping[str, Any]) -> list[DefinitionProb
     return [DefinitionProblem(name, message) for message in messages]
 
 
-def _problems(setting: str, value: Any) -> Iterator[str]:
+def _problems(setting: str, value: object) -> Iterator[str]:
     from ..engine.budget import Budget
     from ..engine.calibration import Calibration
     from ..engine.retry import Retry

@@ -350,7 +350,7 @@ def structured(
 
 def _plan_examples(
     examples: Sequence[tuple[str, object]],
-    parser: OutputParser[Any],
+    parser: OutputParser[object],
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[FewShotExample, ...]:
@@ -517,7 +517,7 @@ def hide_from_stream(flow: Flow[T]) -> Flow[T]:
     return map_effects(flow, _perform_hidden)
 
 
-def _perform_hidden(effect: Effect) -> Flow[Any]:
+def _perform_hidden(effect: Effect) -> Flow[object]:
     if isinstance(effect, Emit):
         effect = replace(effect, streamed=False)
     return (yield from without_streaming(effect))

@@ -174,7 +174,7 @@ def _split(text: str, path: Path) -> tuple[dict[str, Any], str]:
     return front_matter, "\n".join(lines[end + 1 :]).strip()
 
 
-def _problems(fields: Mapping[str, Any], folder: Path) -> Iterator[str]:
+def _problems(fields: Mapping[str, object], folder: Path) -> Iterator[str]:
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str):
         yield "it has no name; write name: with the name of the folder"

@@ -44,7 +44,7 @@ class _Called(NamedTuple):
 
 
 def calibrate(
-    method: Callable[..., Any],
+    method: Callable[..., object],
     cases: Sequence[Case[Any]],
     *,
     error: float = 0.05,
@@ -99,7 +99,7 @@ def _call_all(bound: ServiceMethod, cases: Sequence[Case[Any]], max_concurrency:
     return called
 
 
-def _call_with(drive: Callable[[Flow[_Called]], Any], bound: ServiceMethod, case: Case[Any]) -> Any:
+def _call_with(drive: Callable[[Flow[_Called]], object], bound: ServiceMethod, case: Case[Any]) -> object:
     return drive(_call(bound, case))
 
 
@@ -238,7 +238,7 @@ def _label(expected: object, path: str, answers: PossibleAnswers) -> int | None:
     return None
 
 
-def _value_at(value: object, path: str) -> Any:
+def _value_at(value: object, path: str) -> object:
     for name in [step for step in path.split(".")[1:] if step]:
         value = value.get(name, _MISSING) if isinstance(value, Mapping) else getattr(value, name, _MISSING)
     return value.value if isinstance(value, Decision) else value

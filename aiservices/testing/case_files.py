@@ -34,7 +34,7 @@ _NOT_IN_FILES = (Role.OPTIONS, Role.TOOLS, Role.HISTORY)
 _ENVELOPE = "value"
 
 
-def cases_from(path: str | PathLike[str], method: Callable[..., Any]) -> list[Case[Any]]:
+def cases_from(path: str | PathLike[str], method: Callable[..., object]) -> list[Case[Any]]:
     """Read the test cases of an evaluation from a CSV, JSONL or YAML file.
 
     Each row of a CSV file, each object of a JSONL file, and each mapping in the list of a YAML file is a
@@ -171,7 +171,7 @@ class _CaseReader:
             if name in self._required and name not in record.fields
         ]
 
-        def value(name: str, read: Callable[[_Field], Any]) -> Any:
+        def value(name: str, read: Callable[[_Field], object]) -> object:
             field = record.fields[name]
             try:
                 return read(field)
@@ -268,7 +268,7 @@ def _reader(tp: Any) -> Callable[[_Field], Any]:
     enveloped = typed.with_envelope(_ENVELOPE)
     is_text = typed.node.any_text
 
-    def read_json(text: str) -> Any:
+    def read_json(text: str) -> object:
         try:
             return enveloped.parse(f'{{"{_ENVELOPE}": {text}}}', Leniency.NONE)
         except OutputParsingError as error:
@@ -282,7 +282,7 @@ def _reader(tp: Any) -> Callable[[_Field], Any]:
             ]
             raise OutputParsingError(text, problems) from error
 
-    def read(field: _Field) -> Any:
+    def read(field: _Field) -> object:
         if not field.is_cell:
             return read_json(dump_json(field.value))
         quoted = json.dumps(field.value)
@@ -348,7 +348,7 @@ def _checked_names(names: Sequence[str], line: int) -> list[str]:
     return list(names)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -418,7 +418,7 @@ def _position(node: Any) -> str:
     return f"line {node.start_mark.line + 1}, column {node.start_mark.column + 1}"
 
 
-def _json_data(data: Any, node: Any) -> Any:
+def _json_data(data: object, node: object) -> object:
     """Return the data of a YAML node if JSON can represent it, else raise an error."""
     if isinstance(data, dict):
         if not all(isinstance(key, str) for key in data):

@@ -557,7 +557,7 @@ def _no_reply_message(
     mode: str,
     is_loaded: bool,
     request: Mapping[str, object],
-    recorded: Sequence[Mapping[str, Any]],
+    recorded: Sequence[Mapping[str, object]],
 ) -> str:
     """Explain why a model request has no recorded reply, and how to record one."""
     if not is_loaded:

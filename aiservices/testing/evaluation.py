@@ -89,7 +89,7 @@ def evaluate(
     confidence: float = ...,
 ) -> Report[T]: ...
 def evaluate(
-    method: Callable[..., Any],
+    method: Callable[..., object],
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
@@ -164,7 +164,7 @@ async def aevaluate(
     confidence: float = ...,
 ) -> Report[T]: ...
 async def aevaluate(
-    method: Callable[..., Any],
+    method: Callable[..., object],
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
@@ -184,7 +184,7 @@ class _Evaluation:
 
     def __init__(
         self,
-        method: Callable[..., Any],
+        method: Callable[..., object],
         cases: Cases,
         scorers: Sequence[Scorer[Any]],
         max_concurrency: int,

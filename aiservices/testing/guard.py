@@ -93,7 +93,7 @@ def _is_loopback(host: str) -> bool:
 
 def _patch_clients(*class_names: str) -> Callable[[RealCallGuard, Any], None]:
     # Every HTTP request (chat, embedding, moderation) first gets its client from one of these classes.
-    def patch(guard: RealCallGuard, module: Any) -> None:
+    def patch(guard: RealCallGuard, module: object) -> None:
         for name in class_names:
             _patch_client_class(guard, getattr(module, name))
 

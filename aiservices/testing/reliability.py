@@ -499,7 +499,7 @@ def reliability_of(pairs: Iterable[tuple[object, object]], confidence: float) ->
     values than decisions are left out, and so are decisions whose expected value is not one of the possible
     answers of the first decision.
     """
-    options: list[Any] = []
+    options: list[object] = []
     samples: list[Labelled] = []
     for value, expected in pairs:
         if not isinstance(value, Decision) or not value.probabilities:

@@ -194,7 +194,7 @@ class _SchemaValues:
         self._choices = choices
         self._formats = formats
 
-    def value(self, schema: Any, depth: int) -> Json:
+    def value(self, schema: object, depth: int) -> Json:
         schema = self._resolve(schema)
         if not isinstance(schema, Mapping):  # the schema true accepts every value
             schema = {}
@@ -524,7 +524,7 @@ class _PatternWriter:
             "GROUPREF": lambda number: self._groups.get(number, ""),
         }
 
-    def text(self, tree: Iterable[tuple[object, Any]]) -> str:
+    def text(self, tree: Iterable[tuple[object, object]]) -> str:
         return "".join(self._item(str(opcode), operand) for opcode, operand in tree)
 
     def _item(self, opcode: str, operand: object) -> str:

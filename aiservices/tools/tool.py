@@ -452,7 +452,7 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
     raise ToolDefinitionError(f"{name} has no tools: decorate its methods with @tool")
 
 
-def interceptor_problem(interceptor: Any) -> str | None:
+def interceptor_problem(interceptor: object) -> str | None:
     """Return an error message if an object is not an interceptor or a check of tools, else None.
 
     The message continues a sentence that begins with the object.
@@ -483,7 +483,7 @@ def _declared(function: object) -> ToolDeclaration:
     return _declaration(function) or _declaration(unwrapped(function)) or ToolDeclaration()
 
 
-def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
+def _tool(function: object, namespace: Mapping[str, object]) -> Tool:
     inner = unwrapped(function)
     declaration = _declared(function)
     name = str(declaration.name or function_name(inner))
@@ -580,11 +580,11 @@ def _external_tool(
 
 def _compensation(
     declaration: ToolDeclaration,
-    function: Any,
+    function: object,
     name: str,
-    arguments: TypeParser[dict[str, Any]],
+    arguments: TypeParser[dict[str, object]],
     injected: Mapping[str, type],
-) -> Callable[..., Any] | None:
+) -> Callable[..., object] | None:
     """Return the function that undoes calls of a tool, bound to the same object as the tool.
 
     Raises ToolDefinitionError if it has a parameter that the tool has not.
@@ -715,7 +715,7 @@ def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> st
     return None
 
 
-def default_problem(default: object, node: Node[Any]) -> str | None:
+def default_problem(default: object, node: Node[object]) -> str | None:
     """Return an error if a default value does not fit the type of its parameter, else None."""
     if not isinstance(default, (str, int, float)):
         return None
@@ -728,5 +728,5 @@ def default_problem(default: object, node: Node[Any]) -> str | None:
     return None
 
 
-def _make_typed_dict(name: str, fields: dict[str, Any]) -> Any:
+def _make_typed_dict(name: str, fields: dict[str, object]) -> object:
     return TypedDict(name, fields)  # type: ignore[operator]  # mypy wants to know the fields

@@ -331,8 +331,8 @@ def _offer(tools: Iterable[Tool], capabilities: Capabilities) -> OfferedTools:
 
 @lru_cache(maxsize=1024)  # the tools of providers are in a new toolbox in each call
 def _specify(
-    name: str, description: str, arguments: TypeParser[dict[str, Any]], profile: str | None
-) -> tuple[ToolSpecification, TypeParser[dict[str, Any]]]:
+    name: str, description: str, arguments: TypeParser[dict[str, object]], profile: str | None
+) -> tuple[ToolSpecification, TypeParser[dict[str, object]]]:
     """Return a description of a tool for the model, with a JSON Schema, and a parser for its arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:

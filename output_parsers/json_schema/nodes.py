@@ -270,7 +270,7 @@ class SchemaCheck:
             return False
         return True
 
-    def _pattern(self, validator: Any, pattern: str, value: object, schema: object) -> Iterator[Any]:
+    def _pattern(self, validator: object, pattern: str, value: object, schema: object) -> Iterator[object]:
         from jsonschema.exceptions import ValidationError
 
         if isinstance(value, str) and not self._matches(pattern, value):

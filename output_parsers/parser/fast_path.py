@@ -151,7 +151,7 @@ def _contains_type_name(output_type: object) -> bool:
     return isinstance(output_type, (str, ForwardRef)) or any(map(_contains_type_name, get_args(output_type)))
 
 
-def _strict_schema(schema: object) -> Any:
+def _strict_schema(schema: object) -> object:
     """Return a copy of a pydantic-core schema that is strict and accepts only finite floats."""
     if isinstance(schema, list):
         return [_strict_schema(item) for item in schema]

@@ -193,7 +193,7 @@ class _NodeBuilder:
             return self._records[target.type]
 
         # A record is registered before its fields are built, because they may refer to it.
-        def register(node: Node[Any]) -> None:
+        def register(node: Node[object]) -> None:
             unfinished.node = node
             self._records[target.type] = node
 
@@ -210,7 +210,7 @@ class _NodeBuilder:
         )
         return self._require(target, node)
 
-    def _require(self, target: Target, node: Node[Any] | None) -> Node[Any]:
+    def _require(self, target: Target, node: Node[object] | None) -> Node[Any]:
         if node is None:
             tried = [*map(_factory_name, self._registry._factories), *_BUILT_IN]
             reason = ""
@@ -222,7 +222,7 @@ class _NodeBuilder:
         return node
 
 
-def _is_parser(value: Any) -> TypeGuard[OutputParser[Any]]:
+def _is_parser(value: object) -> TypeGuard[OutputParser[Any]]:
     names = ("parse", "format_instructions", "schema")
     return not isinstance(value, type) and all(hasattr(value, name) for name in names)
 

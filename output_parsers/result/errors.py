@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 # The exceptions, besides ValueError, that constructors and validators written by users raise for a value
 # that they do not expect. The readers treat all of them as "this value does not fit".
@@ -82,7 +82,7 @@ class UnsupportedTypeError(TypeError):
 
 # By default an exception is unpickled by calling its class with ``args``, which hold only the message.
 # The constructors above need more than that.
-def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[str, Any]) -> Exception:
+def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[str, object]) -> Exception:
     """Recreate a pickled exception from its data without calling its constructor."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)

@@ -310,7 +310,7 @@ def _paired_parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
     return [(f".{name}", getattr(one, name, _MISSING), getattr(other, name, _MISSING)) for name in names]
 
 
-def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
+def _same_members(one: Mapping[object, None], other: Mapping[object, None]) -> bool:
     """Return True if two sets, or the keys of two dicts, are equal and of the same types (True is not 1)."""
     if one.keys() != other.keys():
         return False

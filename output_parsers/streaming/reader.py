@@ -38,7 +38,7 @@ class Snapshot(Generic[T]):
     __slots__ = ("_make_value", "_value", "done")
 
     def __init__(
-        self, make_value: Callable[[], Any] | None = None, *, value: object = None, done: bool
+        self, make_value: Callable[[], object] | None = None, *, value: object = None, done: bool
     ) -> None:
         """Create a snapshot of a partly streamed value from the value or a function that computes it."""
         self._make_value = make_value
@@ -64,7 +64,7 @@ class Snapshot(Generic[T]):
         ``path`` consists of field names and list indexes, as in ``snapshot.is_done("skills", 0)``. All parts
         of a complete value are complete.
         """
-        part: Any = self.value
+        part: object = self.value
         done = self.done
         for step in path:
             if done or not isinstance(part, (PartialObject, PartialList)):

@@ -374,12 +374,12 @@ def build_scalar(
 
 def _sent_keywords(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the keywords of a JSON Schema that the provider enforces in strict mode.
 
     The other keywords are described in ``remarks``.
     """
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, object] = {}
     for keyword in _KEYWORDS_BY_KIND.get(kind, ()):
         if keyword not in schema:
             continue
@@ -446,7 +446,7 @@ def build_choice(
     return codec
 
 
-def _is_too_long(builder: CodecBuilder, values: list[Any]) -> bool:
+def _is_too_long(builder: CodecBuilder, values: list[object]) -> bool:
     """Return True if an enum has more values than the provider or the size limits allow."""
     limits, max_enum = builder.profile.limits, builder.size_limits.max_enum
     if max_enum is not None and len(values) > max_enum:
@@ -612,7 +612,7 @@ def _build_nullable(
     If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
     has_default = isinstance(schema, dict) and "default" in schema
-    default: Any = schema["default"] if isinstance(schema, dict) and has_default else None
+    default: object = schema["default"] if isinstance(schema, dict) and has_default else None
     null_default = null_may_be_absence and has_default and default is None
     nullable = NullableCodec(codec, null_default=null_default)
     if not null_default:

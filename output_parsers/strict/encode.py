@@ -546,7 +546,7 @@ class EncodedNode(Node[T]):
 _NO_DEFAULT = object()
 
 
-def schema_with_defaults(node: Node[Any]) -> JsonSchema:
+def schema_with_defaults(node: Node[object]) -> JsonSchema:
     """Return the JSON Schema of a type, including the default values of its fields."""
     # the first pass finds the definitions that are used more than once, the second one names them
     first = _DefinitionsWithDefaults()

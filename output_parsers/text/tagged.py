@@ -137,7 +137,7 @@ def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
     return contents
 
 
-def _parse_content(content: str) -> Any:
+def _parse_content(content: str) -> object:
     """Parse the text inside a tag if it is valid JSON; return other text unchanged."""
     try:
         # Only exact JSON is accepted. With repairs, ordinary text could become a value.
@@ -221,10 +221,10 @@ class MultiTaggedContentParser(DictParser):
         longest_first = sorted((tag.tag_begin for tag in self.tagged_contents), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)))
 
-    def _read(self, text: str) -> dict[str, Any]:
+    def _read(self, text: str) -> dict[str, object]:
         wanted = " ".join(tag.tag_begin for tag in self.tagged_contents)
         contents, unclosed = self._contents(without_reasoning(text, wanted))
-        parsed: dict[str, Any] = {}
+        parsed: dict[str, object] = {}
         problems: list[Problem] = []
         for tag in self.tagged_contents:
             tag_contents = contents.get(tag.name, [])
@@ -274,7 +274,7 @@ def _check_tags(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
         )
 
 
-def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> Any:
+def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> object:
     """Parse the text between a pair of tags; error messages mention the name of the tag."""
     cursor = Cursor().child(tag.name)
     if unclosed:
@@ -341,7 +341,7 @@ class MarkdownJsonDictParser(DictParser):
             return parser_for(hint).hint
         return json.dumps(dict(hint), ensure_ascii=False)
 
-    def _read(self, text: str) -> dict[str, Any]:
+    def _read(self, text: str) -> dict[str, object]:
         if isinstance(self.content_hint, type):
             parsed = dict(parser_for(self.content_hint).parse(text))
         else:

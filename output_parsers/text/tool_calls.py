@@ -130,8 +130,8 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def _set(
         self,
         output_type: object,
-        parsers: Mapping[str, TypeParser[Any]],
-        others: TypeParser[Any] | None,
+        parsers: Mapping[str, TypeParser[object]],
+        others: TypeParser[object] | None,
         **options: object,
     ) -> None:
         """Set the parser for the arguments of each tool.
@@ -354,7 +354,7 @@ def _is_complete(arguments: str) -> bool:
         return False
 
 
-def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
+def _certain_arguments(parser: TypeParser[object], arguments: str, leniency: Leniency) -> dict[str, Any]:
     """Parse the part of a streamed tool call's arguments that later chunks cannot change."""
     reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
@@ -412,7 +412,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
     def __init__(
         self: PydanticToolsParser[T | None], tools: Sequence[type[T]], first_tool_only: Literal[True]
     ) -> None: ...
-    def __init__(self, tools: Sequence[type[Any]], first_tool_only: bool = False) -> None:
+    def __init__(self, tools: Sequence[type[object]], first_tool_only: bool = False) -> None:
         if not tools:
             raise ValueError("PydanticToolsParser needs at least one tool")
         parsers = {_tool_name(tool): parser_for(tool) for tool in tools}

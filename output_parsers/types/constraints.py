@@ -237,7 +237,7 @@ def _as_pydantic(item: object) -> object:
     return Field(**constraints)
 
 
-def _erased_type(tp: TypeExpression) -> Any:
+def _erased_type(tp: TypeExpression) -> object:
     """Remove the item types from a type, so that pydantic checks only constraints such as a length.
 
     The types of items are erased, because the nodes have already read them.
@@ -355,7 +355,7 @@ def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
     return generic[tuple(map(constrained_by, validators, args))]
 
 
-def _with_options(tp: TypeExpression, options: object) -> Any:
+def _with_options(tp: TypeExpression, options: object) -> object:
     """Convert the attrs validator ``in_(["a", "b"])`` to ``Literal["a", "b"]`` if its options allow this."""
     if tp not in (str, int) or not isinstance(options, (list, tuple, set, frozenset)):
         return tp

@@ -251,7 +251,7 @@ class DictNode(Node[dict[Any, Any]]):
             data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
             raise cursor.failure("expected an object", data)
-        pairs: dict[Any, Any] = {}
+        pairs: dict[object, object] = {}
         failures: list[ValidationFailure] = []
         for key, value in data.items():
             value_cursor = cursor.child(key)

@@ -104,7 +104,7 @@ class Decision(Generic[T]):
     ) -> None: ...
     def __init__(
         self,
-        value: Any,
+        value: object,
         probabilities: Mapping[Any, float] | None = None,
         *,
         source: str = "",
@@ -309,7 +309,7 @@ def collect_decisions() -> Iterator[list[Decision[Any]]]:
 
     Those that were read have a path, and get their probabilities afterwards.
     """
-    decisions: list[Decision[Any]] = []
+    decisions: list[Decision[object]] = []
     token = _DECISIONS.set(decisions)
     try:
         yield decisions
@@ -400,7 +400,7 @@ class DecisionNode(Node[Decision[Any]]):
         option: The node of the keys of the probabilities.
     """
 
-    def __init__(self, inner: Node[Any], cls: type[Decision[Any]]) -> None:
+    def __init__(self, inner: Node[object], cls: type[Decision[object]]) -> None:
         self.inner = inner
         self.value: Node[Any] = inner.values if isinstance(inner, MembersNode) else inner
         self.option: Node[Any] = inner.item if isinstance(inner, MembersNode) else inner
@@ -437,7 +437,7 @@ class DecisionNode(Node[Decision[Any]]):
             return self._read_object(data, cursor)
         return self._decision(self.inner.read(data, cursor), cursor)
 
-    def _read_object(self, data: Json, cursor: Cursor) -> Decision[Any]:
+    def _read_object(self, data: Json, cursor: Cursor) -> Decision[object]:
         """Read a Decision from JSON that also contains its probabilities."""
         try:
             value = self.value.read(data["value"], cursor.child("value"))
@@ -477,10 +477,10 @@ class DecisionNode(Node[Decision[Any]]):
     def count_keys(self, value: object) -> int:
         return 0
 
-    def _decision(self, value: Any, cursor: Cursor) -> Decision[Any]:
+    def _decision(self, value: object, cursor: Cursor) -> Decision[object]:
         return self._collected(self.cls(value), cursor)
 
-    def _collected(self, decision: Decision[Any], cursor: Cursor) -> Decision[Any]:
+    def _collected(self, decision: Decision[object], cursor: Cursor) -> Decision[object]:
         object.__setattr__(decision, "_path", cursor.path)
         decisions = _DECISIONS.get()
         if decisions is not None:
@@ -497,7 +497,7 @@ def _object_schema(properties: JsonSchema) -> JsonSchema:
     }
 
 
-def options_of(node: Node[Any]) -> tuple[tuple[Json, object], ...] | None:
+def options_of(node: Node[object]) -> tuple[tuple[Json, object], ...] | None:
     """Return the possible values of a bool, Enum, Literal or Decision; None for types without fixed values.
 
     Each has its JSON value first, then the value itself.

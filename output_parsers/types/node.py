@@ -340,7 +340,7 @@ class CustomNode(Node[Any]):
 
     prose = True
 
-    def __init__(self, name: str, parser: OutputParser[Any]) -> None:
+    def __init__(self, name: str, parser: OutputParser[object]) -> None:
         self._parser = parser
         self.kind = f"a value for {name}"
 

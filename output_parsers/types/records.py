@@ -45,7 +45,7 @@ from .target import Target, TypeExpression, attribute_docs, class_docstring, cla
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
     """Replace pydantic's placeholder for a recursive generic model with the model itself."""
 
-    def resolve(part: Any) -> Any:
+    def resolve(part: object) -> object:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
@@ -286,7 +286,7 @@ def _plain_specs(
     names = [*required, *optional]
     specs = []
     for name in [*(n for n in hints if n in names), *(n for n in names if n not in hints)]:
-        tp: Any = hints.get(name, Any)
+        tp: object = hints.get(name, Any)
         if isinstance(tp, dataclasses.InitVar):
             tp = tp.type
         specs.append(FieldSpec(name, (name,), tp, name in required, docs.get(name)))

@@ -65,7 +65,7 @@ def class_hints(tp: TypeExpression, namespace: Mapping[str, object]) -> dict[str
     cls = get_origin(tp) or tp
     arguments_by_class = type_arguments_by_class(tp)
     resolved = get_type_hints(cls, localns=dict(namespace), include_extras=True)
-    hints: dict[str, Any] = dict.fromkeys(resolved)  # inherited fields come first
+    hints: dict[str, object] = dict.fromkeys(resolved)  # inherited fields come first
     for base in base_classes(cls):
         own = resolved if base is cls else get_type_hints(base, localns=dict(namespace), include_extras=True)
         for name in _own_annotations(base):
@@ -322,7 +322,7 @@ def _alias_namespace(aliases: tuple[Any, ...], names: Mapping[str, object]) -> d
 
 
 # The standard library resolves forward references only inside classes and functions.
-def _resolve(tp: str | ForwardRef, namespace: Mapping[str, object], path: str) -> Any:
+def _resolve(tp: str | ForwardRef, namespace: Mapping[str, object], path: str) -> object:
     text = tp if isinstance(tp, str) else tp.__forward_arg__
     module = None if isinstance(tp, str) else tp.__forward_module__
     defined_in = sys.modules.get(module) if isinstance(module, str) else None
@@ -333,7 +333,7 @@ def _resolve(tp: str | ForwardRef, namespace: Mapping[str, object], path: str) -
         raise UnsupportedTypeError(repr(text), path, ["forward references"], str(error)) from error
 
 
-def _bound_of(tp: TypeVar, path: str) -> Any:
+def _bound_of(tp: TypeVar, path: str) -> object:
     if tp.__bound__ is not None:
         return tp.__bound__
     if tp.__constraints__:
@@ -398,7 +398,7 @@ def _docs_in_body(body: list[ast.stmt]) -> dict[str, str]:
     for statement, following in pairwise(body):
         if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):
             continue
-        targets: list[Any] = getattr(statement, "targets", [getattr(statement, "target", None)])
+        targets: list[object] = getattr(statement, "targets", [getattr(statement, "target", None)])
         if isinstance(following.value.value, str) and isinstance(targets[0], ast.Name):
             docs[targets[0].id] = inspect.cleandoc(following.value.value)
     return docs

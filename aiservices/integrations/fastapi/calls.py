@@ -208,7 +208,7 @@ class MethodCall:
     """
 
     def __init__(
-        self, function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
+        self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
         self._function, self._args, self._kwargs = function, tuple(args), dict(kwargs)
         # A decorator with functools.wraps copies the attributes of the method that it wraps. What it does
@@ -274,7 +274,7 @@ class ResumedCall(MethodCall):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         state: SuspendedCall,
         approvals: Approvals,
         states: ApprovalStates,

@@ -140,7 +140,7 @@ def _without_time_formats(schema: object) -> Any:
     return {key: _without_time_formats(part) for key, part in schema.items()}
 
 
-def _collect_examples(tp: Any, examples: dict[str, dict[str, list[object]]]) -> None:
+def _collect_examples(tp: object, examples: dict[str, dict[str, list[object]]]) -> None:
     """Collect the ``Field(examples=…)`` values of pydantic models and dataclasses, also nested ones."""
     for argument in get_args(tp):
         _collect_examples(argument, examples)
@@ -198,11 +198,11 @@ def codec_for(
 class _MediaCodec(JsonCodec[Any]):
     """Converts values that contain media or messages to JSON and back."""
 
-    def __init__(self, parser: TypeParser[Any], tp: object) -> None:
+    def __init__(self, parser: TypeParser[object], tp: object) -> None:
         super().__init__(parser, tp)
         self.name = type_name(tp)
 
-    def write(self, value: Any) -> str:
+    def write(self, value: object) -> str:
         return super().write(to_json_records(value))
 
     def read(self, text: str) -> Any:
@@ -498,13 +498,13 @@ def result_codec(
     return codec_for(record, registry, namespace)
 
 
-def write_value(value: Any, codec: JsonCodec[Any]) -> str:
+def write_value(value: object, codec: JsonCodec[Any]) -> str:
     """Convert the value of a service call to JSON text, or raise ValueError if that is impossible."""
     # The raw response of the provider may hold anything, so a ChatReply is sent without it.
     return codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
 
 
-def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
+def write_result(result: Result[object], value_codec: JsonCodec[Any]) -> str:
     """Convert a service call's Result to JSON text, or raise ValueError if that is impossible."""
     reply = result.reply
     account = AccountJson(

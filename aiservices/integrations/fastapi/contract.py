@@ -280,7 +280,7 @@ class Method:
 def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
     """Return the JSON converter for the body of a request that resumes a suspended call."""
     title = method.arguments_codec.schema["title"].removesuffix("Arguments")
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "state": str,
         "approvals": NotRequired[bool | dict[str, bool | Denied]],
         "results": NotRequired[dict[str, Any]],
@@ -409,7 +409,7 @@ def _argument(
     namespace: Mapping[str, object],
     qualname: str,
     problems: list[DefinitionProblem],
-) -> tuple[Argument, Any] | None:
+) -> tuple[Argument, object] | None:
     """Describe a method parameter for HTTP clients; add an error to ``problems`` if it is unsupported.
 
     The result is the description and the type of the argument in JSON.
@@ -448,7 +448,7 @@ def _argument(
 _MESSAGE_TYPES = {SystemMessage, UserMessage, AiMessage, ToolMessage, NoneType, ...}
 
 
-def _leaf_types(hint: Any) -> set[Any]:
+def _leaf_types(hint: object) -> set[object]:
     """Return the innermost types of a type hint: ``str`` and ``int`` for ``dict[str, list[int]]``."""
     arguments = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
     return set().union(*map(_leaf_types, arguments)) if arguments else {hint}

@@ -185,7 +185,7 @@ def _remote_method(
     dump_arguments = method.dump_arguments
     send = _sender(method, transport, is_async=is_async)
 
-    def call(self: object, /, *args: object, **kwargs: object) -> Any:
+    def call(self: object, /, *args: object, **kwargs: object) -> object:
         try:
             return send(path, dump_arguments(args, kwargs, omit))
         except AiServiceError as error:
@@ -199,7 +199,7 @@ def _remote_method(
             hide_library_frames(error)
             raise
 
-    def resume(state: SuspendedCall, approvals: Approvals, results: Mapping[str, object]) -> Any:
+    def resume(state: SuspendedCall, approvals: Approvals, results: Mapping[str, object]) -> object:
         decided: dict[str, object] = {}
         values: dict[str, object] = {}
         for call_id, decision in decisions_for(state, approvals, results, state.qualname).items():
@@ -213,7 +213,7 @@ def _remote_method(
             raise ValueError(f"{state.qualname}: the results cannot be sent: {error}") from error
         return send(path.rstrip("/") + RESUME_PATH, body.decode())
 
-    def call_as(args: tuple[object, ...], kwargs: Mapping[str, object], *, is_async: bool) -> Any:
+    def call_as(args: tuple[object, ...], kwargs: Mapping[str, object], *, is_async: bool) -> object:
         transport.check_client(is_async=is_async)
         return _sender(method, transport, is_async=is_async)(path, dump_arguments(args, kwargs, omit))
 
@@ -228,10 +228,10 @@ def _sender(method: Method, transport: Transport, *, is_async: bool) -> Callable
     """Return a function that sends the body of a request to a path, and reads the response."""
     qualname = method.qualname
 
-    def send_blocking(path: str, body: str) -> Any:
+    def send_blocking(path: str, body: str) -> object:
         return _read_response(method, transport.call(qualname, path, body))
 
-    async def send_async(path: str, body: str) -> Any:
+    async def send_async(path: str, body: str) -> object:
         return _read_response(method, await transport.acall(qualname, path, body))
 
     def send_streaming(path: str, body: str) -> Any:
@@ -248,7 +248,7 @@ def _unchanged(result: T) -> T:
     return result  # the server has sent a complete Result
 
 
-def _read_response(method: Method, text: str) -> Any:
+def _read_response(method: Method, text: str) -> object:
     if method.returns_nothing and not text:
         return None
     try:
@@ -259,7 +259,7 @@ def _read_response(method: Method, text: str) -> Any:
         raise _wrong_response(method, error) from error
 
 
-def _iterate(method: Method, path: str, transport: Transport, body: str) -> Generator[Any, None, None]:
+def _iterate(method: Method, path: str, transport: Transport, body: str) -> Generator[object, None, None]:
     # Only a Stream has snapshots, which the client computes from the deltas.
     decoder = RemoteEventDecoder(method)
     deltas = method.returns.shape is ReturnShape.STREAM
@@ -445,7 +445,7 @@ class RemoteEventDecoder:
             message = f"{self._method.qualname}: the connection broke before the answer was complete"
             raise ModelConnectionError(message, retryable=True)
 
-    def _decode(self, name: str, data: str) -> Iterator[Any]:
+    def _decode(self, name: str, data: str) -> Iterator[object]:
         match name:
             case EventName.TEXT | EventName.ITEM:
                 yield self._method.value_codec.read(data)
@@ -475,12 +475,12 @@ class RemoteEventDecoder:
         return AttemptStarted(data["number"], data["model"], output_format)
 
 
-def _cannot_read(reply: ChatReply) -> Reading[Any]:
+def _cannot_read(reply: ChatReply) -> Reading[object]:
     # The stream itself never reads a reply, but code that consumes its events can: event.output_format.read.
     raise AiServiceError("replies cannot be read on the client: the server sends the result")
 
 
-def _item_error(data: JsonObject) -> Any:
+def _item_error(data: JsonObject) -> object:
     from output_parsers.streaming import ItemError  # late: most services do not stream items
 
     problems = tuple(ParsingProblem(**problem) for problem in data["problems"])

@@ -206,7 +206,7 @@ def app(
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     approvals: ApprovalSettings | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> FastAPI:
     """Create a FastAPI application that serves one service, or several under different path prefixes.
 

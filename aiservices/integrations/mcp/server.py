@@ -321,7 +321,7 @@ class _ItemReader:
         self._items: list[str] = []
         self._unfit: list[dict[str, object]] = []
 
-    def add(self, item: Any) -> str | None:
+    def add(self, item: object) -> str | None:
         """Add the next list item, and return it as JSON for a progress report."""
         from output_parsers.streaming import ItemError  # late: most services do not stream items
 
@@ -346,7 +346,7 @@ class _StreamReader:
         self._is_text = method.returns.output_type is str
         self._value: Any = None
 
-    def add(self, item: Any) -> str | None:
+    def add(self, item: object) -> str | None:
         """Process an event of the stream, and return the text of a progress report, if any."""
         if isinstance(item, Completed):
             self._value = item.result.value
@@ -615,7 +615,7 @@ def mount_mcp(
     inner = app.router.lifespan_context
 
     @asynccontextmanager
-    async def lifespan(application: Any) -> AsyncIterator[Any]:
+    async def lifespan(application: object) -> AsyncIterator[Any]:
         async with mounted.run(), inner(application) as state:
             yield state
 

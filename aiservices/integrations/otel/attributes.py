@@ -229,7 +229,7 @@ def usage_attributes(usage: Usage) -> Attributes:
     return attributes
 
 
-def decision_attributes(decisions: Sequence[Decision[Any]]) -> Attributes:
+def decision_attributes(decisions: Sequence[Decision[object]]) -> Attributes:
     """Return the span attributes for the least certain decision of an answer, without its value.
 
     They are the source and the value of its probability, whether it was calibrated, and the number of
@@ -295,12 +295,12 @@ def reply_json(reply: ChatReply) -> str:
     return _json([{**_message(reply.message), "finish_reason": finish}])
 
 
-def _json(messages: list[dict[str, Any]]) -> str:
+def _json(messages: list[dict[str, object]]) -> str:
     return replace_surrogates(json.dumps(messages, ensure_ascii=False, separators=(",", ":")))
 
 
-def _message(message: Message) -> dict[str, Any]:
-    data: dict[str, Any] = {"role": _ROLES.get(type(message), "user"), "parts": _parts(message)}
+def _message(message: Message) -> dict[str, object]:
+    data: dict[str, object] = {"role": _ROLES.get(type(message), "user"), "parts": _parts(message)}
     name = getattr(message, "name", None)
     # The name of a ToolMessage is the name of the tool, not of a participant.
     return data if name is None or isinstance(message, ToolMessage) else {**data, "name": name}
@@ -318,11 +318,11 @@ def _parts(message: Message) -> list[dict[str, Any]]:
     return [_text_part(part) if isinstance(part, str) else _media_part(part) for part in message.parts]
 
 
-def _text_part(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, object]:
     return {"type": "text", "content": text}
 
 
-def _tool_call_part(call: ToolCall) -> dict[str, Any]:
+def _tool_call_part(call: ToolCall) -> dict[str, object]:
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:
@@ -330,7 +330,7 @@ def _tool_call_part(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _media_part(media: Media) -> dict[str, Any]:
+def _media_part(media: Media) -> dict[str, object]:
     modality = "image" if isinstance(media, Image) else "audio" if isinstance(media, Audio) else "document"
     common = {"modality": modality, "mime_type": media.media_type}
     if media.url is not None:

@@ -228,7 +228,7 @@ class TracedCall:
                         self._span.add_event(*event)
         return (yield effect)
 
-    def _trace_request(self, effect: CallModel) -> Flow[Any]:
+    def _trace_request(self, effect: CallModel) -> Flow[object]:
         model = self._traced_model(effect)
         try:
             reply = yield self._with_model(effect, model)
@@ -241,7 +241,7 @@ class TracedCall:
         model.end()
         return reply
 
-    def _trace_gather(self, effect: Gather) -> Flow[Any]:
+    def _trace_gather(self, effect: Gather) -> Flow[object]:
         models = [self._traced_model(part) for part in effect.effects if isinstance(part, CallModel)]
         # zip is not possible: only some of the effects are requests to models.
         next_model = iter(models)
@@ -271,11 +271,11 @@ class TracedCall:
         """Wrap a function so that the span of the service call is active while the function runs."""
         function, context = effect.function, self._context
 
-        def run() -> Any:
+        def run() -> object:
             with AttachedContext(context):
                 return function()
 
-        async def arun() -> Any:
+        async def arun() -> object:
             with AttachedContext(context):
                 outcome = function()
                 return await outcome if isawaitable(outcome) else outcome

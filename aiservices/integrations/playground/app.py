@@ -356,7 +356,7 @@ class PlaygroundRun(MethodCall):
     """
 
     def __init__(
-        self, function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
+        self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
         super().__init__(function, args, kwargs)
         self._outcome: Any = _UNSET
@@ -416,7 +416,7 @@ class PlaygroundRun(MethodCall):
             return None
         return reading.coercions if strict_equal(reading.value, self._value(invocation)) else None
 
-    def _value(self, invocation: Invocation) -> Any:
+    def _value(self, invocation: Invocation) -> object:
         shape = None if self._service_method is None else self._service_method.plan.returns.shape
         if shape is ReturnShape.TEXT_STREAM:
             return "".join(self.items)

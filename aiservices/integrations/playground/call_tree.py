@@ -15,7 +15,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
@@ -355,7 +355,7 @@ def _shown(value: object) -> str:
 
 def _text_of(message: Message) -> str:
     """Return the text of a message, including descriptions of its media and its tool calls."""
-    parts: Sequence[Any] = (message.text,)
+    parts: Sequence[object] = (message.text,)
     if not isinstance(message, SystemMessage) and message.contents:
         parts = message.parts
     calls = message.tool_calls if isinstance(message, AiMessage) else ()

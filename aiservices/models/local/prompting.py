@@ -59,7 +59,7 @@ def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -
 
     ``system_message`` is used if the request has none.
     """
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "messages": _chat_messages(request, system_message),
         "temperature": 0.0 if options.temperature is None else options.temperature,
         "max_tokens": options.max_tokens or _DEFAULT_MAX_TOKENS,
@@ -167,7 +167,7 @@ def _tool_line(tool: ToolSpecification) -> str:
     has the whole schema.
     """
     schema = tool.parameters
-    line: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    line: dict[str, object] = {"name": tool.name, "description": tool.description}
     line["parameters"] = schema.get("properties", {})
     definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     return json.dumps({**line, **definitions}, ensure_ascii=False)

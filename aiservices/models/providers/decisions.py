@@ -635,7 +635,7 @@ class SystemOneDecisions(DecisionDialect):
         turns = [
             {"role": role, "content": self._text(parts, images)} for role, parts in _conversation(messages)
         ]
-        state: Any = turns
+        state: object = turns
         if len(turns) == 1 and turns[0]["role"] == "user":
             state = turns[0]["content"]
         if images and self._images == "parts":

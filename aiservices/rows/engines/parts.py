@@ -95,7 +95,7 @@ class PartFolder(NamedTuple):
 
     def merge_into(self, journal: Journal) -> None:
         """Move the replies and finished rows in the folder's files to the journal."""
-        replies: dict[tuple[str, int], dict[str, Any]] = {}
+        replies: dict[tuple[str, int], dict[str, object]] = {}
         for entry in self.read():
             if "done" in entry:
                 if journal.find(entry["done"]) is None:
@@ -159,7 +159,7 @@ class Part:
         """Store the entry of a finished row."""
         self._add(done_line(row, None, entry))
 
-    def _add(self, entry: Mapping[str, Any]) -> None:
+    def _add(self, entry: Mapping[str, object]) -> None:
         if self._folder is None:
             return
         line = encode_line(entry)

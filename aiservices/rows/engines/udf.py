@@ -144,9 +144,9 @@ class Udf:
 
 def _values(
     done: WorkDone, reader: EntryReader, fields: Fields, method: MappedMethod
-) -> tuple[list[Any], str | None]:
+) -> tuple[list[object], str | None]:
     """Return the values for the answer's columns of a row, and its error message."""
-    nothing: list[Any] = [None] * len(fields.answers.columns)
+    nothing: list[object] = [None] * len(fields.answers.columns)
     if done.entry is None:
         return nothing, None  # another row of the batch has the fatal error
     row = reader.new(0, None, {}, done.entry, done.seconds)
@@ -167,7 +167,7 @@ def _values(
     return values, None
 
 
-def as_udf(method: Callable[..., Any], /, **settings: Unpack[UdfSettings]) -> Udf:
+def as_udf(method: Callable[..., object], /, **settings: Unpack[UdfSettings]) -> Udf:
     """Convert a service method to a user-defined function (UDF) for Ray Data and Spark dataframes.
 
     The result has the columns of the input, those of the answer with the Arrow types of the return type, and

@@ -406,7 +406,9 @@ class _Chunks:
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def ask(self, row_id: str, arguments: Mapping[str, Any], replies: Mapping[int, Any]) -> RowOutcome:
+    async def ask(
+        self, row_id: str, arguments: Mapping[str, object], replies: Mapping[int, object]
+    ) -> RowOutcome:
         """Add a row to the current chunk, and wait until a worker has processed it."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[RowOutcome] = loop.create_future()
