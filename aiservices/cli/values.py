@@ -374,7 +374,7 @@ def placeholder_arguments(
     return tuple(args), kwargs, has_placeholders
 
 
-def _placeholder_for(parameter: Parameter) -> object:
+def _placeholder_for(parameter: Parameter) -> Any:
     name, text = parameter.name, f"{{{{{parameter.name}}}}}"
     match parameter.role:
         case Role.HISTORY:

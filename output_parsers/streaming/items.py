@@ -307,7 +307,7 @@ class ItemListParser(TypeParser[list[Any]]):
     ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
     """
 
-    def __init__(self, item: TypeParser[object], policy: ItemPolicy, *, field: str | None = None) -> None:
+    def __init__(self, item: TypeParser[Any], policy: ItemPolicy, *, field: str | None = None) -> None:
         """Create a parser for a list of items.
 
         Args:

@@ -45,7 +45,7 @@ from .target import Target, TypeExpression, attribute_docs, class_docstring, cla
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
     """Replace pydantic's placeholder for a recursive generic model with the model itself."""
 
-    def resolve(part: object) -> object:
+    def resolve(part: Any) -> Any:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")

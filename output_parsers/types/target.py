@@ -65,7 +65,7 @@ def class_hints(tp: TypeExpression, namespace: Mapping[str, object]) -> dict[str
     cls = get_origin(tp) or tp
     arguments_by_class = type_arguments_by_class(tp)
     resolved = get_type_hints(cls, localns=dict(namespace), include_extras=True)
-    hints: dict[str, object] = dict.fromkeys(resolved)  # inherited fields come first
+    hints: dict[str, Any] = dict.fromkeys(resolved)  # inherited fields come first
     for base in base_classes(cls):
         own = resolved if base is cls else get_type_hints(base, localns=dict(namespace), include_extras=True)
         for name in _own_annotations(base):
