@@ -232,8 +232,8 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         sent.append(request)
         return request
 
-    asked = invocation.with_request_hook(keep) if wants_probabilities else invocation
-    reply, output_format, immediate_runs = yield from run_tool_loop(asked)
+    observed = invocation.with_request_hook(keep) if wants_probabilities else invocation
+    reply, output_format, immediate_runs = yield from run_tool_loop(observed)
     number = len(state.attempts) - 1
     strategy, messages = output_format.strategy, tuple(state.tool_messages)
     reasons = (*output_format.reasons, *reply.notes)

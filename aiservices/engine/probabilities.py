@@ -582,7 +582,7 @@ def read_with_probabilities(
 def complete_reading(
     parser: TypeParser[object],
     text: str,
-    found: Mapping[str, Probabilities],
+    probabilities: Mapping[str, Probabilities],
     read: Callable[[], Reading[object]],
     adjustments: Mapping[str, Adjustment],
     *,
@@ -596,13 +596,18 @@ def complete_reading(
     """
     root = parser.node
     prefix = f"$.{root.field}" if isinstance(root, EnvelopeNode) else "$"
-    public = {path: _public(path, prefix) for path in found}
-    own = {path: adjustments.get(_INDEX.sub("[]", public[path]), Adjustment()) for path in found}
+    public = {path: _public(path, prefix) for path in probabilities}
+    own = {path: adjustments.get(_INDEX.sub("[]", public[path]), Adjustment()) for path in probabilities}
     entries = {
-        path: own[path].calibration_for(public[path], one.source, model) for path, one in found.items()
+        path: own[path].calibration_for(public[path], one.source, model)
+        for path, one in probabilities.items()
     }
-    adjusted = {path: _adjust(one, entries[path], own[path].threshold) for path, one in found.items()}
-    changes = [(found[path].leaf, one.leaf) for path, one in adjusted.items() if found[path].leaf != one.leaf]
+    adjusted = {path: _adjust(one, entries[path], own[path].threshold) for path, one in probabilities.items()}
+    changes = [
+        (probabilities[path].leaf, one.leaf)
+        for path, one in adjusted.items()
+        if probabilities[path].leaf != one.leaf
+    ]
     with collect_decisions() as decisions:
         reading = parser.read(_rewritten(text, changes)) if changes else read()
     answered = _paths_by_decision(adjusted)
@@ -666,24 +671,26 @@ def _public(path: str, prefix: str) -> str:
     return f"${path.removeprefix(prefix).removeprefix('$')}"
 
 
-def _paths_by_decision(found: Mapping[str, Probabilities]) -> dict[str, list[str]]:
+def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, list[str]]:
     """Map the path of each answer to the paths of its probabilities; a list has one for each option."""
     paths: dict[str, list[str]] = {}
-    for path, one in found.items():
+    for path, one in probabilities.items():
         paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)
     return paths
 
 
-def _adjust(found: Probabilities, entry: CalibrationEntry | None, threshold: float | None) -> Probabilities:
+def _adjust(
+    probabilities: Probabilities, entry: CalibrationEntry | None, threshold: float | None
+) -> Probabilities:
     """Apply a calibration and a threshold to the probabilities, and change the answer accordingly."""
-    leaf, shares = found.leaf, found.shares
+    leaf, shares = probabilities.leaf, probabilities.shares
     if entry is not None and entry.calibrator.kind != "none":
         shares = entry.calibrator.apply(shares)
         leaf = replace(leaf, answer=shares.index(max(shares)))
     if threshold is not None and not leaf.is_decision:
         values = [value for _, value in leaf.options]
         leaf = replace(leaf, answer=values.index(shares[values.index(True)] >= threshold))
-    return found._replace(leaf=leaf, shares=shares)
+    return probabilities._replace(leaf=leaf, shares=shares)
 
 
 def _rewritten(text: str, changes: Sequence[tuple[Leaf, Leaf]]) -> str:

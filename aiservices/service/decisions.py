@@ -86,7 +86,7 @@ def with_adjustments(
     adjusted = {}
     for method, plan in plans.items():
         answers = answers_of(plan)
-        found: dict[str, Adjustment] = {}
+        adjustments: dict[str, Adjustment] = {}
         for path, (options, is_decision, *_) in answers.items():
             entries = () if calibration is None else calibration.find(plan.call.qualname, path)
             problems += _entry_problems(plan, path, options, entries)
@@ -96,26 +96,32 @@ def with_adjustments(
                 problems.append(DefinitionProblem(plan.call.qualname, message))
             if entries or threshold is not None:
                 mode = "error" if calibration is None else calibration.on_mismatch
-                found[path] = Adjustment(plan.call.qualname, entries, mode, threshold)
-        _add_thresholds_of_members(found, answers)
+                adjustments[path] = Adjustment(plan.call.qualname, entries, mode, threshold)
+        _add_thresholds_of_members(adjustments, answers)
         problems += _unknown_entries(plan, answers, calibration)
-        call = plan.call._replace(adjustments=found, wants_probabilities=True) if found else plan.call
+        call = (
+            plan.call._replace(adjustments=adjustments, wants_probabilities=True)
+            if adjustments
+            else plan.call
+        )
         adjusted[method] = plan._replace(call=call)
     if problems:
         raise DefinitionError(problems)
     return adjusted
 
 
-def _add_thresholds_of_members(found: dict[str, Adjustment], answers: Mapping[str, PossibleAnswers]) -> None:
+def _add_thresholds_of_members(
+    adjustments: dict[str, Adjustment], answers: Mapping[str, PossibleAnswers]
+) -> None:
     """Let each ``Decision[list[…]]`` use the thresholds of its options, if all options are calibrated."""
     members: dict[str, list[tuple[CalibrationEntry, ...]]] = {}
     for path, one in answers.items():
         if one.list_path is not None:
-            entries = found[path].calibrations if path in found else ()
+            entries = adjustments[path].calibrations if path in adjustments else ()
             members.setdefault(one.list_path, []).append(entries)
     for path, calibrations in members.items():
         if all(calibrations):
-            found[path] = found.get(path, Adjustment())._replace(members=tuple(calibrations))
+            adjustments[path] = adjustments.get(path, Adjustment())._replace(members=tuple(calibrations))
 
 
 def _limits(
