@@ -1,8 +1,8 @@
-"""Convert the text of a language model's reply to a typed Python value.
+"""Convert a language model's reply to a typed Python value.
 
-``parse`` returns the value, and ``read`` also returns the coercions that it took. ``parser_for`` returns the
-parser of a type. ``PartialReader`` reads a value while the model writes it, ``ItemReader`` the items of a
-list one by one. ``ParserRegistry`` adds parsers for other types.
+``parse`` returns the value, and ``read`` also returns the conversions and repairs that were needed.
+``parser_for`` returns the parser for a type. ``PartialReader`` reads a value while the model writes it, and
+``ItemReader`` reads a list item by item. ``ParserRegistry`` adds parsers for other types.
 
 This package does not need ``aiservices``. Parsers with the interfaces of LangChain and AgentScope are in
 ``output_parsers.text`` and ``output_parsers.tool_calls``.

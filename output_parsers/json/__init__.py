@@ -1,1 +1,1 @@
-"""Parse JSON as language models write it, and record each repair of broken JSON."""
+"""Parse JSON written by language models, and record each repair of broken JSON."""

@@ -38,7 +38,7 @@ _ESCAPE = lazy_regex(
 
 
 def read_exact(text: str) -> Json:
-    """Parse a text that is exactly one valid JSON value; integers become int, other numbers Decimal.
+    """Parse text that is exactly one valid JSON value; integers become int, other numbers Decimal.
 
     Raises only JsonSyntaxError, also for a key that appears twice with different values, NaN and Infinity,
     half a surrogate pair, a number that is too long to convert, and nesting deeper than 500 levels.
@@ -51,7 +51,7 @@ def read_exact(text: str) -> Json:
 
 
 def read_tolerant(text: str, start: int = 0) -> ParsedJson:
-    """Parse the JSON value at index ``start`` of a text, repairing common syntax mistakes.
+    """Parse the JSON value that begins at index ``start``, repairing common syntax mistakes.
 
     Parsing stops at the end of the value. Raises only JsonSyntaxError: for truncated text (``truncated`` is
     true), for text that is too far from JSON, and for ambiguous text.
@@ -69,10 +69,10 @@ def read_tolerant(text: str, start: int = 0) -> ParsedJson:
 
 
 def _read_near_exact(text: str, first: int) -> ParsedJson | None:
-    """Parse JSON with the standard library after replacing trailing commas and comments by blanks.
+    """Parse JSON with the standard library after replacing trailing commas and comments with spaces.
 
-    ``first`` is the index where the value begins. Return None if the value has other mistakes. Then the
-    slower scanner must read it.
+    ``first`` is the index where the value begins. Return None if the JSON has other mistakes, which
+    only the slower scanner can repair.
     """
     # An error of the standard library costs as much as all text before it, because it counts lines. A reply
     # may hold many values, so each is read from a piece that grows until it holds the whole value.
@@ -103,7 +103,7 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
 def parse_json_string(data: str, opening: str, cursor: Cursor) -> Json:
     """Parse a string that contains JSON; return any other string unchanged.
 
-    ``opening`` is the bracket with which the JSON must begin.
+    ``opening`` is the bracket that the JSON must begin with.
 
     Models sometimes write a nested object or array as a string. The conversion is recorded.
     """
@@ -198,7 +198,7 @@ _REPAIR_RULES = {"comma": "trailing comma", "comment": "comment"}
 def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
     """Replace trailing commas and comments in JSON with spaces; return the new text and the repairs.
 
-    Replacing stops at the first character that is not JSON for another reason.
+    Replacing stops at the first other syntax mistake.
     """
     parts: list[str] = []
     repairs: list[Repair] = []
@@ -214,7 +214,7 @@ def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
 
 
 def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
-    """Return one repair for each kind of mistake that was removed before index ``end`` of a JSON text."""
+    """Return one Repair for each kind of mistake that was removed from the JSON before index ``end``."""
     if not repairs:
         return ()
     first: RepairLog = {}

@@ -1,4 +1,4 @@
-"""The results and errors of the JSON parser, and conversions of NaN and infinity."""
+"""The JSON parser's results and errors, and functions for NaN and infinity."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DEPTH = 500
 
 
 class JsonSyntaxError(ValueError):
-    """The error for a text that cannot be parsed as JSON.
+    """Raised if text cannot be parsed as JSON.
 
     Attributes:
         message: What is wrong.
-        position: The index of the character where it is wrong.
+        position: The index of the wrong character.
         truncated: True if the text ends inside a value, so that more text could complete it.
     """
 
@@ -32,7 +32,7 @@ class JsonSyntaxError(ValueError):
 
 
 class Repair(NamedTuple):
-    """One syntax mistake in a JSON text that the parser repaired, such as a trailing comma.
+    """A syntax mistake in JSON that the parser repaired, such as a trailing comma.
 
     Attributes:
         rule: The name of the deviation, such as ``trailing comma``.
@@ -48,7 +48,7 @@ RepairLog: TypeAlias = dict[str, int]
 
 
 class ParsedJson(NamedTuple):
-    """A parsed JSON value, with the list of repairs that its text needed.
+    """A parsed JSON value, with the repairs that were needed to parse it.
 
     Attributes:
         value: The value.
@@ -78,7 +78,7 @@ def surrogate_error(position: int) -> JsonSyntaxError:
 
 
 def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
-    """Add a field to a parsed JSON object, or raise JsonSyntaxError if its key repeats with another value."""
+    """Add a field to a parsed JSON object, or raise JsonSyntaxError if the key already has another value."""
     if key in fields and not _json_equal(fields[key], value):
         raise JsonSyntaxError(f'the key "{key}" appears twice with different values', position)
     fields[key] = value
@@ -130,7 +130,7 @@ def is_non_finite(value: object) -> bool:
 
 
 def non_finite_name(value: float) -> str | None:
-    """Return the name, such as ``"-Infinity"``, of a float that JSON cannot represent; None for others."""
+    """Return the name, such as ``"-Infinity"``, of a float that JSON cannot represent, else None."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

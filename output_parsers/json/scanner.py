@@ -57,7 +57,7 @@ _FITS_AFTER = {
 
 @dataclass(slots=True)
 class _Frame:
-    """A JSON object, array or Python tuple that is open: its closing bracket has not been parsed yet.
+    """An open JSON object, array or Python tuple, whose closing bracket has not been parsed yet.
 
     Attributes:
         closer: The closing bracket.
@@ -92,7 +92,7 @@ class _Frame:
 
 
 class Scanner:
-    """Parses one value of broken JSON, with a stack of the objects and arrays that are open."""
+    """Parses one broken JSON value, keeping a stack of its open objects and arrays."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -230,7 +230,7 @@ class Scanner:
         return frame.fields if frame.closer == "}" else frame.items
 
     def _repair_missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
-        """Insert a missing closing bracket before ``char``; raise JsonSyntaxError if it would be a guess.
+        """Insert a missing closing bracket before ``char``; raise JsonSyntaxError if that is a guess.
 
         In ``[{"a": [1}, {"a": [2]}]`` the ``]`` before the first ``}`` is missing. The ``}`` is not a wrong
         bracket instead of ``]``, because ``, {`` cannot follow in an object.
@@ -244,7 +244,7 @@ class Scanner:
         self.repairs.setdefault("missing bracket", position)
 
     def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
-        """Insert a missing comma between JSON values, or raise JsonSyntaxError if this would be a guess."""
+        """Insert a missing comma between JSON values, or raise JsonSyntaxError if that is a guess."""
         text, before = self.text, self.text[position - 1]
         if frame.closer == "}":
             certain = _KEY_AHEAD.match(text, position) is not None
@@ -269,14 +269,14 @@ class Scanner:
         self.repairs.setdefault("missing comma", position)
 
     def _is_one_item_per_line(self, position: int) -> bool:
-        """Return True if the array item at ``position`` is on another line than the item before it."""
+        """Return True if the array item at ``position`` is on a different line from the previous item."""
         before, _, indent = self.text[max(0, position - 200) : position].rpartition("\n")
         line = before.rpartition("\n")[2]
         has_indent = line.startswith(indent) and not indent.strip() and not line[len(indent) :][:1].isspace()
         return has_indent and "," not in line
 
     def _read_key(self, frame: _Frame, position: int) -> int:
-        """Parse a key of broken JSON and the colon after it; return the index where the value begins."""
+        """Parse a key and its colon in broken JSON; return the index where the value begins."""
         frame.key_start = position
         exact = _EXACT_KEY.match(self.text, position)
         if exact:
@@ -301,7 +301,7 @@ class Scanner:
         return self._skip_blank(separator.end())
 
     def _read_scalar(self, char: str, position: int) -> tuple[Json, int]:
-        """Parse a string, number, boolean or null in broken JSON; return it and the index after it."""
+        """Parse a string, number, boolean or null in broken JSON; return the value and the index after it."""
         closer = self.stack[-1].closer if self.stack else ""
         self.after_word = False
         if char in OPENING_QUOTES:

@@ -1,4 +1,4 @@
-"""Parse the strings in broken JSON, and values that are written without quotes.
+"""Parse strings and unquoted values in broken JSON.
 
 The main difficulty is a string with inner quotes that should have been escaped. A quote ends the string if
 the text after the quote can only follow a string. A string with two possible ends is refused.
@@ -30,7 +30,7 @@ _QUOTE_AHEAD = lazy_regex(r'[^"`]*+"')
 
 
 class StringReader:
-    """Parses the strings in broken JSON, and detects quotes inside them that are not escaped."""
+    """Parses strings in broken JSON, and detects unescaped quotes inside them."""
 
     def __init__(self, text: str, repairs: RepairLog) -> None:
         self.text = text
@@ -151,7 +151,7 @@ def _ambiguous_quotes(position: int) -> JsonSyntaxError:
 
 
 class _StringEnd(NamedTuple):
-    """The end of a JSON string, with the number of unescaped quotes that were found inside the string.
+    """The end of a JSON string, and the number of unescaped quotes inside the string.
 
     Attributes:
         position: The index of the closing quote.
@@ -239,7 +239,7 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Keep an unescaped quote as part of the JSON string; raise JsonSyntaxError if it may be the end."""
+        """Keep an unescaped quote as part of the JSON string, or raise JsonSyntaxError if it may end it."""
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]
@@ -265,7 +265,7 @@ class _StringEndFinder:
                 raise _ambiguous_quotes(self.start - 1)
 
     def _check_is_text(self, quote: int) -> None:
-        """Raise JsonSyntaxError if an unescaped quote inside a JSON string may be the end of the string."""
+        """Raise JsonSyntaxError if an unescaped quote inside a JSON string may be its closing quote."""
         text = self.text
         before = text[max(self.start, quote - _WINDOW) : quote]
         # With only a separator before it, the quote may be the opening quote of the next string.
@@ -294,7 +294,7 @@ _QUOTES = frozenset("'`“”„‘’")
 
 
 def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool = False) -> str:
-    """Decode the escapes of a JSON string, and record in ``repairs`` each mistake that was corrected.
+    """Decode the escapes in a JSON string, and record each corrected mistake in ``repairs``.
 
     ``body`` is the text between the quotes, and ``position`` its index in the reply. ``python`` is True for a
     string in single quotes, where ``\\x41`` is an escape. A backslash that does not begin an escape remains
@@ -411,7 +411,7 @@ class BareValue(NamedTuple):
 
 
 def read_bare_value(text: str, position: int, closer: str) -> BareValue:
-    """Parse a JSON value without quotes: a number, ``true``, ``false``, ``null`` or words.
+    """Parse an unquoted JSON value: a number, ``true``, ``false``, ``null`` or words.
 
     ``closer`` is the bracket that closes its container, or "" if there is no container. NaN and Infinity
     become Decimal values that are not finite. Types that do not allow them refuse them later.
@@ -447,7 +447,7 @@ def parse_number(digits: str, position: int) -> int | Decimal:
 
 
 def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
-    """Read words without quotes in JSON as a string, up to a comma, bracket, comment or line end."""
+    """Read unquoted words in JSON as a string, up to a comma, bracket, comment or the end of the line."""
     if not closer:  # words that are not in a container are prose
         raise JsonSyntaxError("no JSON value begins here", position)
     run = _UNQUOTED_RUN[closer].match(text, position)
@@ -498,7 +498,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError if text without quotes cannot be a string, or cannot end at this position."""
+    """Raise JsonSyntaxError if unquoted text in JSON cannot be a string, or cannot end at this position."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":

@@ -1,6 +1,6 @@
-"""Validate values against JSON Schemas written as dicts, and build the parsers for them.
+"""Validate values against JSON Schemas written as dicts, and build parsers for these schemas.
 
-``SchemaCheck`` validates values with the package jsonschema. ``SchemaTree`` converts a schema to nodes, which
+``SchemaCheck`` validates values with the jsonschema package. ``SchemaTree`` converts a schema to nodes, which
 align a reply that is not quite valid with the schema, as with any Python type.
 """
 
@@ -98,7 +98,7 @@ class InvalidSchemaError(UnsupportedTypeError):
 
 
 class SchemaCheck:
-    """Validates values against a JSON Schema with the package jsonschema.
+    """Validates values against a JSON Schema with the jsonschema package.
 
     Creating it raises InvalidSchemaError if the schema is invalid. Nothing is downloaded: a reference to
     another document is an error.
@@ -156,7 +156,7 @@ class SchemaCheck:
     def _resolve_references(self, part: object, pointer: str, resolver: Any) -> None:
         """Check that each ``$ref`` in a part of the JSON Schema leads to an existing definition.
 
-        Raises InvalidSchemaError if a reference has none.
+        Raises InvalidSchemaError if a reference does not.
         """
         if isinstance(part, list):
             for index, item in enumerate(part):
@@ -209,7 +209,7 @@ class SchemaCheck:
         pointers: dict[int, str] = {}
 
         def size(part: object, pointer: str) -> int:
-            """Count a schema and, recursively, all that apply to the same value, as under allOf."""
+            """Count a schema and, recursively, its subschemas for the same value, as under allOf."""
             if not isinstance(part, dict):
                 return 1
             if id(part) not in sizes:
@@ -312,7 +312,7 @@ class SchemaCheck:
     def _cached(self, keyword: str, check: KeywordCheck) -> KeywordCheck:
         """Wrap a ``$ref`` check with a cache, so that it runs only once per value during a validation.
 
-        Without it, definitions that refer to the next one twice take exponential time.
+        Without the cache, a chain of definitions that each refer twice to the next takes exponential time.
         """
 
         def check_once(validator: Any, reference: Any, value: object, schema: Any) -> Iterator[Any]:
@@ -339,7 +339,7 @@ class SchemaCheck:
     def of(self, part: JsonSchema) -> SchemaCheck:
         """Return a validator for a nested part of the JSON Schema.
 
-        References still refer to the whole schema.
+        References are still resolved in the whole schema.
         """
         other = copy(self)
         other._validator = self._validator.evolve(schema=part)
@@ -405,9 +405,9 @@ def _one_validation() -> Generator[None]:
 
 
 def _copied(error: Any) -> Any:
-    """Copy a validation error of the package jsonschema, because callers change the path of the error.
+    """Copy a jsonschema validation error, because callers change the error's path.
 
-    The errors of the alternatives in it are shared.
+    The nested errors about alternatives are shared with the original.
     """
     from jsonschema.exceptions import ValidationError
 
@@ -478,7 +478,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
 
 
 def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
-    """Yield the options of an anyOf and their indexes, skipping each option that equals an earlier one."""
+    """Yield the options of an anyOf with their indexes, skipping each option that equals an earlier one."""
     first = {repr(option): index for index, option in reversed(list(enumerate(options)))}
     return ((index, options[index]) for index in sorted(first.values()))
 
@@ -490,7 +490,7 @@ def _is_class_escape(token: str) -> bool:
 def check_keywords(schema: Mapping[str, object], name: str) -> None:
     """Raise InvalidSchemaError if a JSON Schema has a misspelt keyword, such as ``minLenght``.
 
-    This is for schemas that the user wrote. Schemas of others are read as JSON Schema demands.
+    This is only for schemas that the user wrote. In other schemas, unknown keywords are ignored.
     """
     try:
         _check_keywords(schema, "#", name)
@@ -525,9 +525,9 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
 
 
 def _similar_keyword(key: str, value: object) -> str | None:
-    """Return the JSON Schema keyword that a misspelt key such as ``minLenght`` stands for, or None.
+    """Return the JSON Schema keyword that was meant by a misspelt key such as ``minLenght``, or None.
 
-    It is one only if its value fits the keyword: ``{"note": "x"}`` does not mean ``not``.
+    The key's value must fit the keyword: ``{"note": "x"}`` does not mean ``not``.
     """
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator
@@ -562,7 +562,7 @@ def _pointer(steps: Iterable[str | int]) -> str:
 
 
 def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Problem]:
-    """Convert a validation error of the package jsonschema to Problem objects with a path and a message.
+    """Convert a jsonschema validation error to Problem objects, each with a path and a message.
 
     Their paths begin at ``root``.
     """
@@ -587,9 +587,9 @@ def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Probl
 
 
 def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> Iterator[Problem]:
-    """Yield the problems of a value that fits no option of anyOf or oneOf, compared with the closest option.
+    """Yield the problems of a value that fits no anyOf or oneOf option, compared with the closest option.
 
-    If this cannot be decided, yield one problem about all alternatives.
+    If no option is clearly closest, yield one problem about all options.
     """
     if not error.context:
         # oneOf is the only keyword that fails because several alternatives are valid
@@ -676,7 +676,7 @@ Align: TypeAlias = Callable[[Json, Cursor], object]
 def any_adapter() -> TypeAdapter[Any]:
     """Return a pydantic adapter that accepts any value.
 
-    It serves nodes whose values the package jsonschema checks.
+    It is used for nodes whose values the jsonschema package validates.
     """
     return TypeAdapter(Any)
 
@@ -721,7 +721,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 class JsonNode(AnyNode):
     """Reads any JSON value, for parts of a JSON Schema that no more specific parser supports.
 
-    The whole value is validated at the end, this part included.
+    The part is validated later, together with the whole value.
     """
 
     any_text = True  # text is valid JSON data too, so taking the lines of a reply for items is a guess
@@ -957,7 +957,7 @@ class SchemaTree:
     def _object(self, schema: JsonSchema, name: str) -> Node[object]:
         """Return the parser for a JSON Schema of type ``object``.
 
-        It is a dict if the object has no declared properties, else a record.
+        Objects that declare no properties but allow some become dicts, other objects records.
         """
         properties: Mapping[str, object] = schema.get("properties", {})
         others = schema.get("additionalProperties", True)
@@ -993,7 +993,7 @@ def _hint_size(node: Node[object], sizes: dict[int, int]) -> int:
 
 
 def _description_of(schema: object) -> str | None:
-    """Return the description of a JSON Schema; None if it has none."""
+    """Return the description in a JSON Schema, or None if the schema has no description."""
     description = schema.get("description") if isinstance(schema, dict) else None
     return description if isinstance(description, str) else None
 

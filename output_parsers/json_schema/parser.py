@@ -1,4 +1,4 @@
-"""Parsers for JSON Schemas and for OpenAI and Anthropic definitions that are written as dicts."""
+"""Parsers for dicts that are JSON Schemas, or OpenAI or Anthropic definitions that contain a schema."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SchemaNode(ConstrainedNode):
         """Return the JSON Schema to send to the provider, in which objects allow no undeclared properties.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
-        replies with further properties are valid if the schema of the user allows them. A property that may
+        replies with further properties are valid if the user's schema allows them. A property that may
         be null or missing has the default null, so that a model may write null for it.
         """
         prepared = _with_null_defaults(close_objects(self._schema), self._check)
@@ -86,7 +86,7 @@ class SchemaNode(ConstrainedNode):
 
 
 class JsonSchemaParser(TypeParser[Any]):
-    """Converts the text of a model's reply to JSON data that is valid under a JSON Schema."""
+    """Converts a model's reply to JSON data that is valid under a JSON Schema."""
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
@@ -139,7 +139,7 @@ def check_schema(schema: Mapping[str, object], name: str) -> None:
 
 
 class NamedSchema(NamedTuple):
-    """A JSON Schema with a name and a description, as in the definition of a tool.
+    """A JSON Schema with a name and a description, as in a tool definition.
 
     Attributes:
         name: The name; "" for a JSON Schema without a title.
@@ -160,14 +160,14 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def named_schema(definition: Mapping[str, object]) -> NamedSchema:
-    """Extract the JSON Schema from a dict that is a schema, a function, a tool or an OpenAI response format.
+    """Extract the JSON Schema from a dict: a schema, an OpenAI function or response format, or a tool.
 
     These dicts are read, with the name and the description of the schema:
 
-    - ``{"name": …, "description": …, "parameters": {…}}``, a function of OpenAI. It may have
+    - ``{"name": …, "description": …, "parameters": {…}}``, an OpenAI function. It may have
       ``"type": "function"``, or be under the key ``"function"`` of a dict with this type.
-    - ``{"name": …, "description": …, "input_schema": {…}}``, a tool of Anthropic.
-    - ``{"name": …, "schema": {…}}``, a response format of OpenAI. It may have ``"type": "json_schema"``, or
+    - ``{"name": …, "description": …, "input_schema": {…}}``, an Anthropic tool.
+    - ``{"name": …, "schema": {…}}``, an OpenAI response format. It may have ``"type": "json_schema"``, or
       be under the key ``"json_schema"`` of a dict with this type.
     - Any other dict is a JSON Schema, whose name is its title.
 
@@ -213,7 +213,7 @@ def _description(schema: Mapping[str, object]) -> str | None:
 
 
 def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
-    """Copy a JSON Schema as plain dicts and lists, because the package jsonschema accepts only these.
+    """Copy a JSON Schema as plain dicts and lists, because the jsonschema package accepts nothing else.
 
     Raises InvalidSchemaError if it is too large or nested too deeply.
     """
@@ -236,7 +236,7 @@ def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """Replace a ``$ref`` at the root of a JSON Schema by its target, because providers reject it there."""
+    """Replace a ``$ref`` at the root of a JSON Schema with its target, because providers reject it there."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -275,7 +275,7 @@ _IN_PLACE_KEYWORDS = frozenset(
 def close_objects(schema: Mapping[str, object]) -> JsonSchema:
     """Return a copy of a JSON Schema in which objects allow only the properties that they declare.
 
-    Most schemas leave ``additionalProperties`` out. In the strict modes of providers, every such object would
+    Most schemas leave ``additionalProperties`` out. In providers' strict modes, each of these objects would
     need a field for further properties. Objects that say anything about other properties are not changed. If
     several parts of the schema declare properties of the same object, nothing is changed.
     """
@@ -321,8 +321,8 @@ def _closed(schema: Mapping[str, object]) -> JsonSchema:
 def _with_null_defaults(part: object, check: SchemaCheck) -> Any:
     """Return a copy of a JSON Schema in which optional properties that accept null have the default null.
 
-    Strict modes require every property, and a model then writes null for a property that is missing. With
-    this default, that null is kept.
+    Strict modes require every property, so a model writes null for a missing property. With this default,
+    the null is kept.
     """
     if isinstance(part, list):
         return [_with_null_defaults(item, check) for item in part]

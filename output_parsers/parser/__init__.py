@@ -1,1 +1,1 @@
-"""Convert the reply of a model to a typed value."""
+"""Convert a model's reply to a typed value."""

@@ -1,4 +1,4 @@
-"""Find the answer, as JSON or text, in a reply of the model.
+"""Find the answer in a model's reply, as JSON or text.
 
 The reasoning, fences, tags and text around the answer are left out.
 """
@@ -69,11 +69,11 @@ class _Span(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A JSON value that was found in a reply and that may be the answer.
+    """A JSON value in a reply that may be the answer.
 
     Attributes:
         value: The JSON value.
-        rules: The rules of the coercions that it took to find the value.
+        rules: The rules of the coercions that were needed to find the value.
         fenced: True if the value is in a Markdown fence.
         is_fragment: True if the value seems to be a part of larger, broken JSON.
         has_extra_closer: True if closing brackets without opening ones follow the value.
@@ -87,7 +87,7 @@ class Candidate(NamedTuple):
 
 
 class ReplyText(NamedTuple):
-    """The text of a model's reply after its reasoning was removed.
+    """The text of a model's reply without the reasoning.
 
     Attributes:
         text: The text.
@@ -131,7 +131,7 @@ class ReplyText(NamedTuple):
 
         For JSON Lines, the list of all values is a candidate too.
 
-        Raises ValidationFailure if one of them is truncated, or if there are too many to be an answer.
+        Raises ValidationFailure if one of the values is truncated, or if there are too many of them.
         """
         text = self.text
         candidates: list[Candidate] = []
@@ -187,8 +187,8 @@ class ReplyText(NamedTuple):
     def _mark_fragments(self, candidates: list[Candidate], spans: list[_Span]) -> None:
         """Mark the JSON values in a reply that seem to be fragments of larger, broken JSON.
 
-        Each fence, and the text between two fences, is a region of its own: brackets in it do not matter for
-        the values in other regions.
+        Each fence, and the text between two fences, is a separate region: brackets in one region do not
+        affect the values in another.
         """
         text, index = self.text, 0
         for _, members in groupby(spans, attrgetter("region")):
@@ -204,7 +204,7 @@ class ReplyText(NamedTuple):
                 index += 1
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
-        """If each line of a reply is a JSON value (JSON Lines), add their list as another possible answer."""
+        """Add the list of all values as another possible answer if each line is a JSON value (JSON Lines)."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(
@@ -368,8 +368,8 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 def _touches_json(text: str, start: int, end: int) -> bool:
     """Return True if the text next to a JSON value suggests that the value is a fragment of larger JSON.
 
-    That is a key or a number before it, a field or a number after it, or half of a number or literal, as in
-    ``[10, 20, 3]0``.
+    This is true of a key or number before the value, a field or number after it, or half of a number or
+    literal, as in ``[10, 20, 3]0``.
     """
     if _FIELD_AFTER.match(text, end):
         return True
@@ -446,7 +446,7 @@ def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Return True if a text looks like a piece of JSON with at least one key or value."""
+    """Return True if the text looks like a piece of JSON with at least one key or value."""
     if _KEY.search(text):
         return True
     return bool(_SCALAR.search(text)) and not _PROSE_WORD.search(_STRING_OR_LITERAL.sub("", text))
@@ -455,7 +455,7 @@ def _is_json(text: str) -> bool:
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
     """Return True if a ``</think>`` tag in a reply belongs to the answer and does not end the reasoning.
 
-    It is if its opening tag comes before it in the text, or if it is in a Markdown fence.
+    It does if its opening tag comes before it in the text, or if it is in a Markdown fence.
     """
     opened = "<" + closing[0][2:].lower() in text[: closing.start()].lower()
     return opened or len(_FENCE_MARK.findall(text, 0, closing.start())) % 2 == 1
@@ -466,7 +466,7 @@ def _strip(text: str) -> str:
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the index after the bracket that closes the one at ``start``; None if it stays open."""
+    """Return the index after the closing bracket that matches the one at ``start``; None if it is missing."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

@@ -36,8 +36,8 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
     """Compile a fast parser for a type, which parses valid JSON and returns NOT_EXACT for other text.
 
-    ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
-    function.
+    ``field`` is the key of the envelope around the value, if it has one. Return None if the type does not
+    support it.
     """
     parts = list(walk(node))
     if not all(part.exact for part in parts):
@@ -91,9 +91,9 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:
-    """Compile a pydantic-core schema to a function that validates JSON text in strict mode.
+    """Compile a pydantic-core schema into a function that validates JSON text in strict mode.
 
-    Return None if the installed version cannot do this for floats.
+    Return None if the installed pydantic-core version cannot do this for floats.
 
     By default pydantic-core replaces the schema of a model with the validator that the model class already
     has, which reads leniently and accepts floats that are not finite.
@@ -187,14 +187,14 @@ _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset
 
 
 def has_own_schema(node: Node[object]) -> bool:
-    """Return True if a type contains a dataclass or other record class, other than pydantic models."""
+    """Return True if a type contains a record class, such as a dataclass, that is not a pydantic model."""
     return any(isinstance(part, ObjectNode) and part.spec.adapter is None for part in walk(node))
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
     """Return a pydantic-core schema that accepts the same valid JSON as this library's own parser of a type.
 
-    Raises TypeError for a type that has no such schema, for instance a recursive one.
+    Raises TypeError for a type that has no such schema, for instance a recursive type.
     """
     scalar = _SCALARS.get(type(node))
     if scalar is not None:
@@ -224,7 +224,7 @@ def core_schema_of(node: Node[object]) -> CoreSchema:
 
 
 def _temporal_schema(format: str) -> CoreSchema:
-    """Return the pydantic-core schema of a date or time that is written in the usual ISO 8601 format.
+    """Return the pydantic-core schema of a date or time in the usual ISO 8601 format.
 
     pydantic's own schemas also accept other formats and numbers, and have another class for time zones.
     """

@@ -1,7 +1,7 @@
 """Find the parser for a Python type, and parse text with it.
 
-``parser_for``, ``parse`` and ``read`` use the default ParserRegistry. A registry of the user can add parsers
-for further types.
+``parser_for``, ``parse`` and ``read`` use the default ParserRegistry. A custom registry can add parsers for
+further types.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
 
 
 def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> T:
-    """Parse a text as a value of a Python type.
+    """Parse text as a value of a Python type.
 
     ``output_type`` is the type, and ``leniency`` says which lenient steps are allowed.
 
@@ -53,15 +53,15 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 
 
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """Parse a text as a value of a Python type, and also return the repairs and conversions that it needed.
+    """Parse text as a value of a Python type, and also return the repairs and conversions that were needed.
 
-    ``output_type`` and ``leniency`` are those of ``parse``, and so are the errors.
+    The arguments and the errors are those of ``parse``.
     """
     return parser_for(output_type).read(text, leniency)
 
 
 class ParserFactory(Protocol):
-    """A function written by the user that returns the parsers for some Python types.
+    """A user-written function that returns parsers for some Python types.
 
     It gets a type as a Target and the registry, from which it may request parsers for parts of the type. It
     returns None for a type that it does not support. An exception that it raises is not caught.
@@ -87,7 +87,7 @@ _BUILT_IN = (
 class ParserRegistry:
     """Creates and caches the parsers for Python types.
 
-    The factories of the user are tried first, then the built-in types. A registry never changes;
+    The user's factories are tried first, then the built-in types. A registry never changes;
     ``with_factories`` returns a new one.
     """
 
@@ -96,7 +96,7 @@ class ParserRegistry:
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
-        """Return a copy of this parser registry that asks the given functions for a parser first."""
+        """Return a copy of this parser registry that tries the given parser factories first."""
         return ParserRegistry((*more, *self._factories))
 
     def parser_for(
@@ -108,7 +108,7 @@ class ParserRegistry:
     ) -> OutputParser[T]:
         """Return the parser for a Python type.
 
-        Raises UnsupportedTypeError if the type has none.
+        Raises UnsupportedTypeError if the type has no parser.
 
         ``after`` skips the factories up to and including this one, so that a factory can build on the parser
         that the type would have without it. ``namespace`` maps local names in string annotations to types.

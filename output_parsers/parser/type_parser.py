@@ -1,6 +1,6 @@
-"""The TypeParser class, which converts the reply of a model to a value of one Python type.
+"""The TypeParser class, which converts a model's reply to a value of one Python type.
 
-It also writes a value as a text that is read back as the same value.
+It also writes values as text from which it reads the same values again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 
 
 class TypeParser(Generic[T]):
-    """Converts the reply of a model to a value of one Python type.
+    """Converts a model's reply to a value of one Python type.
 
     It is an OutputParser that also has a ``hint`` for prompts, records coercions (``read``), and writes
     values (``write``). ``parser_for`` creates it.
@@ -60,8 +60,8 @@ class TypeParser(Generic[T]):
     Attributes:
         leniency: How far replies may deviate from the exact format, unless a method is called with another
             leniency.
-        node: The root of this parser's tree, in which each item type, field and so on has a parser of its
-            own. It includes the envelope if there is one.
+        node: The root of this parser's tree, in which each item type, field and so on has its own parser.
+            It includes the envelope if there is one.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TypeParser(Generic[T]):
 
     @staticmethod
     def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
-        """Return a TypeParser that parses replies with an OutputParser written by the user.
+        """Return a TypeParser that parses replies with a user-written OutputParser.
 
         ``name`` is the name of the type in error messages.
         """
@@ -95,7 +95,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def plain_text(self) -> bool:
-        """True if the type is plain text, so that the whole reply of the model is the value."""
+        """True if the type is plain text, so that the model's whole reply is the value."""
         return isinstance(self._unconstrained, TextNode)
 
     @cached_property
@@ -124,9 +124,9 @@ class TypeParser(Generic[T]):
         return described_hint(self.node.hint(), self._target.description)
 
     def format_instructions(self) -> str:
-        """Return the text for a prompt that tells the model in which format to reply.
+        """Return prompt instructions that tell the model in which format to reply.
 
-        Return "" for plain text, because any reply is then a value.
+        Return "" for plain text, because then any reply is valid.
         """
         if self.plain_text:
             return ""
@@ -154,7 +154,7 @@ class TypeParser(Generic[T]):
         return parser
 
     def parse(self, text: str, leniency: Leniency | None = None) -> T:
-        """Parse a text as a value of the type.
+        """Parse text as a value of the type.
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
@@ -165,7 +165,7 @@ class TypeParser(Generic[T]):
         return exact
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[T]:
-        """Parse a text as a value of the type, and also return the repairs and conversions that it needed.
+        """Parse text as a value of the type, and also return the repairs and conversions that were needed.
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
@@ -174,7 +174,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def fast_reader(self) -> Callable[[str], Any] | None:
-        """A function that parses valid JSON quickly, without repairs; None if the type does not allow it.
+        """A function that parses valid JSON quickly, without repairs; None if the type does not support it.
 
         For any other text the function returns ``NOT_EXACT``.
         """
@@ -312,9 +312,9 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Return the answer if exactly one JSON value in a reply, ignoring repetitions, fits the type.
+        """Return the only JSON value in a reply that fits the type, ignoring repetitions.
 
-        Equal values count as one. Raises ValidationFailure if values that differ fit the type. If no
+        Equal values count as one. Raises ValidationFailure if different values fit the type. If no
         candidate fits, the failure with the fewest problems is raised.
         """
         fits: list[tuple[T, list[Coercion]]] = []
@@ -346,9 +346,9 @@ class TypeParser(Generic[T]):
         return value
 
     def write(self, value: T) -> str:
-        """Write a value as a text that the parser converts back to the same value.
+        """Write a value as text that the parser converts back to the same value.
 
-        Raises ValueError if there is none: the value is not of this type, or JSON cannot express it.
+        Raises ValueError if the value is not of this type, or if JSON cannot express it.
         """
         try:
             data = self.node.write(value)
@@ -388,7 +388,7 @@ def _difference_message(value: object, again: object) -> str:
 
 
 def _allows_objects(schema: object) -> bool:
-    """Return True if a JSON Schema may accept an object; each ``$ref`` in it is ignored."""
+    """Return True if a JSON Schema may accept an object; every ``$ref`` is ignored."""
     if not isinstance(schema, dict):
         return True
     if "anyOf" in schema:
@@ -417,7 +417,7 @@ class _DifferentAnswers(ValidationFailure):
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
     """Return the JSON values after the last code block of a reply; they may correct the answer in the block.
 
-    An object that shares no key with the fenced objects cannot.
+    An object that shares no key with the objects in the block is not a correction.
     """
     last_fenced = max(index for index, candidate in enumerate(candidates) if candidate.fenced)
     keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}

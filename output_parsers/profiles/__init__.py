@@ -1,4 +1,4 @@
-"""The JSON Schema features that the strict mode of each provider supports.
+"""The JSON Schema features that each provider's strict mode supports.
 
 A ``Profile`` such as ``OPENAI`` is given to ``output_parsers.lint.lint``.
 """

@@ -1,6 +1,6 @@
 """Find which of several choices a reply in prose names, and split a plain-text list into items.
 
-A text that names several choices, or denies the choice that it names, is refused.
+A reply that names several choices, or denies the choice that it names, is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_EXACT_LENGTH = 400  # characters; a longer text is a sentence, not just a c
 
 
 class NoMatch(ValueError):
-    """The error for a text that does not name exactly one of the choices."""
+    """Raised if text does not name exactly one of the choices."""
 
 
 class Choice(NamedTuple, Generic[T]):
@@ -29,9 +29,9 @@ class Choice(NamedTuple, Generic[T]):
     Attributes:
         label: The text that prompts show.
         value: The value.
-        aliases: Other texts that mean the choice.
-        description: A text for prompts that explains the choice.
-        standalone_aliases: Texts that mean the choice only if they are the whole reply, because they may be
+        aliases: Other strings that mean the choice.
+        description: An explanation of the choice for prompts.
+        standalone_aliases: Strings that mean the choice only if they are the whole reply, because they may be
             an ordinary word in a sentence, such as "on".
     """
 
@@ -43,7 +43,7 @@ class Choice(NamedTuple, Generic[T]):
 
 
 class ChoiceMatcher(Generic[T]):
-    """Finds out which of several choices a text names: "red" names ``Color.RED``."""
+    """Finds the choice that a reply names: "red" names ``Color.RED``."""
 
     def __init__(self, choices: Sequence[Choice[T]]) -> None:
         self.choices = tuple(choices)
@@ -66,7 +66,7 @@ class ChoiceMatcher(Generic[T]):
         self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
 
     def find(self, text: str) -> tuple[Choice[T], str | None]:
-        """Return the choice that a text names, and the rule, such as "ignoring case", by which it matched.
+        """Return the choice that the text names, and the matching rule that applied, such as "ignoring case".
 
         The rule is None if the text is exactly the label of the choice. Raises NoMatch.
         """
@@ -154,7 +154,7 @@ def _mention_of(key: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """Normalize case, character width, hyphens and underscores of a text, to compare it with others."""
+    """Normalize the case, character width, hyphens and underscores of a string, for comparisons."""
     return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
@@ -242,7 +242,7 @@ _GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 def split_items(text: str) -> list[str] | None:
-    """Split a text into list items at its line ends or commas; return None if it is not a list.
+    """Split text into list items at line ends or commas; return None if the text is not a list.
 
     Either all lines begin with a bullet or a number, or none of them. ``1,234`` is refused, because it may be
     one item or two.
@@ -273,9 +273,9 @@ _REMARK_WORDS = lazy_regex(
 
 
 def is_clear_list(text: str) -> bool:
-    """Return True if the lines of a text are clearly list items, and not sentences about a list.
+    """Return True if the lines of the text are clearly list items, and not sentences about a list.
 
-    All of at least two lines have a bullet or a number, or all are a few words without punctuation.
+    There are at least two lines. All have a bullet or a number, or all are a few words without punctuation.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2:

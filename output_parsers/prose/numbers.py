@@ -1,13 +1,13 @@
-"""Parse numbers in prose: a text that is only a number, or a sentence with only one number.
+"""Parse numbers in prose: text that is only a number, or a sentence with only one number.
 
-A text that two people may understand differently is refused, never guessed:
+Text that two people may understand differently is refused, never guessed:
 
 * ``1,234`` is 1234 and ``1.234`` has three decimals, as in English and JSON. ``1,5``, ``12,34`` and ``0,123``
   are refused; ``1.234,56`` is read, because it has only one meaning.
 * ``50%`` (50 or 0.5), ``1/2`` (a half, one of two, or a date) and ``(5)`` (in accounts: minus five) are
   refused.
 * ``- 5`` is refused, because it may be an item of a list. ``~5`` is read, because it has only one meaning.
-* Number words of English are read if the package text2num is installed. "one" in a sentence is not a number.
+* English number words are read if the package text2num is installed. "one" in a sentence is not a number.
 
 All functions take time linear in the length of the text.
 """
@@ -56,14 +56,14 @@ _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
 def read_number(text: str) -> TextReading[Decimal]:
-    """Parse a text that consists of a number in digits or words, or raise TextParseError."""
+    """Parse text that consists only of a number, in digits or words, or raise TextParseError."""
     bare, wrapping = strip_wrapping(text)
     reading = _read_bare(bare)
     return reading._replace(rule=join_rules(wrapping, reading.rule))
 
 
 def find_number(text: str) -> TextReading[Decimal]:
-    """Parse the only number in a text, or the number after words such as "the answer is".
+    """Parse the only number in the text, or the number after words such as "the answer is".
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
@@ -189,7 +189,7 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
-    """Return the number that a text mentions, or raise TextParseError if it mentions different numbers."""
+    """Return the only number in the text, or raise TextParseError if it contains different numbers."""
     different = [value for value in values if value != values[0]]
     if different:
         numbers = f"{shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}"
@@ -243,7 +243,7 @@ _PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
 def read_number_token(text: str) -> TextReading[Decimal]:
-    """Parse a text that consists of a number in digits, or raise TextParseError."""
+    """Parse text that consists only of a number in digits, or raise TextParseError."""
     ascii_text, script_rule = _to_ascii(text)
     bare, currency_rule = _without_currency(ascii_text)
     for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
@@ -395,7 +395,7 @@ def has_number_word(word: str) -> bool:
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the positions of all sequences of number words in a text, such as "two hundred".
+    """Return the positions of all sequences of number words in the text, such as "two hundred".
 
     Punctuation ends a sequence.
     """

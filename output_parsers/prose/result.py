@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TextReading(NamedTuple, Generic[T]):
-    """A value that was parsed from prose, with the names of the rules that were used to interpret the text.
+    """A value parsed from prose, with the names of the rules that were used to interpret the text.
 
     Attributes:
         value: The value.
@@ -28,11 +28,11 @@ class TextReading(NamedTuple, Generic[T]):
 
 
 class TextParseError(ValueError):
-    """The error for a text that does not clearly contain the expected value."""
+    """Raised if text does not clearly contain the expected value."""
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the different names of parsing rules with commas; return None if there are none."""
+    """Join the names of parsing rules with commas, omitting repetitions; return None without any name."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
@@ -58,7 +58,7 @@ _MAX_LAYERS = 6  # realistic replies have fewer, and removing a layer copies the
 
 
 def strip_wrapping(text: str) -> tuple[str, str | None]:
-    """Remove white space, quotes, markup and a final full stop from the ends of a text.
+    """Remove white space, quotes, markup and a final full stop from the ends of the text.
 
     Return the rest, and the name of the rule if more than white space was removed.
     """
@@ -82,7 +82,7 @@ def _without_layer(text: str) -> str:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Split a text into words, and return the set of the words."""
+    """Return the set of words in the text."""
     return frozenset(text.split())
 
 
@@ -143,7 +143,7 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Explain which words next to a value make it uncertain, as in "not 5"; return None if there are none."""
+    """Explain which words around a value make it uncertain, as in "not 5"; return None if it is certain."""
     for word in (*before, *after):
         if _MARKUP.search(word):
             return "JSON, markup or a reference is next to the value"

@@ -1,4 +1,4 @@
-"""Parse dates, times and durations in prose: a text or sentence must contain exactly one.
+"""Parse dates, times and durations in prose; the text must contain exactly one.
 
 Missing parts are never filled in. A date needs a year of four digits, and a datetime needs a date and a time.
 ISO 8601 does not need a rule. ``01/02/2024`` is read only with a DateOrder. ``9:05`` and time ranges are
@@ -60,7 +60,7 @@ _CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
 
 
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
-    """Parse the only date in a text, or raise TextParseError if there is none or several."""
+    """Parse the only date in the text, or raise TextParseError if there is not exactly one."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
@@ -79,7 +79,7 @@ def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
 
 
 def read_time(text: str) -> TextReading[time]:
-    """Parse the only time of day in a text, or raise TextParseError if there is none or several."""
+    """Parse the only time of day in the text, or raise TextParseError if there is not exactly one."""
     bare, wrapping = strip_wrapping(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
@@ -96,7 +96,7 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Parse the only date with a time in a text, or raise TextParseError if there is none or several."""
+    """Parse the only date with a time in the text, or raise TextParseError if there is not exactly one."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
@@ -116,7 +116,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
-    """Find the only date in a text (repetitions are allowed), or raise TextParseError."""
+    """Find each mention of the only date in the text; raise TextParseError for no date or several dates."""
     # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:
@@ -135,7 +135,7 @@ def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
 
 
 def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[str]:
-    """Return the parts of a text before, between and after its mentions of the date.
+    """Return the parts of the text before, between and after the mentions of the date.
 
     ``end`` is the end of the last mention with its time.
     """
@@ -147,8 +147,8 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
     """Check that the words around a date or time do not change it, and return the name of the parsing rule.
 
-    ``parts`` are the texts around the value. Raises TextParseError if they may change the value, or if they
-    contain a weekday that contradicts ``day``.
+    ``parts`` is the text around the value. Raises TextParseError if the words may change the value, or
+    if they contain a weekday that contradicts ``day``.
     """
     if not any(part.strip() for part in parts):
         return None
@@ -176,7 +176,7 @@ def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
 
 
 class _TimeMention(NamedTuple):
-    """A time of day that was found in a text, with its position.
+    """A time of day that was found in the text, with its position.
 
     Attributes:
         value: The time.
@@ -211,7 +211,7 @@ _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNOR
 
 
 def _times_in(text: str) -> Iterator[_TimeMention]:
-    """Yield the times of day in a text, or raise TextParseError if one of them is ambiguous."""
+    """Yield the times of day in the text, or raise TextParseError if one of them is ambiguous."""
     for match in _TIME.finditer(text):
         if match["minute"] or match["half"]:
             yield _to_time(match)
@@ -277,7 +277,7 @@ def _zone(text: str | None) -> tzinfo | None:
 
 
 class _DateMention(NamedTuple):
-    """A date that was found in a text, with its position.
+    """A date that was found in the text, with its position.
 
     Attributes:
         value: The date.
@@ -328,7 +328,7 @@ _DATE = lazy_regex(
 
 
 def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
-    """Yield the dates in a text, or raise TextParseError if one of them is ambiguous."""
+    """Yield the dates in the text, or raise TextParseError if one of them is ambiguous."""
     for match in _DATE.finditer(text):
         try:
             value, rule = _to_date(match, order)
@@ -466,10 +466,10 @@ _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is shor
 
 
 def read_timedelta(text: str) -> TextReading[timedelta]:
-    """Parse the only duration in a text, or raise TextParseError if there is none or several.
+    """Parse the only duration in the text, or raise TextParseError if there is not exactly one.
 
     It accepts ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
-    microseconds, each unit once and in falling order. It refuses months and years, which have no fixed
+    microseconds, each unit once and in descending order. It refuses months and years, which have no fixed
     length, numbers without a unit, ``1:30``, and ``5m`` alone, which may be minutes or months.
     """
     bare, wrapping = strip_wrapping(text)
@@ -517,7 +517,7 @@ def _words_to_digits(text: str) -> tuple[str, str | None]:
 
 
 def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
-    """Find the only duration in a text; return it with the names of the parsing rules that were used.
+    """Find the only duration in the text; return it with the names of the parsing rules that were used.
 
     The first rule is for the duration, the second one for the sentence around it.
     """
@@ -535,7 +535,7 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
 
 
 def _duration_parts(text: str) -> list[re.Match[str]]:
-    """Split the first duration in a text, such as "2 hours 5 minutes", into matches of one unit each."""
+    """Split the first duration in the text, such as "2 hours 5 minutes", into matches of one unit each."""
     first = _FIRST_PART.search(text)
     parts = [first] if first else []
     while parts and len(parts) <= _MAX_PARTS:
@@ -563,9 +563,9 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Return the parsing rule for the words around a duration, or raise TextParseError if they alter it.
+    """Return the name of the parsing rule for the words around a duration; None if there are no words.
 
-    Raises TextParseError if the sentence may change the duration.
+    Raises TextParseError if the words may change the duration.
     """
     if not before.strip() and not after.strip():
         return None

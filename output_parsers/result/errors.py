@@ -14,7 +14,7 @@ _MAX_LISTED_PROBLEMS = 20  # in an error message; a longer list does not help a 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a text cannot be parsed as a type.
+    """One reason why text cannot be parsed as a type.
 
     Attributes:
         path: The JSON path of the wrong value; ``$`` is the root.
@@ -31,7 +31,7 @@ class Problem:
 
 
 class OutputParsingError(ValueError):
-    """Raised if a text cannot be parsed as the requested type.
+    """Raised if text cannot be parsed as the requested type.
 
     Attributes:
         text: The complete text that was read.
@@ -90,7 +90,7 @@ def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[s
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """Shorten a text to about ``limit`` characters, keeping its beginning and its end."""
+    """Shorten a string to about ``limit`` characters, keeping its beginning and its end."""
     if len(text) <= limit:
         return text
     half = (limit - 5) // 2

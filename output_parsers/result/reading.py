@@ -78,7 +78,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 # It never leaves the package: when a reader raises it, the next reader is tried, and TypeParser converts
 # the last failure to an OutputParsingError.
 class ValidationFailure(Exception):
-    """Raised inside the parsers if a text or JSON value does not fit the requested type.
+    """Raised inside the parsers if text or a JSON value does not fit the requested type.
 
     Attributes:
         problems: The reasons, each with its JSON path.
@@ -93,7 +93,7 @@ class ValidationFailure(Exception):
 
 
 def external_cause(failure: BaseException) -> BaseException | None:
-    """Return the exception of a user's code, such as a validator, that led to a failure; None if none did.
+    """Return the exception in user code, such as a validator, that caused a parsing failure, or None.
 
     Errors show only such causes: exceptions of this package, of pydantic and of the standard library say the
     same as the error.
@@ -132,7 +132,7 @@ def _has_frame_of_user(error: BaseException) -> bool:
 
 
 class Ambiguity(ValidationFailure):
-    """Raised if a text or JSON value can be parsed in several ways with different results."""
+    """Raised if text or a JSON value can be parsed in several ways with different results."""
 
 
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
@@ -141,7 +141,7 @@ MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is
 def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure:
     """Combine several validation failures into one that lists all their problems.
 
-    The result is an Ambiguity if all of them are.
+    The result is an Ambiguity if all failures are.
     """
     problems = (problem for failure in failures for problem in failure.problems)
     only_ambiguous = all(isinstance(failure, Ambiguity) for failure in failures)
@@ -205,7 +205,7 @@ class Cursor:
     def record_dropped(self, rule: str) -> None:
         """Record that a part of the reply was ignored because it does not belong to the value.
 
-        Raises ValidationFailure if the leniency does not allow it.
+        Raises ValidationFailure if the leniency does not allow ignoring it.
         """
         if self.leniency is Leniency.NONE:
             raise ValidationFailure(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
@@ -234,7 +234,7 @@ def dump_json(value: Json) -> str:
 
 
 def describe_value(value: object, limit: int = 60) -> str:
-    """Return a short description of a value for a message: ``"text"``, ``null``, ``an array of 3``."""
+    """Describe a value briefly for an error message: ``"text"``, ``null``, ``an array of 3``."""
     if value is None:
         return "null"
     if isinstance(value, bool):

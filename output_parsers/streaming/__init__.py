@@ -1,4 +1,4 @@
-"""Parse the reply of a model while the model is still writing it.
+"""Parse a model's reply while the model is still writing it.
 
 ``PartialReader`` returns snapshots of the value so far. ``ItemReader`` returns the items of a list one by
 one.

@@ -242,7 +242,7 @@ class PartialList(Sequence[Any]):
 class LazyObject(PartialObject):
     """A read-only view of a partly streamed object; the view is computed at the first access.
 
-    Most snapshots of a stream are never accessed, or only the last one is.
+    Most programs access no snapshots of a stream, or only the last.
     """
 
     __slots__ = ("_build",)
@@ -433,7 +433,7 @@ class MemberSpec(NamedTuple):
 
 
 class Builder:
-    """Base class of builders, which create a Python value from a streamed JSON object or array.
+    """Base class of builders, which create Python values from streamed JSON objects or arrays.
 
     The methods are called for each member in the order of the text. This class itself ignores all members.
     It is used for a field that the type does not have.

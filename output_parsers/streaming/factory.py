@@ -114,7 +114,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
-        """Return a function that parses complete JSON of a type in one step; None if there is none."""
+        """Return a function that parses a type's complete JSON in one step, or None if the type has none."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -326,7 +326,7 @@ class TaggedUnionBuilder(Builder):
 class EnvelopeBuilder(Builder):
     """Builds a streamed value that may be wrapped in an object such as ``{"value": ...}``.
 
-    The first key decides which of the two it is.
+    The first key shows whether the value is wrapped.
     """
 
     def __init__(self, factory: BuilderFactory, node: EnvelopeNode[object], cursor: Cursor) -> None:

@@ -55,7 +55,7 @@ class ItemPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """Stands for an invalid item in a streamed list, and gives the reasons why it is invalid.
+    """Takes the place of an invalid item in a streamed list, with the reasons why it is invalid.
 
     Attributes:
         index: The position of the item in the list.
@@ -282,14 +282,14 @@ class ItemReader(Generic[T]):
 
 
 def _list_in(value: Json) -> list[Json] | None:
-    """Return a list that is the value itself or the only entry of a dict; None for other values."""
+    """Return the value if it is a list, or the list that is the only entry of a dict; None otherwise."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, list) else None
 
 
 def _read_json(text: str) -> Json:
-    """Parse a text that is one JSON value, repairing mistakes, or raise JsonSyntaxError."""
+    """Parse text that is one JSON value, repairing mistakes, or raise JsonSyntaxError."""
     try:
         return read_exact(text)
     except JsonSyntaxError:
@@ -301,7 +301,7 @@ def _read_json(text: str) -> Json:
 
 
 class ItemListParser(TypeParser[list[Any]]):
-    """Parses a complete list, and gives the same items as parsing the list while it is streamed.
+    """Parses a complete list, and returns the same items as ItemReader does for the streamed list.
 
     A reply that is not JSON, such as a bulleted list, is parsed like any other list. With
     ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.

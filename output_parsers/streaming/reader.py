@@ -1,4 +1,4 @@
-"""Parse a reply while it is being streamed, and return its typed value so far (snapshots).
+"""Parse a reply while it is being streamed, and return snapshots: the typed value so far.
 
 For a record with the fields ``name`` and ``age``::
 

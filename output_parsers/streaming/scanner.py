@@ -6,9 +6,9 @@ builders do that when the value of a snapshot is accessed::
     text so far: {"name": "Ada", "tags": ["a
     stack: the object with its closed member name, and the list, in which a string is being written
 
-The scanner accepts the same broken JSON as ``read_tolerant``, as far as a growing text allows: comments, keys
-without quotes, single quotes, missing commas, unescaped quotes. It gives up if it is not certain, and then
-the parser of the complete reply decides. It never reports a value that later text could change.
+Like ``read_tolerant``, the scanner accepts broken JSON: comments, keys without quotes, single quotes, missing
+commas, unescaped quotes. If it would need the complete reply to be certain, it gives up, and the parser of
+the complete reply decides. It never reports a value that later text could change.
 
 ``ReasoningFilter`` removes ``<think>`` sections, ``RootFinder`` finds where the JSON begins,
 ``PartialString`` and ``classify_quote`` read strings that may contain unescaped quotes.
@@ -115,13 +115,13 @@ class IncrementalScanner:
         return self._chunks[0][start - self._chunks_start : end - self._chunks_start]
 
     def drop_before(self, start: int) -> None:
-        """Discard the streamed text before a position, so that ``cut`` cannot return it any more."""
+        """Discard the streamed text before a position; ``cut`` can no longer return it."""
         if start > self._chunks_start:
             self._chunks = ["".join(self._chunks)[start - self._chunks_start :]]
             self._chunks_start = start
 
     def state(self) -> ScanState:
-        """Return what has been scanned of the streamed JSON; later chunks do not change this result."""
+        """Return a snapshot of the scanner's state, which later chunks of JSON do not change."""
         # Parts are only added, so their current number identifies the current content.
         stack = [(container, len(container.parts)) for container in self.stack]
         if self._string is not None:
@@ -321,7 +321,7 @@ _BLANK = re.compile(r"[\s\ufeff\u200b\u2060\0]*+")
 class ReasoningFilter:
     """Removes reasoning such as ``<think>...</think>`` from the beginning of a reply.
 
-    ``<think>Let me see.</think>{"age": 3}`` becomes ``{"age": 3}``, whatever the chunks.
+    ``<think>Let me see.</think>{"age": 3}`` becomes ``{"age": 3}``, however it is split into chunks.
 
     Attributes:
         has_reasoning: True if a section was removed.
@@ -474,7 +474,7 @@ _CUT_ESCAPE = re.compile(
 
 
 class PartialString:
-    """A JSON string in a stream that may have arrived only in part.
+    """A streamed JSON string, of which perhaps only a part has arrived.
 
     The text in ``buffer`` is always a prefix of the complete decoded string. After an escape of uncertain
     meaning, nothing is added until the string is closed.

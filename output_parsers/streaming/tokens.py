@@ -1,7 +1,7 @@
-r"""Read single tokens of a JSON text that is still being written.
+r"""Read single tokens of JSON that is still being written.
 
-Tokens are read before the text is complete, so each function distinguishes three results: a token, a text
-that cannot be read, and a text that needs more input. ``scan_bare_value("12", 0, "]")`` needs more input,
+Tokens are read before the text is complete, so each function has three possible outcomes: a token,
+unreadable text, or text that needs more input. ``scan_bare_value("12", 0, "]")`` needs more input,
 because the next chunk may begin with another digit; ``scan_bare_value("12, ", 0, "]")`` returns 12.
 
 ``StringBuffer`` collects the text of a string that grows.
@@ -47,7 +47,7 @@ class StringBuffer:
 
 
 class StringPrefix:
-    """The immutable beginning of a streamed JSON string, as it had been received at one moment."""
+    """An immutable snapshot of the part of a streamed JSON string that has arrived."""
 
     __slots__ = ("_buffer", "_count")
 
@@ -56,7 +56,7 @@ class StringPrefix:
         self._count = count
 
     def join(self) -> str:
-        """Join the pieces of a streamed string to a str."""
+        """Join the pieces of a streamed string into a str."""
         return self._buffer.join(self._count)
 
 
@@ -123,7 +123,7 @@ class ScannedToken(NamedTuple):
 
 
 class UnreadableToken(Exception):
-    """Raised when the next JSON token of a streamed text is incomplete or ambiguous.
+    """Raised if the next token of streamed JSON is incomplete or ambiguous.
 
     Attributes:
         needs_more: True if more text may help. False if only a parser of the complete text can decide.

@@ -1,7 +1,7 @@
 """Adapt JSON Schemas to providers' strict modes for structured outputs, and convert the replies back.
 
 A strict mode guarantees that a reply follows the schema, but supports only a part of JSON Schema.
-``encode`` turns a schema into one that is supported. ``encode_parser`` does it for the parser of a type.
+``encode`` converts a schema to a supported one. ``encode_parser`` does the same for the parser of a type.
 """
 
 from __future__ import annotations

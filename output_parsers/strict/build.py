@@ -1,4 +1,4 @@
-"""Build the codecs, which convert JSON values to and from a provider's strict mode, for a JSON Schema.
+"""Build the codecs for a JSON Schema, which convert values to and from a provider's strict mode.
 
 ``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
 enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
@@ -137,7 +137,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
-        """Return the strict-mode converter (codec) for a definition under ``$defs``, building it if new."""
+        """Return the strict-mode converter (codec) for a definition under ``$defs``; build it if missing."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -420,7 +420,7 @@ def build_choice(
 ) -> Codec | None:
     """Build the strict-mode converter (codec) for an enum or a const.
 
-    Return None if it has too many values to send.
+    Return None if the enum has too many values to send.
     """
     values = [schema["const"]] if "const" in schema else schema["enum"]
     if "const" in schema and "enum" in schema:
@@ -473,7 +473,7 @@ def build_array(
 ) -> Codec:
     """Build the strict-mode converter (codec) for a JSON array, as a list or a tuple.
 
-    It is a tuple if the items differ by position.
+    An array is a tuple if its items have different schemas by position.
     """
     for keyword in _CHECKED_LATER:
         if keyword in schema and schema[keyword] is not False:

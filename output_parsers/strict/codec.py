@@ -10,8 +10,8 @@ that is sent instead, and it translates values. A dict, for example, becomes a l
 
 "Encoded" means the form that the model writes, "plain" the form of the original schema. Decoding never stops
 at the first mistake: it leaves what it cannot decode unchanged and records a ``Deviation``. This file also
-has what all codecs share: the ``DecodeCursor``, references to definitions, and the ``Finding`` records that
-tell a user what was changed in a schema.
+contains what all codecs share: the ``DecodeCursor``, references to definitions, and the ``Finding`` records
+that tell a user what was changed in a schema.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Deviation(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """Describe a difference between a reply and its JSON Schema as an object for error messages."""
+        """Convert a difference between a reply and its JSON Schema to a Problem, for error messages."""
         value = "" if self.value is ABSENT else describe_value(self.value)
         return Problem(self.encoded.path, self.message, value)
 
@@ -229,7 +229,7 @@ class DecodeResult(NamedTuple):
     """A reply converted back from strict mode, and its differences from the JSON Schema that was sent.
 
     Attributes:
-        value: The plain value. Parts that could not be decoded are in it unchanged.
+        value: The plain value. It contains unchanged the parts that could not be decoded.
         deviations: All deviations, in the order in which they were met.
     """
 
@@ -306,7 +306,7 @@ class DecodeCursor:
         return DecodeCursor(self.plain, self.encoded, self.union_cache)
 
     def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
-        """Record that a value in the reply has the wrong type, although validation may still accept it."""
+        """Record that a value in the reply has the wrong type; validation may still accept the value."""
         changes_shape = changes_shape or isinstance(value, (dict, list))
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
@@ -336,7 +336,7 @@ class DecodeCursor:
         self.deviations.append(Deviation(kind, self.plain, self.encoded, message, value, changes_shape))
 
     def parse_json_string(self, value: Json, bracket: str) -> Json:
-        """If a value is a string that contains a JSON object or array, return the parsed JSON.
+        """Parse a string that contains a JSON object or array; return any other value unchanged.
 
         Models often write a nested object as a string: ``"{\\"a\\": 1}"``.
         """
@@ -379,7 +379,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Try several decoding functions on a value, and return the result that needed the fewest corrections.
+    """Decode a value with each of several functions, and return the result with the fewest corrections.
 
     Two best results that differ are recorded as an ambiguity.
     """
@@ -437,7 +437,7 @@ class Finding(NamedTuple):
 
 
 class SchemaLocation(NamedTuple):
-    """The path of a part in a JSON Schema or a Python type, for use in messages.
+    """The path of a part of a JSON Schema or Python type, for messages.
 
     Attributes:
         path: The path as a user would write it.
@@ -479,7 +479,7 @@ class FindingLog:
         self._findings: dict[Finding, None] = {}
 
     def add(self, location: SchemaLocation, feature: str, action: str) -> None:
-        """Record a JSON Schema feature that the provider does not support, but that can be replaced fully."""
+        """Record an unsupported JSON Schema feature that can be replaced without loss."""
         self._findings.setdefault(Finding(location.path, feature, action))
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:

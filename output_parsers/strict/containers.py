@@ -460,7 +460,7 @@ class ObjectCodec(Codec):
     def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
         """Return the declared property that a key in a reply means, ignoring case and punctuation.
 
-        Return None if there is none.
+        Return None if the key means none of them.
         """
         if key in self.fields or key in self._pairs_by_name:
             return key

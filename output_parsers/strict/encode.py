@@ -1,7 +1,7 @@
 """Convert a JSON Schema, or the parser of a Python type, for use in a provider's strict mode.
 
 ``encode`` returns an ``Encoding``: the schema to send, and functions that translate values. OpenAI, for
-example, requires every property, so that an optional one becomes nullable::
+example, requires every property, so an optional property becomes nullable::
 
     schema in:     {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
                     "required": ["name"], "additionalProperties": false}
@@ -50,7 +50,7 @@ from .unions import disambiguate_unions, is_identity
 
 
 class Encoding(NamedTuple):
-    """A JSON Schema converted for a provider, with functions that convert values to and from it.
+    """A JSON Schema converted for a provider's strict mode, with functions that convert values both ways.
 
     Attributes:
         schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
@@ -282,7 +282,7 @@ _SCALAR_KEYWORDS = frozenset(("type", "description"))
 def is_supported(schema: JsonSchema | bool, profile: Profile) -> bool:
     """Return True if a provider supports all of a JSON Schema, so that it can be sent unchanged.
 
-    This is a quick check for the usual schemas of records. It returns False for all that it does not know.
+    This is a quick check for the usual schemas of records. It returns False for anything it does not know.
     """
     if not isinstance(schema, dict):
         return False
@@ -419,7 +419,7 @@ def _is_record(schema: JsonSchema) -> bool:
 
 
 class EncodedParser(TypeParser[T]):
-    """A parser of a Python type whose JSON Schema fits a provider's strict mode."""
+    """A parser for a Python type, adapted to a JSON Schema that a provider's strict mode supports."""
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
         node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
@@ -523,7 +523,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
-        """Raise Ambiguity if a reply fits both the strict-mode and the original schema, but differently."""
+        """Raise Ambiguity if the strict-mode and the original schema give different values for a reply."""
         try:
             other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:

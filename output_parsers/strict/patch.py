@@ -1,6 +1,6 @@
 """Repair an invalid reply by asking the model to rewrite only the parts that do not fit their types.
 
-For a large reply with one wrong field it is cheaper to ask for that field than for everything again::
+For a large reply with one wrong field it is cheaper to ask for that field than for the whole reply again::
 
     reply:      {"people": [{"name": "Ann", "age": "old"}, ...]}     problem at $.people[0].age
     request:    {"people_0_age": <integer>}                          Patch.parts reads {"people_0_age": 31}
@@ -68,7 +68,7 @@ class Patch(NamedTuple, Generic[T]):
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """Plan which parts of an invalid reply the model must rewrite; return None if all of it is needed."""
+    """Plan which parts of an invalid reply the model must rewrite; return None if it must rewrite all."""
     original = _json_of(parser, text)
     if not isinstance(original, (dict, list)):
         return None
@@ -95,7 +95,7 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
 
 
 class PartsNode(Node[dict[str, Json]]):
-    """Reads, as plain JSON, the parts of a reply that the model wrote again to repair it.
+    """Reads the rewritten parts of an invalid reply as plain JSON.
 
     Their types are checked later, in the whole reply.
     """

@@ -1,6 +1,6 @@
 """The JSON Schema features that each provider enforces in its strict mode.
 
-The facts come from the documentation of the providers. A new provider needs one ``Profile`` here, with the
+The facts come from the providers' documentation. A new provider needs one ``Profile`` here, with the
 source of its facts in a comment, and an entry in ``PROFILES``.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """The size limits of a provider for a JSON Schema.
+    """A provider's size limits for a JSON Schema.
 
     None means that the provider does not publish a limit.
 

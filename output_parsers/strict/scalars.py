@@ -196,7 +196,7 @@ class JsonTextCodec(Codec):
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
-        """Accept a value that the model wrote as plain JSON instead of as a JSON string, and record that."""
+        """Accept, and record, a value that the model wrote as plain JSON instead of JSON text in a string."""
         if self._accepts(value):
             cursor.unencoded(message, value)
         else:

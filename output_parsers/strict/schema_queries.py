@@ -349,9 +349,9 @@ def contains_reference(schema: JsonSchema | bool) -> bool:
 
 
 def reference_name(schema: JsonSchema | bool) -> str:
-    """Make a name for a JSON Schema from the names in its references, such as ``"Base_Named"``.
+    """Make a name for a JSON Schema from the names in its references.
 
-    An example is ``"Base_Named"``.
+    For example, references to ``Base`` and ``Named`` give ``"Base_Named"``.
     """
     if not isinstance(schema, dict):
         return ""
@@ -360,9 +360,9 @@ def reference_name(schema: JsonSchema | bool) -> str:
 
 
 def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
-    """Return the schemas under allOf, and under an anyOf or oneOf with one option; a value must fit all.
+    """Return the schemas that a value must all fit: those under allOf, and the only option of anyOf or oneOf.
 
-    A value of the schema must fit all of them.
+    An anyOf or oneOf with several options is ignored.
     """
     choices = [schema[keyword] for keyword in ("anyOf", "oneOf") if len(schema.get(keyword, ())) == 1]
     return [*schema.get("allOf", ()), *(option for choice in choices for option in choice)]
@@ -380,7 +380,7 @@ def describes_shape(option: JsonSchema) -> bool:
 
 
 def close_unevaluated(plain: JsonSchema) -> JsonSchema:
-    """Replace ``unevaluatedProperties`` in a schema by ``additionalProperties`` if both mean the same."""
+    """Replace ``unevaluatedProperties`` in a schema with ``additionalProperties`` if both mean the same."""
     others = {
         "additionalProperties",
         "if",
@@ -440,7 +440,7 @@ class MergedSchema(NamedTuple):
 def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> MergedSchema:
     """Merge a JSON Schema with all schemas that it refers to or lists under allOf.
 
-    Titles, descriptions and defaults that are nearer to the schema win.
+    Of several titles, descriptions or defaults, those nearest to the schema win.
     """
     plain: JsonSchema = {}
     choices: list[tuple[JsonSchema | bool, ...]] = []
@@ -492,7 +492,7 @@ def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | 
 
 
 def canonical_json(schema: JsonSchema | bool) -> str:
-    """Convert a JSON Schema to a JSON text that is the same for equal schemas, to compare them."""
+    """Convert a JSON Schema to JSON text that is the same for equal schemas, for comparisons."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 

@@ -153,8 +153,8 @@ def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
     """Wrap the members of ambiguous unions in objects, and return the unions that were changed.
 
     Call it when all definitions are known. It begins with the innermost unions. Wrappers with different keys
-    have nothing in common, so wrapping every branch of a union is the last resort. Returns None if that does
-    not come to an end.
+    have nothing in common, so wrapping every branch of a union is the last resort. Returns None if unions
+    are still ambiguous after the last pass.
     """
     changed: list[UnionCodec] = []
     for _ in range(_MAX_PASSES):
@@ -169,7 +169,7 @@ def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
 def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
     """Wrap the branches of a union in JSON objects if it is unclear which branch a reply means.
 
-    Return True if there were any.
+    Return True if any branch was wrapped.
     """
     distinct: list[Codec] = []
     ambiguous: list[int] = []

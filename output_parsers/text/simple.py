@@ -35,7 +35,7 @@ _STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
 
 
 class TextReply(Protocol):
-    """The protocol of objects that contain a reply's text, such as ``aiservices.ChatReply``."""
+    """Protocol for objects that contain a reply's text, such as ``aiservices.ChatReply``."""
 
     @property
     def text(self) -> str:
@@ -73,7 +73,7 @@ class TextParser(ABC, Generic[T_co]):
     def parse(self, text: str | TextReply) -> T_co:
         """Parse a string, or the text of a reply object, and return the typed value.
 
-        Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
+        Raises OutputParsingError if the text does not fit, and TypeError for an object without text.
         """
         text = reply_text(text, self)
         try:
@@ -83,11 +83,11 @@ class TextParser(ABC, Generic[T_co]):
 
     @abstractmethod
     def _read(self, text: str) -> T_co:
-        """Parse a text and return the value, or raise ValidationFailure or OutputParsingError."""
+        """Parse the text and return the value, or raise ValidationFailure or OutputParsingError."""
 
 
 def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
-    """Create an error for a text that cannot be parsed, with a path, a message and the text."""
+    """Create a ValidationFailure from a message, a JSON path, and the text that was found there."""
     return ValidationFailure(Problem(path, message, found))
 
 
@@ -441,12 +441,12 @@ class _TypeBasedParser(Generic[T]):
     def parse(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> T:
         """Parse a string, or the text of a reply object, and return the typed value.
 
-        Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
+        Raises OutputParsingError if the text does not fit, and TypeError for an object without text.
         """
         return self._parser.parse(reply_text(text, self), leniency)
 
     def read(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Parse a text or reply object; return the value and the conversions and repairs that it needed."""
+        """Parse a string or reply object; return the value with the conversions and repairs it needed."""
         return self._parser.read(reply_text(text, self), leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:
@@ -574,12 +574,12 @@ class DictParser(TextParser[dict[str, Any]]):
     def parse(  # pyright: ignore[reportIncompatibleMethodOverride]  # a response is returned for a response
         self, text: str | TextReply
     ) -> object:
-        """Parse a text to a dict; for a reply object, return a response with the dict in ``parsed``.
+        """Parse a string to a dict; for a reply object, return a response with the dict in ``parsed``.
 
         An object that has ``parsed``, such as a TextResponse or AgentScope's ModelResponse, is copied. For
         another reply, such as ``aiservices.ChatReply``, the response is a new TextResponse.
 
-        Raises OutputParsingError if the text does not fit, and TypeError for an object without a text.
+        Raises OutputParsingError if the text does not fit, and TypeError for an object without text.
         """
         parsed = super().parse(text)
         if isinstance(text, str):

@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
 
 @dataclass(frozen=True)
 class RegexTaggedContentParser(DictParser):
-    """Parses the texts between tags to a dict by tag name, like AgentScope's RegexTaggedContentParser.
+    """Parses text between tags to a dict by tag name, like AgentScope's RegexTaggedContentParser.
 
     >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
     {'thought': 'Easy.', 'number': 42}
@@ -128,7 +128,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map the name of each tag to the text inside it; a tag that repeats with another text is an error."""
+    """Map the name of each tag to the text inside it; a tag that repeats with different text is an error."""
     contents: dict[str, str] = {}
     for name, content in tagged:
         # A model may repeat its answer, but two different answers are ambiguous.
@@ -171,7 +171,7 @@ class TaggedContent:
 
 @dataclass(frozen=True, init=False)
 class MultiTaggedContentParser(DictParser):
-    """Parses the texts between pairs of tags, like AgentScope's MultiTaggedContentParser.
+    """Parses text between pairs of tags, like AgentScope's MultiTaggedContentParser.
 
     >>> speak = TaggedContent("speak", "[SPEAK]", "what you say", "[/SPEAK]")
     >>> done = TaggedContent("done", "[DONE]", "true or false", "[/DONE]", parse_json=True)
@@ -179,9 +179,9 @@ class MultiTaggedContentParser(DictParser):
     {'speak': 'Hi!', 'done': True}
 
     Content is returned as text, or read as JSON with the usual leniency if the tag has ``parse_json``. Tags
-    inside a content are part of it. Errors are missing tags, a tag that is never closed, content that should
-    be JSON but is not, and a pair that occurs twice with different contents. A ``<think>`` section before the
-    answer is ignored, unless one of the tags is ``<think>``.
+    inside the content are part of it. Errors are missing tags, a tag that is never closed, content that
+    should be JSON but is not, and a pair that occurs twice with different contents. A ``<think>`` section
+    before the answer is ignored, unless one of the tags is ``<think>``.
 
     Raises ValueError if there are no tags, or two with the same name or opening tag.
 
@@ -238,7 +238,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Map the tags to the texts inside them, and list the tags that are not closed."""
+        """Map each tag to the text inside it, and list the tags that are not closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()

@@ -39,7 +39,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolCallLike(Protocol):
-    """The protocol of tool calls with an id, a name and arguments as JSON text."""
+    """Protocol for tool calls with an id, a name and arguments as JSON text."""
 
     @property
     def id(self) -> str | None:
@@ -58,7 +58,7 @@ class ToolCallLike(Protocol):
 
 
 class SdkToolCall(Protocol):
-    """The protocol of tool calls of the OpenAI SDK, whose name and arguments are in ``function``."""
+    """Protocol for OpenAI SDK tool calls, whose name and arguments are in ``function``."""
 
     @property
     def id(self) -> str | None:
@@ -72,7 +72,7 @@ class SdkToolCall(Protocol):
 
 
 class MessageWithCalls(Protocol):
-    """The protocol of model messages that may have tool calls, such as ``aiservices.AiMessage``."""
+    """Protocol for model messages that may have tool calls, such as ``aiservices.AiMessage``."""
 
     @property
     def tool_calls(self) -> Sequence[object] | None:
@@ -81,7 +81,7 @@ class MessageWithCalls(Protocol):
 
 
 class ReplyWithCalls(Protocol):
-    """The protocol of replies whose message may have tool calls, such as ``aiservices.ChatReply``."""
+    """Protocol for replies whose message may have tool calls, such as ``aiservices.ChatReply``."""
 
     @property
     def message(self) -> MessageWithCalls:
@@ -160,9 +160,9 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def parse(self, text: str | TextReply) -> R_co:
         """Parse tool calls that a model wrote as text: one JSON object with name and arguments, or an array.
 
-        Of a reply with tool calls, these are parsed, and of another reply its text.
+        If ``text`` is a reply object with tool calls, these calls are parsed, otherwise its text.
 
-        Raises OutputParsingError if the calls do not fit, and TypeError for an object without a text.
+        Raises OutputParsingError if the calls do not fit, and TypeError for an object without text.
         """
         if not isinstance(text, str) and _calls_of_message(text):
             return self.parse_calls(cast(MessageWithCalls, text))
@@ -177,7 +177,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return self._result([self._call_value(call.name, call.id, call.arguments) for call in calls])
 
     def _check_names(self, text: str, error: OutputParsingError) -> None:
-        """Raise an error that lists the unknown tool names, if these are the reason why parsing failed."""
+        """Raise an error that lists the unknown tool names, if they are the reason why parsing failed."""
         if self._others is not None:  # any tool is allowed
             return
         # Parsed again without the types of the tools, to see if the names of the tools are the problem.

@@ -33,7 +33,7 @@ class _OpenElement:
 
 
 def find_tag(text: str, position: int) -> re.Match[str] | None:
-    """Return the next opening XML tag that is not in a comment; None if there is none.
+    """Return the next opening XML tag that is not in a comment; None if no opening tag follows.
 
     Raises ValidationFailure for a document type, a closing tag without an opening tag, and a comment that is
     never closed.
@@ -50,7 +50,7 @@ def find_tag(text: str, position: int) -> re.Match[str] | None:
 def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
     """Parse the XML element whose opening tag is given; return its value and the position after it.
 
-    The format is that of LangChain: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty
+    The format is LangChain's: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty
     element inside another one, ``{tag: []}`` for an empty outermost element. Attributes are ignored. Raises
     ValidationFailure, also for text between elements, which this format cannot represent.
     """
@@ -193,7 +193,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
 
 def _unfenced(text: str) -> str:
-    """Return the content of the code block around the XML in a reply, or the whole reply if there is none."""
+    """Return the content of the code block around the XML in a reply, or else the whole reply."""
     # A code block after the first tag is part of the content of an element.
     fence, tag = text.find("```"), text.find("<")
     if fence < 0 or tag < fence:

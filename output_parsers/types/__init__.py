@@ -1,1 +1,1 @@
-"""Parsers for Python types, which read and write their values and describe them as JSON Schemas."""
+"""Parsers for Python types, which read and write values and describe the types as JSON Schemas."""

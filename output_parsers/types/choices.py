@@ -206,7 +206,7 @@ class FlagNode(Node[Flag]):
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
     """Return a Choice (a value and the names by which replies may select it) for each Enum member.
 
-    The label of a member is its value if all values are texts, else its name. The label, the name and the
+    The label of a member is its value if all values are strings, else its name. The label, the name and the
     value are all accepted, in upper and lower case, and so is the description if it is the whole reply. The
     description of a member is its attribute ``description``, or the docstring under it.
     """
@@ -251,7 +251,7 @@ def _as_hint(choice: Choice[Any]) -> str:
 
 
 def _meanings(choices: Sequence[Choice[Any]], description: str | None = None, *, quotes: bool = False) -> str:
-    """Join the description of a type and the descriptions of its allowed values to one text.
+    """Join the description of a type and the descriptions of its allowed values into one string.
 
     With ``quotes`` the choices are written as in a hint.
     """

@@ -43,7 +43,7 @@ _COUNTS = ("Length", "Items", "Properties")
 
 
 def constraint_in_words(keyword: str, value: object) -> str:
-    """Return a constraint as text, such as "at least 1 item"."""
+    """Describe a constraint in words, such as "at least 1 item"."""
     words = CONSTRAINTS_IN_WORDS[keyword].format(value)
     return words.removesuffix("s") if value == 1 and keyword.endswith(_COUNTS) else words
 
@@ -72,7 +72,7 @@ class ConstrainedNode(Node[object]):
 
     Attributes:
         inner: The node without the constraints.
-        converts: A validator of the user may change the value.
+        converts: A user-written validator may change the value.
     """
 
     def __init__(self, inner: Node[object], adapter: TypeAdapter[object], keywords: JsonSchema) -> None:
@@ -149,8 +149,8 @@ class ConstrainedNode(Node[object]):
 def with_constraints(target: Target, node: Node[object]) -> Node[object]:
     """Return a parser node that also checks the constraints of the type, such as ``Field(ge=1)``.
 
-    Return the node unchanged if there are none. Raises UnsupportedTypeError for constraints that do not apply
-    to the type.
+    Return the node unchanged if the type has no constraints. Raises UnsupportedTypeError for constraints that
+    do not apply to the type.
     """
     metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
     if not metadata:
@@ -181,7 +181,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
 
 
 def _exclude_all(keywords: JsonSchema, lower: str, upper: str) -> bool:
-    """Return True if no value satisfies both a lower and an upper bound."""
+    """Return True if a lower and an upper bound contradict each other, so that no value is valid."""
     low, high = keywords[lower], keywords[upper]
     try:
         return bool(low > high or (low == high and (lower.startswith("ex") or upper.startswith("ex"))))
@@ -202,7 +202,7 @@ def _apply_non_finite(target: Target, node: Node[object]) -> None:
 
 
 def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
-    """Return the ``allow_inf_nan`` setting in an Annotated type's metadata, or None if there is none.
+    """Return the ``allow_inf_nan`` setting in an Annotated type's metadata, or None if it is not set.
 
     The last setting wins: it is the one nearest to the use of the type.
     """
@@ -240,7 +240,7 @@ def _as_pydantic(item: object) -> object:
 def _erased_type(tp: TypeExpression) -> object:
     """Remove the item types from a type, so that pydantic checks only constraints such as a length.
 
-    The types of items are erased, because the nodes have already read them.
+    The nodes have already checked the types of the items.
     """
     origin = get_origin(tp) or tp
     if origin in (Union, types.UnionType):

@@ -126,7 +126,7 @@ class ListNode(Node[Any]):
 
 
 class TupleNode(Node[tuple[object, ...]]):
-    """Reads a tuple with a fixed number of items, each of its own type.
+    """Reads a tuple with a fixed number of items, whose types may differ.
 
     Attributes:
         items: The nodes of the items, in order.
@@ -320,7 +320,7 @@ def _key_readings(key: str) -> list[Json]:
 def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Node[object] | None:
     """Return the parser for a dict type, or None for other types.
 
-    A dict type without type arguments maps text to any JSON.
+    A dict type without type arguments maps strings to any JSON.
     """
     if target.origin not in _MAPPINGS:
         return None

@@ -48,14 +48,14 @@ class _Probabilities:
 class Decision(Generic[T]):
     """One of several possible answers, with the probability of each.
 
-    It is the return type of a method, or the type of a field, whose answer is a bool, an Enum, a Literal, or
-    one of these or None::
+    Use it as the return type of a method, or as the type of a field, whose answer is a bool, an Enum or a
+    Literal, optionally combined with None::
 
         @user_message("Is this message spam?\\n\\n{{message}}")
         def is_spam(self, message: str) -> Decision[bool]: ...
 
-    ``Decision[list[E]]`` asks for each member of an Enum, or each value of a Literal, if it applies. The
-    value has those that do.
+    ``Decision[list[E]]`` asks whether each member of an Enum, or each value of a Literal, applies. Its value
+    lists those that do.
 
     Attributes:
         value: The answer.
@@ -144,7 +144,7 @@ class Decision(Generic[T]):
 
     @property
     def path(self) -> str:
-        """The JSON path at which the decision was read from a reply; "" if it was not."""
+        """The JSON path of the decision in the reply; "" if the decision was not read from a reply."""
         return self._path
 
     def complete(
@@ -190,7 +190,7 @@ class Decision(Generic[T]):
 
         For a list, the answer for each member must have this probability.
 
-        Without ``threshold``, the one of ``create(…, thresholds={…})`` is used.
+        The default threshold is the one passed to ``create(…, thresholds={…})``.
         """
         limit = self._threshold if threshold is None else threshold
         if limit is None:
@@ -288,7 +288,7 @@ class Scale(Decision[E]):
         return max(self.levels, key=lambda level: self.probabilities.get(level, 0.0))
 
     def at_least(self, level: E) -> float:
-        """Return the probability that the level is this one or a higher one."""
+        """Return the probability that the answer is the given level or a higher level."""
         levels = self.levels
         return sum(self.probabilities.get(one, 0.0) for one in levels[levels.index(level) :])
 
@@ -391,7 +391,7 @@ def _key_of(data: Json) -> str:
 
 
 class DecisionNode(Node[Decision[Any]]):
-    """Reads a Decision or a Scale; the reply of a model contains only its value.
+    """Reads a Decision or a Scale; a model's reply contains only the value, without probabilities.
 
     Attributes:
         inner: The node of the value in the reply of a model.
@@ -500,7 +500,7 @@ def _object_schema(properties: JsonSchema) -> JsonSchema:
 def options_of(node: Node[object]) -> tuple[tuple[Json, object], ...] | None:
     """Return the possible values of a bool, Enum, Literal or Decision; None for types without fixed values.
 
-    Each has its JSON value first, then the value itself.
+    Each is a pair of the JSON value and the Python value.
     """
     while isinstance(node, (DecisionNode, ConstrainedNode, RecursiveNode)):
         node = node.target if isinstance(node, RecursiveNode) else node.inner

@@ -1,4 +1,4 @@
-"""The base class of the parsers of Python types, which also write values and generate JSON Schemas.
+"""The base class of parsers for Python types, which also write values and generate JSON Schemas.
 
 This file also builds the JSON Schema of a whole type from its nodes, and has the protocol and the node for
 parsers that users write themselves.
@@ -35,7 +35,7 @@ class Node(ABC, Generic[T_co]):
         exact: pydantic-core's strict JSON mode reads the same values as ``read``, if that also holds for all
             ``parts``.
         prose: A whole reply in prose can be read as a value.
-        any_text: Every text can be read as a value.
+        any_text: Any text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
         part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
             has one.
@@ -50,7 +50,7 @@ class Node(ABC, Generic[T_co]):
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
-        """The parsers for the types that a type consists of: those of its items, fields or union members."""
+        """The parsers of the types inside this type: those of its items, fields or union members."""
         return ()
 
     @abstractmethod
@@ -99,8 +99,8 @@ class Node(ABC, Generic[T_co]):
     def write(self, value: object) -> Json:
         """Convert a value of the Python type to the JSON value that represents it.
 
-        Raises ValueError if there is none. The type of ``value`` is not fully checked: TypeParser.write reads
-        the result back and compares.
+        Raises ValueError if JSON cannot represent it. The type of ``value`` is not fully checked:
+        TypeParser.write reads the result back and compares.
         """
         try:
             plain = value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str)
@@ -111,7 +111,7 @@ class Node(ABC, Generic[T_co]):
     def count_keys(self, value: object) -> int:
         """Count the object keys in the JSON of a value, to detect unknown and repeated keys in a reply.
 
-        The fast path compares this number with the keys in a text to detect unknown and repeated keys.
+        The fast path compares this number with the number of keys in the text.
         """
         return 0
 
@@ -135,7 +135,7 @@ def _with_decimals(data: object) -> Json:
 
 
 class RecursiveNode(Node[T_co]):
-    """A placeholder for a recursive type inside its own definition, which uses the parser of that type.
+    """A placeholder for a recursive type inside its own definition; it delegates to the type's parser.
 
     Attributes:
         name: The name of the type, for hints and schema definitions.
@@ -287,7 +287,7 @@ _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ip
 def is_strict(schema: JsonSchema) -> bool:
     """Return True if OpenAI's strict mode supports a JSON Schema unchanged.
 
-    Every object must forbid additional properties and require all of its own, and every keyword must be in
+    Every object must forbid additional properties and require all declared ones, and every keyword must be in
     the list of OpenAI's guide "Structured model outputs", section "Supported schemas".
     """
     return schema.get("type") == "object" and _is_strict(schema)
@@ -310,7 +310,7 @@ def _is_strict(schema: object) -> bool:
 
 @runtime_checkable
 class OutputParser(Protocol[T_co]):
-    """The protocol of objects that convert the text of a model's reply to a typed value.
+    """Protocol for objects that convert the text of a model's reply to a typed value.
 
     Any object with these three members is an output parser; no base class is needed.
     """
@@ -333,7 +333,7 @@ class OutputParser(Protocol[T_co]):
 
 
 class CustomNode(Node[Any]):
-    """Reads a value with an output parser that the user wrote.
+    """Reads a value with a user-written output parser.
 
     The parser receives the content of a JSON string, and any other JSON value as its JSON text.
     """

@@ -675,7 +675,7 @@ class ObjectNode(Node[object]):
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
         """Return the field of a class that a JSON key refers to, and True if the key is spelled exactly.
 
-        The field is None if the key refers to none.
+        The field is None if the key does not refer to a field.
         """
         field = self._by_key.get(key)
         return (self._by_normalized_key.get(normalize_key(key)), False) if field is None else (field, True)

@@ -168,7 +168,7 @@ class NumberNode(Node[T]):
         return self._read_number(text, find_number, cursor)
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
-        """Check that the text of a number is not ambiguous, such as 1.000, or raise ValidationFailure."""
+        """Raise ValidationFailure if the text of a number is ambiguous, such as 1.000."""
 
     def _read_number(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
         try:
@@ -218,7 +218,8 @@ class FloatNode(NumberNode[float]):
     """Reads a float from a number in JSON or in text.
 
     Attributes:
-        finite: NaN and infinities are errors. Otherwise they are written as strings, because JSON has none.
+        finite: NaN and infinities are errors. Otherwise they are written as strings, because JSON cannot
+            express them.
     """
 
     kind = "a number"
@@ -444,9 +445,9 @@ class ExactFormat(NamedTuple):
     """A date or time format: a regular expression that recognizes it, and a function that parses it.
 
     Attributes:
-        pattern: The regular expression of the texts, which both Python and pydantic-core understand.
+        pattern: The regular expression of the format, which both Python and pydantic-core understand.
         regex: The same, compiled.
-        parse: Returns the value of a text. Raises ValueError if there is none, as for February 30.
+        parse: Converts text to a value. Raises ValueError for impossible values, such as February 30.
     """
 
     pattern: str

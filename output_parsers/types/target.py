@@ -171,7 +171,7 @@ class Target:
         """Separate a Python type from its aliases, its Annotated metadata and other wrappers.
 
         The other wrappers are NewType, qualifiers such as Required, and forward references. ``outer`` and
-        ``field_name`` say of what the type is a part.
+        ``field_name`` say where the type is used.
 
         Raises UnsupportedTypeError for a name that cannot be resolved, for a type variable without a bound,
         and for an alias that refers only to itself.
@@ -247,7 +247,7 @@ class Target:
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
         """Return a Target for a nested type, such as the type of a field.
 
-        ``field`` is the name of the field if the part is one.
+        ``field`` is the name of the field if the nested type is that of a field.
         """
         return Target.of(tp, self.namespace, self, field)
 
@@ -310,7 +310,7 @@ def _is_alias(tp: TypeExpression) -> bool:
 
 
 def _alias_namespace(aliases: tuple[Any, ...], names: Mapping[str, object]) -> dict[str, object]:
-    """Return the names to use for resolving the definition of a type alias, or of the last of nested aliases.
+    """Return the names for resolving the definition of a type alias, or of the innermost of nested aliases.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
     """
@@ -361,7 +361,7 @@ def class_docstring(cls: type) -> str | None:
 def attribute_docs(cls: type) -> dict[str, str]:
     """Map the attributes of a class and its base classes to the docstrings below their definitions.
 
-    The result is empty if there is no source code.
+    The result is empty if the source code is not available.
     """
     docs: dict[str, str] = {}
     for base in base_classes(cls):

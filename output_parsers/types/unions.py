@@ -224,7 +224,7 @@ def _outcome(
 
 
 def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:
-    """Yield the parser of a type, and each parser that it wraps, for example to check limits."""
+    """Yield a parser and the parsers that it delegates to, such as the one inside a ConstrainedNode."""
     yield node
     if isinstance(node, RecursiveNode):
         yield node.target
