@@ -157,8 +157,8 @@ class SuspendedCall(NamedTuple):
 class AlreadyResumedError(AiServiceError):
     """Raised when a suspended service call is resumed a second time; its tools do not run again.
 
-    ``ChatMemory`` records in its store which states were resumed, and so do the routes that serve a method
-    over HTTP. Without them nothing records it.
+    ``ChatMemory`` and the routes that serve a method over HTTP record which states were resumed. Without
+    them, a second resumption is not detected.
 
     Attributes:
         id: The id of the state.
@@ -174,9 +174,9 @@ class AlreadyResumedError(AiServiceError):
 class ApprovalRequiredError(AiServiceError):
     """Raised when a model's reply calls a tool that needs approval, or whose result is supplied later.
 
-    No tool of that reply has run yet. If the tool is called by a service that is itself used as a tool, the
-    call around it waits, too: its error has the same calls, with ids such as "outer/inner", and the other
-    tools of its own reply have run.
+    No tool of that reply has run yet. If the tool belongs to a service that is itself used as a tool, the
+    outer call waits, too: its error has the same calls, with ids such as "outer/inner", and the other tools
+    of the outer reply have run.
 
     Attributes:
         calls: The calls that must be approved.
@@ -212,10 +212,10 @@ def suspend(
     inner: Mapping[str, SuspendedCall] = MappingProxyType({}),
     finished: Sequence[ToolMessage] = (),
 ) -> SuspendedCall:
-    """Create the saved state from which a service call resumes after its tool calls were approved.
+    """Create the saved state from which a service call resumes once its tool calls are approved.
 
-    ``messages_sent`` is how many of its tool messages the request already contains. The other arguments are
-    attributes of the state; ``external`` are the calls whose results are wanted.
+    ``messages_sent`` is the number of tool messages that the request already contains. ``external`` lists the
+    calls whose results are supplied later. The other arguments are attributes of the state.
     """
     state = invocation.state
     return SuspendedCall(
@@ -331,7 +331,7 @@ def _secret(key: str | bytes) -> bytes:
 def _signature(data: Mapping[str, object], secret: bytes) -> str:
     """Return an HMAC-SHA256 signature for the JSON data of a suspended service call.
 
-    It does not depend on the order of keys and on blanks, which a database may change.
+    The signature does not depend on key order or white space, which a database may change.
     """
     import hmac  # late, because few programs sign states
 
@@ -342,7 +342,7 @@ def _signature(data: Mapping[str, object], secret: bytes) -> str:
 def _check_signature(data: dict[str, object], secret: bytes | None) -> None:
     """Verify and remove the HMAC signature in the JSON data of a suspended service call.
 
-    Raises SuspendedCallError if it is wrong.
+    Raises SuspendedCallError if the signature is wrong.
     """
     signature = data.pop("signature", None)
     if secret is None:
@@ -437,8 +437,8 @@ def resumed_invocation(
 ) -> Invocation:
     """Prepare a suspended service call to continue after its tool calls were approved or denied.
 
-    ``results`` are those of external tools, by the id of the call, and ``toolbox`` the tools of the call, if
-    they are not those of the plan.
+    ``results`` maps the ids of external tool calls to their results. ``toolbox`` contains the tools of the
+    call if they differ from those of the plan.
 
     Raises TypeError if an argument has another type, SuspendedCallError if the state cannot be resumed, and
     ValueError if the decisions are not those of the pending calls, or if a result has a wrong type.
@@ -482,9 +482,9 @@ def _check_decisions(
     plan: CallPlan,
     toolbox: Toolbox | None,
 ) -> None:
-    """Raise an error if a decision does not fit the tools that a service has now.
+    """Raise an error if an approval decision does not fit the service's current tools.
 
-    The services that are used as tools are checked, too, before anything runs.
+    Services used as tools are checked, too, before anything runs.
     """
     _route_of(suspended, plan)
     for call in _last_calls(suspended):
@@ -505,7 +505,7 @@ def _check_decisions(
 
 
 class InnerDecisions(NamedTuple):
-    """The decisions about tool calls that wait inside an inner service call, and the state of that call.
+    """The state of a suspended inner service call, with the decisions about its pending tool calls.
 
     Attributes:
         state: The suspended call of the service.
@@ -517,7 +517,7 @@ class InnerDecisions(NamedTuple):
 
 
 class SuspendableMethod(Protocol):
-    """A service method that is used as a tool, and whose calls can be suspended and resumed."""
+    """A service method that is used as a tool and can be suspended and resumed."""
 
     @property
     def call_plan(self) -> CallPlan | None:
@@ -584,7 +584,7 @@ def suspended_method(
 
 
 def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisions) -> Tool:
-    """Return a copy of a tool that resumes a suspended call of its service method instead of a new call."""
+    """Return a copy of a tool that resumes a suspended call of its service method."""
     keywords, function = dict[str, object](), tool.function
     while isinstance(function, partial):
         keywords = {**function.keywords, **keywords}
@@ -604,7 +604,7 @@ def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisi
 
 
 def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> ToolRun:
-    """Recreate the record of a tool call from its message, because the call ran before the suspension."""
+    """Recreate the record of a tool call that ran before the suspension, using its tool message."""
     result: object = message.text
     method = None if tool is None else suspendable_method(tool)
     plan = None if method is None else method.call_plan
@@ -620,9 +620,9 @@ def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> Too
 
 
 class WaitingCalls(NamedTuple):
-    """The tool calls for which a suspended service call waits, including those inside inner service calls.
+    """The pending tool calls of a suspended service call, including those of inner service calls.
 
-    The id of a call inside another one is the id of the outer call, a slash, and its own id.
+    The id of an inner call is the outer call's id, a slash, and the inner call's own id.
 
     Attributes:
         approvals: The calls that must be approved.
@@ -634,7 +634,7 @@ class WaitingCalls(NamedTuple):
 
 
 def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
-    """List the tool calls for which a suspended service call waits, also inside inner service calls.
+    """List the pending tool calls of a suspended service call, including those of inner service calls.
 
     Raises SuspendedCallError if the state is damaged, or a part of it has expired.
     """
@@ -683,11 +683,11 @@ def _decisions_by_call(
 
 
 class ExternalResultError(ValueError):
-    """Raised by ``resume`` if a tool result is missing, not expected, or of the wrong type for the tool."""
+    """Raised by ``resume`` if a tool result is missing, unexpected, or of the wrong type for the tool."""
 
 
 def check_external_call(call: ToolCall, toolbox: Toolbox | None, decision: object, qualname: str) -> None:
-    """Check that a call is of an external tool, and that its result fits the tool; raise an error otherwise.
+    """Check that a tool call is for an external tool and that its result fits; otherwise raise an error.
 
     Raises SuspendedCallError, because the state or the tools of the service have changed, and
     ExternalResultError for the value.
@@ -722,8 +722,8 @@ def decisions_for(
 ) -> Mapping[str, bool | Denied | ExternalResult]:
     """Check the approvals and results for a suspended service call; return the decisions by tool call id.
 
-    Raises TypeError if an argument has another type, SuspendedCallError if the state is not one of the method
-    that waits, and ValueError unless there is a decision or a result for each pending call and for no others.
+    Raises TypeError for an argument of the wrong type, SuspendedCallError if the state belongs to another
+    method or is not waiting, and ValueError unless exactly the pending calls have a decision or a result.
     """
     if not isinstance(suspended, SuspendedCall):
         raise TypeError(
@@ -792,9 +792,9 @@ def _checked_approvals(
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the model that made a suspended service call's tool calls, or None if it is unknown.
+    """Return the model that wrote a suspended call's pending tool calls, or None if it is unknown.
 
-    The arguments must be read in the format of that model.
+    The arguments of the tool calls must be parsed in that model's format.
     """
     if not suspended.model:
         return None

@@ -25,7 +25,7 @@ from ..models.messages import Usage
 
 
 class CallRecord(Protocol):
-    """The interface for the usage of a running service call, including all calls that its tools make."""
+    """The interface for reading a running service call's usage, including calls made by its tools."""
 
     @property
     def tokens(self) -> int:
@@ -43,7 +43,7 @@ class CallRecord(Protocol):
         ...
 
     def inner_call(self, prices: Budget | None = None) -> InnerCall:
-        """Return a snapshot of the call's usage; ``prices`` take precedence over those of its own budget.
+        """Return a snapshot of the call's usage; ``prices`` take precedence over its budget's prices.
 
         With ``prices``, tokens are estimated where a server reported none, as in a SharedBudget.
         """
@@ -51,7 +51,7 @@ class CallRecord(Protocol):
 
 
 class Account(Protocol):
-    """The interface of limits that a call has besides its own budget: a SharedBudget or an outer call."""
+    """The interface of further limits on a call besides its own budget: a SharedBudget or an outer call."""
 
     @property
     def deadline(self) -> float | None:
@@ -70,7 +70,7 @@ class Account(Protocol):
 
     @property
     def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
-        """The functions that receive the events of the calls that these limits apply to."""
+        """The functions that receive the events of the limited calls."""
         ...
 
     def add_call(self, call: CallRecord) -> None:
@@ -82,15 +82,15 @@ class Account(Protocol):
         ...
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
-        """Add the tokens of a reply; see ``SharedBudget.add`` for the arguments."""
+        """Add a reply's tokens to the usage; see ``SharedBudget.add`` for the arguments."""
         ...
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of a model that may have several names, or None if none of them has a price."""
+        """Return a model's price, looked up under each of its names, or None if no name has a price."""
         ...
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return what a call may still use: at most ``remaining`` and at most what is left of this budget."""
+        """Return a copy of ``remaining`` with each amount capped at what is left of these limits."""
         ...
 
     def exceeded(self) -> BudgetExceededError | None:
@@ -104,7 +104,7 @@ active_accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", defaul
 
 @contextmanager
 def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
-    """Context manager that limits the service calls in its block by shared budgets and outer calls."""
+    """Context manager that applies the limits of shared budgets and outer calls to the calls in its block."""
     token = active_accounts.set(accounts)
     try:
         yield
@@ -223,7 +223,7 @@ class Budget:
         return cost
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of the first of several model names that is in the price list, or None."""
+        """Return the price for the first given model name that is in the price list, or None."""
         for name in names:
             for key in (name, name.partition(":")[2]):
                 if key in self.prices:
@@ -232,7 +232,7 @@ class Budget:
 
 
 class Remaining(NamedTuple):
-    """What a service call may still use: attempts, seconds, tokens, money, requests. None means no limit.
+    """The amounts that a service call may still use, such as tokens or seconds. None means no limit.
 
     Attributes:
         attempts: Requests for the answer.
@@ -249,7 +249,7 @@ class Remaining(NamedTuple):
     requests: int | None = None
 
     def limited_to(self, limits: Budget, tokens: int, money: float, requests: int) -> Remaining:
-        """Return a copy with no amount larger than what is left of ``limits`` after the given usage."""
+        """Return a copy with each amount capped at what ``limits`` leaves after the given usage."""
         left: dict[str, Any] = {}
         for name, spent in {"tokens": tokens, "money": money, "requests": requests}.items():
             limit, own = getattr(limits, name), getattr(self, name)
@@ -261,7 +261,7 @@ class Remaining(NamedTuple):
 class SharedBudget:
     """Shared limits on time, tokens, cost and requests for all service calls in a ``with`` block.
 
-    Each call also has a Budget of its own. A call that finds a limit reached raises BudgetExceededError
+    Each call also has its own Budget. A call that finds a limit reached raises BudgetExceededError
     before its next request; a reply that exceeds the limit is still used::
 
         with SharedBudget(money=5.0, prices=prices) as spent:
@@ -337,7 +337,7 @@ class SharedBudget:
 
     @property
     def limits_usage(self) -> bool:
-        """True if the calls in a ``with`` block may use only a limited amount of tokens or money."""
+        """True if the budget limits the tokens or the cost of the calls in its ``with`` block."""
         return self._limits.limits_usage
 
     @property
@@ -362,14 +362,14 @@ class SharedBudget:
             self._calls.append(call)
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of a model that may have several names, or None if none of them has a price."""
+        """Return a model's price, looked up under each of its names, or None if no name has a price."""
         return self._limits.price_of(*names)
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:
-        """Add the tokens of a reply, and their cost, to the totals of a ``with`` block.
+        """Add a reply's tokens and their cost to the totals of the ``with`` block.
 
-        ``budget`` is that of the call, and ``models`` are the names of the model, the most exact one first.
-        ``share`` is what the reply costs, relative to the normal price.
+        ``budget`` is the call's own budget. ``models`` are the names of the model, the most exact name first.
+        ``share`` is the fraction of the normal price that the reply costs.
         """
         price = self._limits.price_of(*models) or budget.price_of(*models)
         with self._lock:
@@ -377,7 +377,7 @@ class SharedBudget:
             self.cost += 0.0 if price is None else price.of(usage) * share
 
     def add_totals(self, usage: Usage, cost: float) -> None:
-        """Add the tokens and the cost of replies that another process received."""
+        """Add the tokens and the cost of replies received by another process."""
         with self._lock:
             self.usage += usage
             self.cost += cost
@@ -388,7 +388,7 @@ class SharedBudget:
             self.requests += count
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return what a call may still use: at most ``remaining`` and at most what is left of this budget."""
+        """Return a copy of ``remaining`` with each amount capped at what is left of these limits."""
         return remaining.limited_to(self._limits, self.usage.total_tokens, self.cost, self.requests)
 
     def exceeded(self) -> BudgetExceededError | None:
@@ -406,7 +406,7 @@ class SharedBudget:
 
 
 def check_listeners(location: str, listeners: Iterable[Callable[[Any], object]]) -> None:
-    """Raise DefinitionError if a listener is async, because it also receives the events of blocking calls."""
+    """Raise DefinitionError for async listeners: blocking calls also notify listeners but cannot await."""
     problems = [
         DefinitionProblem(location, f"{function_name(one)} is async; pass a function that is not")
         for one in listeners

@@ -78,7 +78,7 @@ def _clipped(shares: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationEntry:
-    """How the probabilities of one answer of a method are corrected, and how exact they are.
+    """The correction for the probabilities of one answer of a method, with its measured accuracy.
 
     Attributes:
         method: The method, ``Service.method``.
@@ -132,7 +132,7 @@ class Calibration:
 
     @classmethod
     def read(cls, path: str | Path, *, on_mismatch: Literal["error", "raw"] = "error") -> Calibration:
-        """Read a file that ``write`` has written; raise DefinitionError if it is missing or damaged."""
+        """Read calibrations from a JSON file; raise DefinitionError if the file is missing or damaged."""
         try:
             data = json.loads(Path(path).read_text("utf-8"))
             if data["format"] != FORMAT:
@@ -148,7 +148,7 @@ class Calibration:
         return cls(entries, on_mismatch)
 
     def write(self, path: str | Path) -> None:
-        """Write the calibrations to a JSON file, and keep the other calibrations in an existing file."""
+        """Write the calibrations to a JSON file, keeping the other calibrations that it already contains."""
         target = Path(path)
         others = Calibration.read(target).entries if target.exists() else ()
         merged = {_key(entry): entry for entry in (*others, *self.entries)}

@@ -38,9 +38,9 @@ def has_failed(run: ToolRun) -> bool:
 
 
 def undo_earlier_tools(runs: Sequence[ToolRun], invocation: Invocation) -> Flow[list[ToolRun]]:
-    """Undo all tool calls because one of the last ones failed, and tell the model which were undone.
+    """Undo all tool calls after one in the latest round failed, and tell the model which were undone.
 
-    The runs are the last ones of the call. Returns them as they are after that.
+    ``runs`` are the tool runs of the latest round. Returns the updated runs.
     """
     undone = yield from undo_tools(invocation)
     state = invocation.state
@@ -59,10 +59,10 @@ def undo_earlier_tools(runs: Sequence[ToolRun], invocation: Invocation) -> Flow[
 
 
 def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo all tool calls of a service call that can be undone, starting with the last one.
+    """Undo a service call's undoable tool calls, starting with the last one.
 
-    Their runs in the state of the call tell whether that worked. Returns the runs in the order in which they
-    were undone. A function that fails is logged and does not keep the others from running.
+    Their records in the call's state show whether each was undone. Returns the runs in the order in which
+    they were undone. A failing ``compensate`` function is logged and does not keep the others from running.
     """
     state, undone = invocation.state, list[ToolRun]()
     while state.undoable:
@@ -82,7 +82,7 @@ def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
 
 
 def _record(run: ToolRun, error: Exception | None, state: CallState) -> Flow[ToolRun]:
-    """Report whether a tool call was undone, to the service call's state, to listeners and to the log."""
+    """Report in the service call's state, to listeners and in the log whether a tool call was undone."""
     error = error or run.undo_error  # set if an interceptor ran the tool twice
     changed = run._replace(undone=error is None, undo_error=error)
     for index, other in enumerate(state.tool_runs):
@@ -107,7 +107,7 @@ def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
 def _undo_effect(done: UndoableCall) -> Run:
     """Return a step that undoes a tool call; its outcome is the exception if that fails, else None.
 
-    It runs to its end, also if the time of the call is over.
+    The step runs to completion even after the call's time limit.
     """
 
     def undo() -> Exception | None:

@@ -1,4 +1,4 @@
-"""Ask the model for the next token, to distinguish possible answers that begin with the same token."""
+"""Request further tokens to distinguish possible answers that begin with the same token."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The steps of a service call, such as a model request, and the functions that execute these steps.
 
-A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``. The
+A flow is a generator that does no input or output itself. It yields an effect, such as ``CallModel``. The
 driver performs the effect, and sends the outcome or throws the error into the generator. So everything above
 the drivers is written once for blocking, async and streaming calls. ``run`` and ``arun`` return the result of
 a flow; ``stream`` and ``astream`` yield the deltas of replies and the events that the flow emits.
@@ -247,7 +247,7 @@ class RunningFlows:
         self.effects[perform(effect)] = index
 
     def join(self) -> None:
-        """Raise the first error of the early flows, if any; from now on, errors are raised immediately."""
+        """Raise the first error of the early flows, if any; later errors are raised immediately."""
         self.is_early = False
         if self.error is not None:
             raise self.error
@@ -288,7 +288,7 @@ class ReplyStopped(Exception):
 
     Attributes:
         error: The error.
-        reply: The reply as far as it was read.
+        reply: The part of the reply that was read.
         discarded_characters: The length of what was read after it to get the token counts.
     """
 
@@ -320,7 +320,7 @@ def run(flow: Flow[T]) -> T:
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Run a service call asynchronously, and execute each step that the generator of the call yields."""
+    """Run a service call asynchronously, executing each step that its generator yields; return the result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     try:
@@ -451,7 +451,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def _with_mapped_flows(effect: Effect, perform: Callable[[Effect], Flow[Outcome]]) -> Effect:
-    """Return a copy of an effect; flows inside it execute their steps with ``perform``."""
+    """Return a copy of an effect in which nested flows execute their steps with ``perform``."""
     if type(effect) is GatherFlows:
         return effect._replace(flows=tuple([map_effects(one, perform) for one in effect.flows]))
     if type(effect) is Gather:
@@ -484,11 +484,11 @@ def _mapped_filter(
 
 
 def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exception]) -> Flow[T]:
-    """Run a service call with a deadline; raise an error after it, even if a function is still running.
+    """Run a service call with a deadline; when it passes, raise an error even if a function is still running.
 
-    An async call does not wait for such a function any more. A blocking call cannot interrupt it, and raises
-    the error when it returns. A function that starts after the deadline, such as one that cleans up, has
-    ``_GRACE`` seconds.
+    An async call stops waiting for the function. A blocking call cannot interrupt the function, and raises
+    the error when the function returns. A function that starts after the deadline, such as a cleanup
+    function, has ``_GRACE`` seconds.
     """
 
     def limited(effect: Run, end: float) -> Run:
@@ -863,7 +863,7 @@ async def _aread_usage(
     reply: ChatReply | None,
     rest: AsyncGenerator[ReplyDelta, None],
 ) -> None:
-    """Read the rest of a failed reply in async code, within limits, to add its token usage to the error."""
+    """Asynchronously read the rest of a failed reply, within limits, to add its token usage to the error."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = await anext(rest)
@@ -894,7 +894,7 @@ def _add_usage(error: ServiceOutputError | ReplyStopped, reply: ChatReply | None
 
 
 async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """Yield the parts of a model's streamed reply in async code; the last part has the complete reply.
+    """Asynchronously yield the parts of a model's streamed reply; the last part has the complete reply.
 
     Raises ModelTimeoutError at the deadline of the request.
     """
@@ -909,7 +909,7 @@ async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
 
 
 async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
-    """Await a model's reply, or raise ModelTimeoutError at the deadline of the request."""
+    """Await a model's reply, or raise ModelTimeoutError when the request's deadline passes."""
     if effect.request.deadline is None:
         return await awaitable
     import asyncio
@@ -936,7 +936,7 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
-    """Stream a model's reply, read in a thread, while checks and early flows run at the same time.
+    """Stream a model's reply, which is read in a thread, while checks and early flows run.
 
     The deltas are buffered until all checks, such as guardrails, have passed; ReplyBlocked is raised when one
     fails. If the thread is still reading then, it closes the stream after the next delta. The events of early
@@ -997,7 +997,7 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
 
 
 async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
-    """Stream a model's reply in async code, while checks and early flows run at the same time."""
+    """Asynchronously stream a model's reply while checks and early flows run."""
     import asyncio
 
     deltas, early = _adeltas(effect), effect.early if effect.starts_early else None
@@ -1043,7 +1043,7 @@ async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
 
 
 async def _astreamed_reply(effect: CallModel) -> ChatReply:
-    """Send a request with early flows in an async call, and return the reply without showing its deltas."""
+    """Asynchronously send a request with early flows, and return the reply without streaming it."""
     reply = None
     async with aclosing(_aparallel_deltas(effect)) as items:
         async for item in items:

@@ -1,4 +1,4 @@
-"""Inner service calls, which tools make: they share the outer call's budget, and some errors end both."""
+"""Inner service calls, made by tools: they share the outer call's budget, and some errors end both."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NOT_RESUMED = (SuspendedCallError, AlreadyResumedError, ExternalResultError)
 
 
 def within_call(effect: Run, invocation: Invocation) -> Run:
-    """Return a tool's step, changed so that service calls which the tool makes count as inner calls.
+    """Return a tool's step, changed so that service calls made by the tool count as inner calls.
 
-    That includes calls in async tasks that it starts, and in threads of ``asyncio.to_thread``.
+    This includes calls in async tasks that the tool starts, and in threads of ``asyncio.to_thread``.
     """
     function: Callable[[], Any] = effect.function
     enclosing = EnclosingCall(invocation, effect.tool_call)
@@ -52,10 +52,10 @@ def within_call(effect: Run, invocation: Invocation) -> Run:
 
 
 def raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> None:
-    """Raise a tool's error if the service call must end with it; other errors are reported to the model.
+    """Raise a tool's error if it must end the service call; other errors are reported to the model.
 
-    These are a wrong key and a wrong definition, a budget around the inner call that is used up, and an inner
-    call that was suspended and cannot be resumed.
+    A call ends if a key or a definition is wrong, if the budget of the outer call is used up, or if a
+    suspended inner call cannot be resumed.
     """
     if isinstance(error, FINAL_ERRORS) or (is_resumed and isinstance(error, _NOT_RESUMED)):
         raise error
@@ -66,7 +66,7 @@ def raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> N
 
 
 def price_problems(invocation: Invocation) -> list[DefinitionProblem]:
-    """Return an error for each model of an inner call without a price, if an outer call limits the cost."""
+    """Return an error for each unpriced model of an inner call if an outer call limits the cost."""
     state, problems = invocation.state, list[DefinitionProblem]()
     for account in state.enclosing:
         if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
@@ -85,9 +85,10 @@ def price_problems(invocation: Invocation) -> list[DefinitionProblem]:
 
 
 def check_can_wait(error: ApprovalRequiredError, tool: Tool, invocation: Invocation) -> None:
-    """Raise DefinitionError if an inner call waits for approval but its tool is not a method of that service.
+    """Raise DefinitionError if an inner call waits for approval but the tool that made it cannot be resumed.
 
-    Such a tool is called again with the decision. Any other function would start again from its beginning.
+    Only a tool that is itself the service method can be resumed with the decision. Any other function would
+    start again from its beginning.
     """
     method = suspendable_method(tool)
     if method is not None and method.call_plan is None:  # of a remote client

@@ -120,7 +120,7 @@ class StrategyFallbacks:
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Prepare the first method of requesting structured output early, to make the first call faster."""
+        """Prepare the preferred method for structured output in advance, to make the first call faster."""
         self.output_format(self.options[0])
 
 
@@ -177,7 +177,7 @@ class ModelRoute:
     def give_up_strict_tools(self, error: ModelError) -> bool:
         """Stop using strict tool schemas if the given error shows that the provider rejects them.
 
-        Returns True if the error says so.
+        Returns True in that case.
         """
         text = _provider_text(error)
         refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
@@ -187,7 +187,7 @@ class ModelRoute:
         return True
 
     def logprobs(self, model_name: str | None) -> int:
-        """Return how many alternatives of each token to request, 0 if the model cannot list them."""
+        """Return the number of alternatives to request for each token; 0 if the model cannot list them."""
         refused = _LOGPROBS in self._refused_options(model_name)
         return 0 if refused else self.model.capabilities.logprobs
 
@@ -198,14 +198,14 @@ class ModelRoute:
         return reason
 
     def why_no_logprobs(self, model_name: str | None) -> str:
-        """Return the reason why the model's replies do not include log probabilities."""
+        """Return why the model's replies do not include log probabilities."""
         reason = self._refused_options(model_name).get(_LOGPROBS)
         return reason or f"{self.model.name} gives no log probabilities"
 
     def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
         """Return the best method for structured output that the provider has not rejected, with a reason.
 
-        The second item is the reason why a better option is refused; "" if there is none.
+        The second item says why the provider rejected a better option; "" if it did not reject any.
         """
         options = self.strategies.options
         if not self._unsupported and not self._unsupported_schema:
@@ -403,7 +403,7 @@ class ModelFailover:
 def _unsupported_by(model: ChatModel) -> Unsupported:
     """Return the features, such as JSON Schema, that a model's provider is known to reject.
 
-    A model without an address does not share them.
+    Models with the same name and server address share this record.
     """
     endpoint = getattr(model, "endpoint", None)
     if isinstance(endpoint, str):
@@ -417,14 +417,14 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
 def _provider_text(error: ModelError) -> str:
     """Return the error text in the provider's HTTP response, in lower case.
 
-    The message of the exception also contains the model name and the address, which could contain the words
-    that are searched.
+    The exception's message is not searched, because its model name and address could contain the searched
+    words.
     """
     return (error.body or str(error)).lower()
 
 
 def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
-    """Return True if an error shows that the provider rejects a method such as JSON Schema or JSON mode."""
+    """Return True if an error shows that the provider rejects a method such as JSON mode."""
     if error.status not in _UNSUPPORTED_STATUS:
         return False
     text = _provider_text(error)

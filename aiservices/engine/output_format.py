@@ -115,9 +115,9 @@ class OutputFormat(NamedTuple):
     ) -> ChatRequest:
         """Return a copy of a chat request with the schema, tool or instructions that ask for a typed value.
 
-        Instructions replace their mark in the prompt; without one they follow the last user message. Examples
-        follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
-        that gives the answer, with the ``tool_choice`` of the options.
+        Instructions replace their placeholder in the prompt; without a placeholder they follow the last user
+        message. Examples follow the system message, with answers in the requested form. ``tools`` are offered
+        beside the tool that gives the answer, with the ``tool_choice`` of the options.
         """
         messages, options = request.messages, request.options
         if options.tool_choice is not None:
@@ -260,7 +260,7 @@ def json_mode_format(parser: TypeParser[object], reasons: tuple[str, ...]) -> Ou
 
 
 def prompt_format(parser: TypeParser[object], reasons: tuple[str, ...]) -> OutputFormat:
-    """Return an output format that requests JSON by means of instructions in the prompt alone."""
+    """Return an output format that requests JSON only through instructions in the prompt."""
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 

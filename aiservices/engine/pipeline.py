@@ -98,7 +98,7 @@ MEMORY_POSITIONS = ("memory", "memory as sent")
 class Pipeline:
     """The interceptors (middleware) and event listeners of a service, in the order in which they run.
 
-    It holds no state of a call.
+    It holds no per-call state.
 
     Attributes:
         interceptors: The interceptors, the first one outermost.
@@ -125,8 +125,8 @@ class Pipeline:
     def flow(self, invocation: Invocation) -> Flow[Answer]:
         """Return a generator that runs one service call with all interceptors (middleware) and listeners.
 
-        The interceptors of the service are nested in their order, the first one outermost. The global ones
-        are outside of them, the last one added outermost. An AiServiceError that the flow raises has all
+        The interceptors of the service are nested in their order, the first one outermost. The global
+        interceptors wrap them, the last one added outermost. An AiServiceError that the flow raises has all
         attempts of the call in ``attempts``.
         """
         proceed = self._proceed
@@ -167,7 +167,7 @@ def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
 
 
 def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
-    """Run a service call, and add its record to the outer call and to budgets that keep such records."""
+    """Run a service call, and add its record to the outer call and to budgets that keep records."""
     state = invocation.state
     if state.inner is not None:  # a side question shares the state of its call, which has a record already
         return (yield from flow)
@@ -213,7 +213,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
 
 
 def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo the tools of a failed call, unless it only waits for an approval or its stream was closed."""
+    """Undo a failed call's tools, unless the call only waits for approval or its stream was closed."""
     if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(invocation.state):
         return ()
     return (yield from undo_tools(invocation))
@@ -334,7 +334,7 @@ def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> Tool
 
 
 def _value_of(run: ToolRun) -> object:
-    """Return the result of a tool call, replacing a Result object of another service by its value."""
+    """Return the result of a tool call, replacing another service's Result object with its value."""
     return run.result.value if isinstance(run.result, Result) else run.result
 
 

@@ -114,7 +114,7 @@ class CallPlan(NamedTuple):
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
-        """Return the Invocation of a service call for a given chat request, without method arguments."""
+        """Create the Invocation of a service call from a chat request instead of method arguments."""
         hooks = () if self.transform is None else (self.transform,)
         return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
@@ -194,7 +194,7 @@ class CallState:
 
     @property
     def enclosing_call(self) -> EnclosingCall | None:
-        """The outer call, one of whose tools makes this call; None if there is no outer call."""
+        """The outer call whose tool made this call; None if there is no outer call."""
         calls = (account for account in reversed(self.enclosing) if isinstance(account, EnclosingCall))
         return next(calls, None)
 
@@ -220,7 +220,7 @@ class CallState:
 
     @property
     def remaining(self) -> Remaining:
-        """What the call may still use, according to its own budget, shared budgets and outer calls."""
+        """The amounts that the call may still use under its own budget, shared budgets and outer calls."""
         budget, seconds = self.budget, self.seconds_left
         made = sum(attempt.purpose is AttemptPurpose.ANSWER for attempt in self.attempts)
         own = Remaining(
@@ -266,7 +266,7 @@ class CallState:
         return made + sum([call.requests for call in self.inner]) if self.inner else made
 
     def price_of(self, *names: str) -> Price | None:
-        """Return the price of a model from the budget of the call or an outer one; None if it is unknown."""
+        """Return a model's price from the budget of this call or of an outer call; None if it is unknown."""
         price = self.budget.price_of(*names)
         for account in reversed(self.enclosing):
             price = price or account.price_of(*names)
@@ -275,7 +275,8 @@ class CallState:
     def own_cost(self, prices: Budget | None = None) -> float | None:
         """Return the cost of the call without its inner calls, or None if a price or usage is unknown.
 
-        ``prices`` take precedence. With them, estimated tokens count where a server reported none.
+        ``prices`` take precedence over the budget's prices. With them, estimated tokens count where a server
+        reported none.
         """
         estimates = () if prices is None else self.estimated_usage
         used = [
@@ -305,8 +306,8 @@ class CallState:
     def add_attempt(self, attempt: Attempt, request: ChatRequest, discarded_characters: int = 0) -> None:
         """Record a model request with its reply, and correct impossible token counts.
 
-        If the reply has no usage and the budget limits tokens or money, they are estimated.
-        ``discarded_characters`` is the length of a part that is not in the reply.
+        If the reply has no usage and the budget limits tokens or money, its token counts are estimated.
+        ``discarded_characters`` is the length of received text that the reply does not contain.
         """
         reply = attempt.reply
         if reply is not None:
@@ -392,7 +393,7 @@ class CallState:
     def may_retry(self) -> bool:
         """Return True if the service call may send another request after an error or an invalid answer.
 
-        After a stream has yielded text it may not, because the user already has a part of the first answer.
+        It may not after a stream has yielded text, because the user already has a part of the first answer.
         """
         return not self.text_streamed and self.exceeded() is None
 
@@ -417,7 +418,7 @@ def _is_possible(usage: Usage) -> bool:
 def _valid_usage(usage: Usage, model: str) -> Usage | None:
     """Fix impossible token counts, such as negative ones or fewer input tokens than cached tokens.
 
-    Returns None if they are not numbers. The first such reply of each model is logged.
+    Returns None if the counts are not numbers. The first impossible counts of each model are logged.
     """
     if model not in _reported_models:
         _reported_models.add(model)
@@ -433,7 +434,7 @@ def _valid_usage(usage: Usage, model: str) -> Usage | None:
 
 
 def _estimated_usage(request: ChatRequest, reply: ChatReply, discarded_characters: int) -> Usage:
-    """Estimate the tokens of a request and its reply from the lengths of their texts."""
+    """Estimate the token counts of a request and its reply from their lengths."""
     sent = sum([_text_length(message) for message in request.messages])
     received = _text_length(reply.message) + len(reply.refusal or "") + discarded_characters
     return Usage(-(-sent // _CHARACTERS_PER_TOKEN), -(-received // _CHARACTERS_PER_TOKEN))
@@ -498,7 +499,7 @@ class Invocation(CallContext):
 
     @property
     def remaining(self) -> Remaining:
-        """What the call may still use: attempts, seconds, tokens, money and requests. None means no limit."""
+        """The amounts that the call may still use, such as tokens or seconds. None means no limit."""
         return self.state.remaining
 
     @property
@@ -512,25 +513,25 @@ class Invocation(CallContext):
 
     @property
     def parent(self) -> Invocation | None:
-        """The outer call, one of whose tools makes this call; None if there is no outer call."""
+        """The outer call whose tool made this call; None if there is no outer call."""
         enclosing = self.state.enclosing_call
         return None if enclosing is None else enclosing.invocation
 
     @property
     def parent_id(self) -> str | None:
-        """The id of the outer call, one of whose tools makes this call; None if there is no outer call."""
+        """The id of the outer call whose tool made this call; None if there is no outer call."""
         parent = self.parent
         return None if parent is None else parent.id
 
     @property
     def parent_tool_call(self) -> ToolCall | None:
-        """The tool call of the outer call that makes this call; None if there is no outer call."""
+        """The outer call's tool call that made this call; None if there is no outer call."""
         enclosing = self.state.enclosing_call
         return None if enclosing is None else enclosing.tool_call
 
     @property
     def sources(self) -> tuple[Any, ...]:
-        """The texts that retrieval has added to the prompt of the service call so far."""
+        """The retrieved passages that have been added to the service call's prompt so far."""
         return self.state.sources
 
     @property
@@ -550,8 +551,8 @@ class Invocation(CallContext):
     def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
         """Return the data that middleware saved when the service call was suspended, or None.
 
-        ``read`` converts it from JSON. If that fails, the state is damaged, and SuspendedCallError
-        is raised.
+        ``read`` converts the data from JSON. If it fails, the data is damaged, and SuspendedCallError is
+        raised.
         """
         data = self.state.interceptor_data
         if name not in data:
@@ -565,7 +566,7 @@ class Invocation(CallContext):
             ) from error
 
     def apply_request_hooks(self, request: ChatRequest) -> ChatRequest:
-        """Call the request hooks in order, and return the request as they changed it.
+        """Call the request hooks in order, and return the modified request.
 
         Raises DefinitionError if a hook does not return a request.
         """
@@ -635,7 +636,7 @@ class EnclosingCall:
         return self.invocation.state.budget.price_of(*names)
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return what an inner call may still use: at most ``remaining`` and at most what this call has."""
+        """Return a copy of ``remaining`` with each amount capped at what is left for the outer call."""
         state = self.invocation.state
         budget = state.budget
         return remaining.limited_to(budget, state.tokens, state.money, state.requests)
@@ -651,7 +652,7 @@ class EnclosingCall:
 
 
 class RunningCall:
-    """The record of a running service call, which its outer call and shared budgets keep.
+    """The record of a running service call, kept by its outer call and by shared budgets.
 
     Attributes:
         state: The state of the call.

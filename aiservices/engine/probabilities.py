@@ -1,7 +1,7 @@
 """Find the probability of each possible answer where a model chose from options, such as True and False.
 
-They come from the tokens of the reply or from a decision endpoint. A token probability is read at the place
-where the texts of the possible answers begin to differ.
+The probabilities come from the tokens of the reply or from a decision endpoint. A token's probability is read
+at the position where the possible answers begin to differ.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _starts(text: str) -> Iterator[int]:
 
 
 class _Scanner:
-    """Parses JSON, and records where each value that is not an object or array begins and ends."""
+    """Parses JSON, and records the start and end of each scalar (a value other than an object or array)."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -244,7 +244,7 @@ def _same_json(one: object, other: object) -> bool:
 
 
 class SharedToken(NamedTuple):
-    """A token that the model could have written instead, and with which several possible answers begin.
+    """An alternative to a token of the reply, with which several possible answers begin.
 
     Attributes:
         position: The position of the token that it wrote instead.
@@ -258,7 +258,7 @@ class SharedToken(NamedTuple):
 
 
 def shared_tokens(node: Node[object], reply: ChatReply) -> list[SharedToken]:
-    """Find the tokens that a model could have written, and with which several possible answers begin."""
+    """Find the alternatives to tokens of a reply with which several possible answers begin."""
     if not reply.logprobs:
         return []
     tokens = _Tokens(reply.logprobs, reply.text)
@@ -273,9 +273,9 @@ def shared_tokens(node: Node[object], reply: ChatReply) -> list[SharedToken]:
 
 
 def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLogprob) -> ChatReply:
-    """Replace an alternative token in a reply by longer texts: the token and each token that may follow it.
+    """Replace an alternative token with longer ones: the token joined with each token that may follow it.
 
-    ``following`` has the tokens after this token.
+    ``following`` contains the tokens that may follow.
     """
     tokens = list(reply.logprobs)
     old = tokens[shared.position]
@@ -310,8 +310,8 @@ class PossibleAnswers(NamedTuple):
 def answer_options(node: Node[object]) -> dict[str, PossibleAnswers]:
     """Map the JSON path of each bool, Enum, Literal and Decision in a type to its possible answers.
 
-    The paths of items of lists have ``[]``. Each member of a ``Decision[list[…]]`` has a path of its own.
-    What is inside unions and recursive types is left out.
+    Paths of list items contain ``[]``. Each member of a ``Decision[list[…]]`` has its own path. Values inside
+    unions and recursive types are left out.
     """
     answers: dict[str, PossibleAnswers] = {}
 
@@ -435,7 +435,7 @@ class _Tokens:
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
     """Remove the text before a value from a token; return None if no text of the value is left.
 
-    White space before the value is layout, so a token without it, or with more of it, counts the same.
+    White space before the value is layout, so tokens that differ only in this white space count the same.
     """
     if not is_first:
         return text
@@ -448,14 +448,14 @@ def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
 
 
 def _can_become(text: bytes, option: bytes) -> bool:
-    """Return True if a text is the beginning of an option, or a whole option and what follows it."""
+    """Return True if ``text`` is the beginning of an option, or a whole option followed by more text."""
     if option.startswith(text):
         return True
     return text.startswith(option) and (option[-1:] in b'"' or text[len(option)] in _ENDS)
 
 
 def _spellings(data: Any, *, is_bare: bool) -> set[bytes]:
-    """Return the ways in which a reply may write an answer: with or without escapes for non-ASCII letters."""
+    """Return the possible spellings of an answer: with and without escapes for non-ASCII letters."""
     if is_bare:
         return {data.encode()}
     return {json.dumps(data, ensure_ascii=is_ascii).encode() for is_ascii in (False, True)}
@@ -499,7 +499,8 @@ class Adjustment(NamedTuple):
     def calibration_for(self, path: str, source: str, model: str) -> CalibrationEntry | None:
         """Return the calibration that matches a reply's model and source of probabilities, or None.
 
-        Raises DefinitionError if there are calibrations for others only.
+        Raises DefinitionError if all calibrations are for other models or sources, unless ``on_mismatch`` is
+        "raw".
         """
         for entry in self.calibrations:
             if entry.model == model and _kind(entry.source) == _kind(source):

@@ -1,4 +1,4 @@
-"""Collect the tools of tool providers before the first request of a call, and extend them before later ones.
+"""Collect tools from tool providers before a call's first request, and more tools before later requests.
 
 A provider is an object such as ``McpTools``, whose tools are only known when a call is made.
 """
@@ -21,7 +21,7 @@ def current_toolbox(base: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
     """Return the tools for the next request of a call, asking the tool providers in ``base`` if necessary.
 
     Each provider is asked before the first request. Providers with ``dynamic = True`` are asked again before
-    each later one: their new tools are added, and a tool with a known name stays what it was. Raises
+    each later one: their new tools are added, and a tool with a known name stays unchanged. Raises
     DefinitionError for invalid tools.
     """
     state = invocation.state

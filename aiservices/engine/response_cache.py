@@ -1,4 +1,4 @@
-"""A cache of model replies, from which equal requests are answered without sending them again."""
+"""A cache of model replies, from which repeated requests are answered without sending them again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are de
 
 
 class ResponseCache(PickledByArguments):
-    """A cache of model replies: a request that was sent before is answered with the stored reply.
+    """A cache of model replies, which answers a repeated request with the stored reply.
 
     Pass it to ``create`` or ``map_rows``; several services and processes may share it::
 
@@ -192,7 +192,7 @@ class _CachedCall:
         return (yield effect)
 
     def _from_cache(self, effect: CallModel) -> Flow[tuple[CallModel, _Request | None]]:
-        """Return the request with a model that returns the stored reply, or unchanged with its cache key."""
+        """Return a step that gets the stored reply, or the original step with its cache key."""
         digest = _digest(effect.model, effect.request, votes=bool(self._invocation.plan.votes))
         if digest is None:
             return effect, None

@@ -96,7 +96,7 @@ class Result(Generic[T_co]):
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data: the value with the details of the call.
 
-        Values without a JSON form, such as those of plain classes, become their text.
+        Values without a JSON form, such as instances of plain classes, are converted to strings.
         """
         data = {
             "value": self.value,
@@ -150,7 +150,7 @@ class Result(Generic[T_co]):
 
     @property
     def server_tool_runs(self) -> tuple[ServerToolRun, ...]:
-        """The tools, such as a web search, that the provider ran for the requests of a service call."""
+        """The tool runs, such as web searches, that the provider performed during the service call."""
         replies = [attempt.reply for attempt in self.attempts if attempt.reply is not None]
         return tuple([run for reply in replies for run in reply.server_tool_runs])
 
@@ -161,12 +161,12 @@ class Result(Generic[T_co]):
 
     @property
     def usage(self) -> Usage:
-        """The tokens of a service call and of its inner calls; zeros if the provider did not report any."""
+        """The tokens used by the service call and its inner calls; zeros if the provider reported none."""
         return total_usage(usage_of(self.attempts), self.inner_calls) or Usage()
 
     @property
     def own_usage(self) -> Usage:
-        """The tokens of the requests of a service call itself, without those of its inner calls."""
+        """The tokens used by the service call's own requests, excluding its inner calls."""
         return usage_of(self.attempts) or Usage()
 
 

@@ -1,4 +1,4 @@
-"""If an answer cannot be parsed, ask the model again for all of it or for the invalid fields."""
+"""If an answer cannot be parsed, ask the model again for the whole answer or only the invalid fields."""
 
 from __future__ import annotations
 
@@ -90,9 +90,10 @@ class Retry:
 
 
 def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:
-    """Return a call without the rejected answers in its request, and the number of its tool messages.
+    """Remove rejected answers from a call's request; return the call and the number of its tool messages.
 
-    Only the request of a call that was suspended after a rejected answer, and is resumed, contains some.
+    Only a call that was suspended after a rejected answer, and then resumed, has rejected answers in its
+    request.
     """
     counts = invocation.stored_data(_STATE_KEY, _two_counts) if invocation.is_resumed else None
     if counts is None:
@@ -110,7 +111,7 @@ def _two_counts(data: Any) -> tuple[int, int]:
 
 
 def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:
-    """Return an error for each setting of retries or guards with more attempts than a call may make."""
+    """Return an error for each retry or guard setting that needs more attempts than a call may make."""
     problems = []
     for interceptor in interceptors:
         if getattr(interceptor, "position_name", None) not in ("retry", "output guard"):
@@ -155,7 +156,7 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _add_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add to the message of an error the limit, such as the number of tokens, that prevents a retry."""
+    """Add the limit that prevents a retry, such as the number of tokens, to an error's message."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.args = (f"{error}; not asked again: {exceeded}",)
@@ -164,7 +165,7 @@ def _add_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> N
 class FieldRepair:
     """Corrects an invalid answer by asking the model for new values of the invalid fields.
 
-    ``invocation`` is the call that requests them. ``parser`` reads the whole answer.
+    ``invocation`` is the call that requests the new values. ``parser`` reads the whole answer.
     """
 
     def __init__(

@@ -242,8 +242,8 @@ class _FormatFactory:
     def _record_parser(self) -> TypeParser[Any] | None:
         """The parser for the record class in a union with str, such as ``Answer | str``, or None.
 
-        It is used only beside tools of the user, where the model may answer with text. Otherwise the model is
-        made to call the tool, whose arguments must then be able to express a text.
+        It is used only together with the user's tools, because the model may then answer with text. Otherwise
+        the model must call the tool, and the tool's arguments must be able to express a string.
         """
         node = self._parser.node
         if (

@@ -155,7 +155,7 @@ class StreamState(Generic[T]):
             hide_library_frames(error)
 
     def final_result(self) -> Result[T]:
-        """Return the result of a stream, or raise its error or StreamConsumedError if it was closed early."""
+        """Return a stream's result or raise its error; raise StreamConsumedError if it was closed early."""
         if self.error is not None:
             raise self.error
         if self.result is None:

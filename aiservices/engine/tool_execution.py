@@ -1,4 +1,4 @@
-"""Run a tool call of a model: parse the arguments, call the function, and convert the result to text."""
+"""Run a model's tool call: parse the arguments, call the function, and convert the result to text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class UndoableCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One tool call of a model with its parsed arguments, as tool interceptors receive it.
+    """A model's tool call with its parsed arguments, as passed to tool interceptors.
 
     Attributes:
         call: The call as the model wrote it.
@@ -134,7 +134,7 @@ def prepare_call(
 ) -> ToolInvocation | ToolRun:
     """Parse the arguments of a model's tool call.
 
-    Returns a run that failed if there is no such tool, or if the arguments cannot be read.
+    Returns a failed run if the tool does not exist or if the arguments cannot be parsed.
 
     Args:
         call: The call as the model wrote it.
@@ -166,7 +166,7 @@ def prepare_call(
 def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:
     """Return the values of the parameters that the model does not see.
 
-    Raises ToolError if the call of the method does not have one of them.
+    Raises ToolError if the service call lacks one of these values.
     """
     context: dict[str, object] = {}
     values = {**invocation.arguments, **invocation.tool_context}
@@ -186,13 +186,13 @@ def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict
 
 
 def with_result(tool: Tool, result: ExternalResult) -> Tool:
-    """Return a copy of an external tool that returns the result which the program passed to ``resume``."""
+    """Return a copy of an external tool that returns a result passed to ``resume``."""
     value = tool.read_result(result.value)
     return replace(tool, function=lambda **arguments: value)
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
-    """Shorten a tool's result to ``max_characters``, with a note that tells the model about the cut."""
+    """Truncate a tool's result to ``max_characters``, adding a note for the model."""
     length = len(run.text)
     if max_characters is None or length <= max_characters:
         return run
@@ -358,8 +358,8 @@ def _from_cancellation(error: BaseException) -> Exception:
 def _call_with_timeout(timeout: float, function: Callable[[], object], call: ToolInvocation) -> Any:
     """Call a function in a thread, or raise TimeoutError if it takes more than ``timeout`` seconds.
 
-    Python cannot stop a thread, so the function then continues to run. If the tool call succeeds later, and
-    can be undone, it is.
+    Python cannot stop a thread, so the function then continues to run. If the tool call succeeds later and
+    can be undone, it is undone.
     """
     outcome: list[Any] = []
     lock, is_late = threading.Lock(), False
@@ -393,7 +393,7 @@ def _call_with_timeout(timeout: float, function: Callable[[], object], call: Too
 def _error_text(tool: Tool, error: Exception) -> str:
     """Return the text that tells the model why a tool failed, without details of unexpected errors.
 
-    The text of other exceptions than ToolException may contain secrets.
+    The text of exceptions other than ToolException may contain secrets.
     """
     if isinstance(error, ToolException):
         return str(error)
@@ -426,7 +426,7 @@ def _result_text(result: object, tool: Tool) -> str:
 
 
 def _without_media(result: object, media: list[Media]) -> object:
-    """Move images and other media out of a tool's result, leaving texts such as ``[image 1]``.
+    """Move images and other media out of a tool's result, leaving placeholders such as ``[image 1]``.
 
     A part without media is returned unchanged.
     """

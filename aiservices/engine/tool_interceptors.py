@@ -1,4 +1,4 @@
-"""Interceptors (middleware) and checks that run around each tool call of a model."""
+"""Interceptors (middleware) and checks that run around each tool call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_CHECKS = 10  # the maximum number of repetitions if checks keep changing th
 
 
 class ToolInterceptor(Protocol):
-    """A generator function that wraps each tool call of the model, as an Interceptor wraps each service call.
+    """A generator function that wraps each of the model's tool calls, like an Interceptor for service calls.
 
     It may change the arguments before it proceeds (``call.with_arguments``), return a run without proceeding
     (``call.answer``, ``call.refuse``), proceed again, and change the run. Because it is a generator, it works
@@ -43,8 +43,8 @@ class ToolInterceptor(Protocol):
 class ToolCheck(Protocol):
     """The interface of checks, such as ToolGuardrails, that run directly before and after a tool.
 
-    So nothing changes the arguments between the check and the tool, or a result between the check and the
-    model. If a check changes the arguments, all of them check again.
+    Nothing changes the arguments between the check and the tool, or the result between the check and the
+    model. If a check changes the arguments, all checks run again.
     """
 
     def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
@@ -74,8 +74,9 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> li
 def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
     """Run a tool call inside the interceptors of the service and of the tool.
 
-    Those of the service are outside. Raises ToolError if the arguments that they pass on do not fit the tool,
-    or are not those that a person approved, and ApprovalRequiredError if the tool is a service that waits.
+    The service's interceptors are the outer ones. Raises ToolError if the arguments that the interceptors
+    pass on do not fit the tool or differ from those that a person approved, and ApprovalRequiredError if the
+    tool is a service that waits for approval.
     """
     interceptors = (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
     if not interceptors:
@@ -132,7 +133,7 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
 def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
     """Check the arguments of a tool call before asking a person to approve it or to supply its result.
 
-    Returns the call with the arguments to show, or the run that replaces it if a check refuses it.
+    Returns the call with the arguments to show, or the run that replaces the call if a check refuses it.
     """
     interceptors = (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
     checks = [one for one in interceptors if isinstance(one, ToolCheck)]

@@ -163,7 +163,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
 
 
 class EarlyCalls:
-    """The tool calls of one reply that run while the rest of the reply is still streamed.
+    """The tool calls of one reply that run while the rest of the reply is still streaming.
 
     Attributes:
         running: The calls that have started.
@@ -177,7 +177,7 @@ class EarlyCalls:
         self.running = RunningFlows()
 
     def flows(self) -> EarlyFlows:
-        """Return an object with which a model request starts these tool calls while its reply arrives."""
+        """Return the EarlyFlows with which a model request starts tool calls while its reply arrives."""
         self.running.is_early = True
         return EarlyFlows(self._start, self.running)
 
@@ -226,7 +226,7 @@ class EarlyCalls:
         return {call.id for call in self._started}
 
     def discard(self) -> Flow[None]:
-        """Stop the started calls, report their end, and discard their results, as the reply is not used."""
+        """Stop and report the started calls, and discard their results, because the reply is not used."""
         running, started = self.running, self._started
         running.close()
         self._calls, self._started, self.running = [], [], RunningFlows()
@@ -411,7 +411,7 @@ def _without_state(request: ChatRequest, count: int) -> ChatRequest:
 
 
 def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
-    """Combine a reply with its earlier parts, after each of which the provider paused."""
+    """Combine a reply with its earlier parts; the provider paused after each part."""
     for earlier in reversed(paused):
         reply = replace(
             reply,
@@ -511,7 +511,7 @@ def _run_round(
 ) -> Flow[list[ToolRun]]:
     """Run all tool calls of one model reply concurrently, and record their results.
 
-    Those that ``early`` has started only have to end.
+    Calls that ``early`` has already started are only awaited.
     """
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
@@ -634,8 +634,8 @@ def _check_waiting(
 ) -> Flow[None]:
     """Suspend the service call if a tool call needs an approval, or a result from outside the program.
 
-    Its arguments are checked first: a person sees those with which the tool will run, and is not asked about
-    a call that cannot run. The messages and ``prepared`` then have the checked arguments.
+    The arguments are checked first: a person sees the arguments with which the tool will run, and is not
+    asked about a call that cannot run. The messages and ``prepared`` then contain the checked arguments.
     """
     pending, external = list[ToolCall](), list[ToolCall]()
     for index, one in enumerate(prepared):
@@ -672,7 +672,7 @@ def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state:
 def _prepare(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> ToolInvocation | ToolRun:
     """Parse the arguments of a tool call, or return a failed ToolRun for a call that cannot run.
 
-    Raises SuspendedCallError if a decision does not fit the tools that the service has now.
+    Raises SuspendedCallError if an approval decision does not fit the service's current tools.
     """
     decision, tools = invocation.approvals.get(call.id), toolbox.tools
     tool = tools.get(call.name)
