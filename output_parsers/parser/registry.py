@@ -55,7 +55,7 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
     """Parse text as a value of a Python type, and also return the repairs and conversions that were needed.
 
-    The arguments and the errors are those of ``parse``.
+    ``output_type`` and ``leniency`` mean the same as in ``parse``, which raises the same errors.
     """
     return parser_for(output_type).read(text, leniency)
 

@@ -190,7 +190,7 @@ class Decision(Generic[T]):
 
         For a list, the answer for each member must have this probability.
 
-        The default threshold is the one passed to ``create(…, thresholds={…})``.
+        The default ``threshold`` is the one passed to ``create(…, thresholds={…})``.
         """
         limit = self._threshold if threshold is None else threshold
         if limit is None:
