@@ -1,4 +1,4 @@
-"""Guardrails: functions that accept, rewrite or reject user messages and answers of the model."""
+"""Guardrails: functions that accept, rewrite or reject user messages and the model's answers."""
 
 from __future__ import annotations
 

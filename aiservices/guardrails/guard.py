@@ -74,7 +74,7 @@ def passed() -> Verdict:
 
 
 def rewritten(new: object) -> Verdict:
-    """Create a guard function's verdict that replaces the checked text or value by ``new``."""
+    """Create a guard function's verdict that replaces the checked text or value with ``new``."""
     return Rewritten(new)
 
 
@@ -294,9 +294,9 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
 
 
 def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
-    """Return a guard function that rejects texts with more than ``max_characters`` characters.
+    """Return a guard function that rejects text with more than ``max_characters`` characters.
 
-    With ``on="value"`` it checks each text in the value. ``otherwise`` makes the verdict for a text that is
+    With ``on="value"`` it checks each string in the value. ``otherwise`` makes the verdict for text that is
     too long: ``refused``, ``retry`` or ``reprompt``.
     """
     if max_characters < 1:
@@ -315,11 +315,11 @@ def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictF
 def forbidden(
     *words: str | re.Pattern[str], on: Subject = "text", otherwise: VerdictFactory = refused
 ) -> Guard:
-    """Return a guard function that rejects texts containing forbidden words or patterns.
+    """Return a guard function that rejects text containing forbidden words or patterns.
 
     Words match as whole words in upper or lower case. JSON may escape the characters of a word, so use
-    ``on="value"`` if the method does not return str: then the guard checks the texts in the value.
-    ``otherwise`` makes the verdict for a forbidden text: ``refused``, ``retry`` or ``reprompt``.
+    ``on="value"`` if the method does not return str: then the guard checks the strings in the value.
+    ``otherwise`` makes the verdict for forbidden text: ``refused``, ``retry`` or ``reprompt``.
     """
     patterns = _compile_patterns("forbidden", words)
 
@@ -336,7 +336,7 @@ def forbidden(
 
 
 def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
-    """Return a guard function that masks words and patterns in a text, for example with ``***``.
+    """Return a guard function that masks words and patterns in text, for example with ``***``.
 
     Words match as whole words in upper or lower case. ``by`` is the replacement.
     """
@@ -352,11 +352,11 @@ def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
 
 
 def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
-    """Return a guard function that rejects texts with typical phrases of prompt injection.
+    """Return a guard function that rejects text with typical prompt injection phrases.
 
     The guard is a heuristic. It knows some English phrases, such as "ignore all previous instructions", and
     the given ones, and ignores case, extra spaces and invisible characters. It misses other wordings and also
-    rejects texts that only quote such a phrase. Use it as one defense among others. ``otherwise`` makes the
+    rejects text that only quotes such a phrase. Use it as one defense among others. ``otherwise`` makes the
     verdict, ``refused`` by default.
     """
     own_patterns = [re.compile(re.escape(_normalize(phrase))) for phrase in phrases]
@@ -390,7 +390,7 @@ _INJECTIONS = [
 
 
 def _normalize(text: str) -> str:
-    """Return a text in lower case without extra spaces and invisible characters, for finding phrases."""
+    """Convert text to lower case without extra spaces and invisible characters, for finding phrases."""
     # NFKC replaces look-alike letters, such as full-width ones, which would otherwise hide a phrase
     folded = unicodedata.normalize("NFKC", text).casefold()
     visible = (char for char in folded if unicodedata.category(char) != "Cf")
@@ -401,7 +401,7 @@ _NO_WORD_BEFORE, _NO_WORD_AFTER = r"(?<!\w)", r"(?!\w)"
 
 
 def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Compile words and patterns to regular expressions, each with a description for error messages.
+    """Compile words and patterns into regular expressions, each with a description for error messages.
 
     The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
     such as a card number, so messages name the pattern instead.

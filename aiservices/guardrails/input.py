@@ -92,7 +92,7 @@ class UserText(NamedTuple):
     placeholder: str
 
     def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return a copy of the call with another text in the user message, keeping its images and files."""
+        """Return a copy of the call with different text in the user message, keeping its images and files."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)

@@ -1,4 +1,4 @@
-"""Let a moderation service check user messages and, if configured, answers of the model."""
+"""Check user messages and, if configured, the model's answers with a moderation service."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModerationResult:
-    """The verdict of a moderation service about one text.
+    """A moderation service's verdict on one string or image.
 
     Attributes:
-        flagged: True if the text must not pass.
-        categories: The names of the categories in which the text is flagged.
+        flagged: True if the content must not pass.
+        categories: The names of the categories in which the content is flagged.
     """
 
     flagged: bool
@@ -50,7 +50,7 @@ class ModerationResult:
 
 
 class Moderator(Protocol):
-    """The interface of moderation services, which return one result for each text, in order.
+    """The interface of moderation services, which return one result for each string, in order.
 
     ``moderate`` may be async if all methods of the service are async. It also gets images and other media of
     the messages if the moderator has the attribute ``media_types``, a tuple such as ``(Image,)``.
@@ -108,11 +108,11 @@ class ModerationError(AiServiceError):
 
 
 class Moderation:
-    """Middleware that lets a moderation service check the user messages while the model answers.
+    """Middleware that checks user messages with a moderation service while the model answers.
 
-    A flagged text raises a ModerationError before any part of the answer is handed out and before a tool
+    Flagged content raises a ModerationError before any part of the answer is handed out and before a tool
     runs. If the moderator fails, nothing passes either: its ModelErrors are raised as they are, other
-    exceptions as a ModerationError. Streams hold back the answer until the verdict is there. A flagged text
+    exceptions as a ModerationError. Streams hold back the answer until the verdict is there. Flagged content
     cancels the request to the model; only a blocking call has to wait for the whole reply.
 
     All user messages in the request that this interceptor gets are checked. So before ChatMemory only the
@@ -158,7 +158,7 @@ class Moderation:
         return answer
 
     def _user_contents(self, invocation: Invocation) -> tuple[str | Media, ...]:
-        """Return the texts and media of the user messages, or raise ModerationError for unchecked media."""
+        """Return the text and media of the user messages, or raise ModerationError for unchecked media."""
         contents: list[str | Media] = []
         for message in invocation.request.messages:
             if not isinstance(message, UserMessage):
@@ -204,8 +204,8 @@ class ModerationCheck:
     def effect(self) -> Run:
         """Return a step that calls the moderation service; its result is True if nothing is flagged.
 
-        It never raises, because it runs beside a request to the model: ``verdict`` reports why texts may not
-        pass.
+        It never raises, because it runs beside a request to the model: ``verdict`` reports why the content
+        may not pass.
         """
         # the contents have media only if the moderator takes them
         moderate: Any = self._moderator.moderate
@@ -236,18 +236,18 @@ class ModerationCheck:
         return Run(function, in_thread=not asynchronous)
 
     def run(self) -> Flow[None]:
-        """Call the moderation service, and raise an error if it flags a text or fails itself."""
+        """Call the moderation service, and raise an error if it flags the content or fails."""
         yield self.effect()
         error = yield from self.verdict()
         if error is not None:
             raise error
 
     def verdict(self) -> Flow[AiServiceError | None]:
-        """Return an error if the moderation service flagged a text or failed, else None.
+        """Return an error if the moderation service flagged the content or failed, else None.
 
         None is also returned while the moderator has not answered yet.
 
-        The error is a ModerationError for flagged texts and failures of the moderator, or its ModelError.
+        The error is a ModerationError for flagged content and failures of the moderator, or its ModelError.
         """
         if self._outcome is _PENDING:
             return None
@@ -381,8 +381,8 @@ def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
 class OpenAiModerator:
     """A moderation service that calls the moderations API of OpenAI or a compatible server.
 
-    It checks texts and images. It uses the openai SDK. Nothing is imported and no connection is opened before
-    the first text. ``moderate`` blocks; async calls run it in a thread. It raises ModelErrors and does not
+    It checks text and images. It uses the openai SDK. Nothing is imported and no connection is opened before
+    the first check. ``moderate`` blocks; async calls run it in a thread. It raises ModelErrors and does not
     retry.
 
     Args:
@@ -420,10 +420,10 @@ class OpenAiModerator:
         self._timeout = timeout
 
     def moderate(self, contents: Sequence[str | Media], /) -> list[ModerationResult]:
-        """Return a result for each text and each image.
+        """Return a moderation result for each string and each image.
 
-        The API gives one result for an image with all texts beside it, so each image is sent in a request of
-        its own.
+        The API gives one result for an image with all text beside it, so each image is sent in its own
+        request.
         """
         texts = [content for content in contents if isinstance(content, str)]
         results = iter(self._send(texts) if texts else [])

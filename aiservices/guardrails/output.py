@@ -159,7 +159,7 @@ class PartCheck:
         self.is_complete = False
 
     def filter(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
-        """Yield a flow for each completed part of the text; it checks the part and returns what to show."""
+        """Yield a flow for each completed part of the text; the flow returns the text to show, if any."""
         self.original.append(delta.text)
         self.is_complete = delta.reply is not None
         if self.is_rejected:
@@ -301,7 +301,7 @@ class OutputGuardrails:
         return answer
 
     def check_part(self, part: str, invocation: Invocation) -> Flow[str | _Rejection]:
-        """Run all guard functions on a part of a text; return it, possibly rewritten, or a rejection."""
+        """Run all guard functions on a part of the answer; return it, possibly rewritten, or a rejection."""
         for guard in self._guards:
             verdict = yield from run_guard(guard, part, "output", invocation)
             if isinstance(verdict, Reprompt):
@@ -348,7 +348,7 @@ class _CheckedParts:
         self._rejection: _Rejection | None = None
 
     def perform(self, effect: Effect) -> Flow[Any]:
-        """Perform a step of the call; streams show text only once it is checked, other answers not at all."""
+        """Perform a step of the call; stream text only once it is checked, and other answers not at all."""
         if not isinstance(effect, CallModel):
             return (yield effect)
         if not self._is_text():
@@ -395,8 +395,8 @@ class _CheckedParts:
     def _check_streamed(self, part: str) -> Flow[str | None]:
         """Check a part of a stream; raise GuardrailError if it is rejected and no retry is possible.
 
-        Otherwise the rest of the reply is read without showing it, because the model gets it with the message
-        of the guard.
+        Otherwise the rest of the reply is read without showing it, because the model gets the whole reply
+        with the guard's message.
         """
         text = yield from self._check_part(part)
         if text is None and self._rejection is not None and self._streamed is not None:

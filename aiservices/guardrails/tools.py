@@ -121,7 +121,7 @@ def _verdict(guard: object, subject: object, stage: Stage, call: ToolInvocation)
 
 
 def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
-    """Check each text in the arguments of a tool call, but not the names of parameters."""
+    """Check each string in a tool call's arguments, but not the parameter names."""
     data: dict[str, object] = json.loads(call.written_arguments())
     replacements: dict[str, str] = {}
     for text in dict.fromkeys(text for value in data.values() for text in texts_in(value)):

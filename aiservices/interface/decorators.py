@@ -44,7 +44,7 @@ class UserName:
 
 
 class History:
-    """Marks a method parameter for the earlier messages: ``Annotated[list[Message], History]``."""
+    """Marks a method parameter that contains the earlier messages: ``Annotated[list[Message], History]``."""
 
 
 class ToolContext:
@@ -52,7 +52,7 @@ class ToolContext:
 
 
 class Tools:
-    """Marks a method parameter for further tools of one call: ``Annotated[Sequence[Any], Tools]``."""
+    """Marks a method parameter that adds tools to a single call: ``Annotated[Sequence[Any], Tools]``."""
 
 
 class CallContext:
@@ -67,7 +67,7 @@ class TemplateSource(NamedTuple):
     Attributes:
         text: The template itself; None if it is in a file.
         file: The path of the file.
-        declared_in: The file of the module that declares it. ``file``, and the files that the template
+        declared_in: The declaring module's file. ``file``, and the files that the template
             includes, are relative to its folder.
     """
 
@@ -210,7 +210,7 @@ def structured_prompt_of(cls: object) -> TemplateSource | None:
 def declaration_of(decorated: object) -> Declaration:
     """Return the settings that this library's decorators stored on a function or class.
 
-    A class without decorators has the declaration of its nearest decorated base.
+    A class without decorators has the declaration of its nearest decorated base class.
     """
     if isinstance(decorated, type):
         declaration = next((_INTERFACES[cls] for cls in decorated.__mro__ if cls in _INTERFACES), None)
@@ -253,7 +253,7 @@ def _store(declaration: Declaration, decorated: object) -> None:
 
 
 def declare(**settings: Any) -> Callable[[Decorated], Decorated]:
-    """Create a decorator that stores settings, the fields of a Declaration, for a method or an interface.
+    """Create a decorator that stores settings (fields of a Declaration) for a method or an interface.
 
     Values that are None are left out. The function that calls this one must be called by the user's code.
     """

@@ -1,4 +1,4 @@
-"""Read the parameters of service methods and tools with their special purposes, and check memory ids."""
+"""Read the parameters of service methods and tools, including their roles, and check memory ids."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def memory_id_problem(memory_id: object) -> str | None:
 
 
 def memory_id_text(memory_id: object) -> str:
-    """Return the text under which the conversation with a memory id is stored.
+    """Return the string key under which a memory id's conversation is stored.
 
-    It is the text of a str, an int or a UUID, and the canonical JSON of a record. A str that begins like the
-    JSON text of one is stored as JSON, too. Other values become their text.
+    The key of a record is its canonical JSON. A str that begins with a brace or a quotation mark is stored as
+    JSON, too, so that it never has the key of a record. Other values are converted to strings.
     """
     if not isinstance(memory_id, str):
         data = memory_id_data(memory_id)
@@ -97,7 +97,7 @@ def memory_id_text(memory_id: object) -> str:
 
 
 def memory_id_data(memory_id: object) -> Any:
-    """Convert a memory id to JSON data: a UUID to a text, a record to a dict. Other values are unchanged."""
+    """Convert a memory id to JSON data, for example a UUID to a string or a record to a dict."""
     if isinstance(memory_id, UUID):
         return str(memory_id)
     fields = None if _is_plain(type(memory_id)) else _values_of(memory_id)
@@ -459,9 +459,9 @@ def tool_signature(
 
 
 def schema_tool_signature(function: object) -> ToolSignature:
-    """Analyze a function whose arguments a JSON Schema describes: its other parameters and return type.
+    """Analyze the hidden parameters and the return type of a tool function that has a JSON Schema.
 
-    They are unknown if an annotation cannot be resolved.
+    Both are unknown if an annotation cannot be resolved.
     """
     try:
         hints = _hints(unwrapped(function), "", {})
@@ -507,7 +507,7 @@ def invocation_parameters(function: Any) -> tuple[str, ...]:
 def takes_invocation(function: Any) -> bool:
     """Return True if the second argument of a function is the ``Invocation`` of the call.
 
-    It is not if the second parameter has a default and another type or name.
+    A second parameter that has a default, and another type or name, does not count.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())

@@ -75,7 +75,7 @@ def is_stub(function: object) -> bool:
 def _messages(code: CodeType) -> list[object]:
     """Return the string constants in a function that raises NotImplementedError, such as its message.
 
-    They are the message of the error. In other functions a string may be a return value.
+    There, a string is the error's message. In other functions it may be a return value.
     """
     raises = "NotImplementedError" in code.co_names
     return [constant for constant in code.co_consts if raises and isinstance(constant, str)]
@@ -85,7 +85,7 @@ def _messages(code: CodeType) -> list[object]:
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
     """Return the bytecodes of all forms of empty function bodies, such as ``...`` and ``pass``.
 
-    It does not depend on the parameters of a function.
+    The bytecode does not depend on a function's parameters.
     """
     define = "async def stub():" if asynchronous else "def stub():"
     bodies = [f"'doc'\n {body}" for body in (*_BODIES, "")] if documented else _BODIES
@@ -124,7 +124,8 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 def names_in_hints(interface: object) -> dict[str, Any]:
     """Return the objects that an interface's type hints name, if the interface is pickled by value.
 
-    That are interfaces of the main module and of functions. The copy in another process has no such module.
+    Interfaces of the main module, and interfaces inside functions, are pickled by value: another process
+    cannot import them, so the copy there needs the named objects.
     """
     cls = get_origin(interface) or interface
     if not isinstance(cls, type) or (cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__):

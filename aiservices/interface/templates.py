@@ -141,7 +141,7 @@ def _compile(text: str) -> Prompt:
 
 
 def _compile_with_files(text: str, folder: Path) -> Prompt:
-    """Compile a prompt template and the files that it includes, which are read now and not in each call."""
+    """Compile a prompt template and its included files, which are read now instead of in each call."""
     from jinja2 import DictLoader
 
     files: dict[str, str] = {}
@@ -362,7 +362,7 @@ _MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
 
 
 class _Mark(str):
-    """A placeholder string that stands for an image, sound or file while a prompt template is rendered."""
+    """A placeholder string for an image, sound or file while a prompt template is rendered."""
 
     media: Media
 
@@ -371,7 +371,7 @@ class _Mark(str):
 
 
 class _Marks(Sequence[Any]):
-    """Strings that stand for a list of images, sounds or files while a prompt template is rendered."""
+    """Placeholder strings for a list of images, sounds or files while a prompt template is rendered."""
 
     def __init__(self, marks: Iterable[Any]) -> None:
         self._marks = tuple(marks)
@@ -387,13 +387,13 @@ class _Marks(Sequence[Any]):
 
 
 class MediaMarks:
-    """Replaces images in prompt arguments by placeholders, and restores them in the rendered prompt."""
+    """Replaces images in prompt arguments with placeholders, and restores them in the rendered prompt."""
 
     def __init__(self) -> None:
         self.media: list[Media] = []
 
     def mark(self, value: object, location: str) -> Any:
-        """Return a string that stands for an image, sound or file while a prompt is rendered.
+        """Return a placeholder string for an image, sound or file while a prompt is rendered.
 
         Raises TypeError for other values.
         """
@@ -410,9 +410,9 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Split a rendered prompt into texts and the media whose placeholders it contains.
+        """Split a rendered prompt into strings, and the media in place of their placeholders.
 
-        Media without a mark are added at the end. Returns None if the text has no mark.
+        Media without a placeholder are added at the end. Returns None if the text has no placeholder.
         """
         pieces = _MARK.split(text)
         if len(pieces) == 1:

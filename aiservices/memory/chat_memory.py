@@ -1,4 +1,4 @@
-"""ChatMemory, middleware that stores conversations and lets only one call at a time use each of them."""
+"""ChatMemory: middleware that stores conversations and lets one call at a time use a conversation."""
 
 from __future__ import annotations
 
@@ -478,8 +478,8 @@ class ChatMemory:
 def _loader(store: ChatMemoryStore) -> Callable[[str, int | None], StoredConversation]:
     """Return a function that loads a conversation's newest messages from its store.
 
-    The second argument of the function is the number of messages; None loads all. If ``load`` of the store
-    has no parameter ``last``, it loads all of them in any case.
+    The second argument of the function is the number of messages; None loads all. If the store's ``load`` has
+    no parameter ``last``, all messages are loaded in any case.
     """
     try:
         has_last = "last" in inspect.signature(store.load).parameters
@@ -512,7 +512,7 @@ def _memory_id_of(invocation: Invocation) -> str | None:
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
     """Return the user message of a call, and save it in case the call must wait for approval.
 
-    A resumed call gets the recorded message: interceptors may have added text to the one in its request.
+    A resumed call gets the recorded message: interceptors may have added text to the message in its request.
     """
     data = invocation.state.interceptor_data
     if invocation.is_resumed and _STATE_KEY in data:

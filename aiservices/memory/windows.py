@@ -1,4 +1,4 @@
-"""Split conversations into exchanges, and shorten them for the model by a limit or with a summary."""
+"""Split conversations into exchanges, and shorten them for the model with a limit or a summary."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def split_exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
 def is_complete(exchange: Sequence[Message]) -> bool:
     """Return True if messages start with a user message, end with the final answer, and have no gaps.
 
-    That is a user message, any number of tool rounds with all their results, and an AI message.
+    A complete exchange is a user message, any number of tool rounds with all their results, and an AI
+    message.
     """
     if not exchange or not isinstance(exchange[0], UserMessage):
         return False
@@ -137,7 +138,7 @@ _STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
-    """Records the user message as it is sent to the model, with retrieved texts and format instructions."""
+    """Records the user message as sent to the model, with retrieved passages and format instructions."""
 
     def __init__(self) -> None:
         self.message: UserMessage | None = None  # of the last request; None before the first one
@@ -223,7 +224,7 @@ _TOKENS_PER_SHORT_MESSAGE = 32
 
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
-    """Limits the stored messages that are sent to the model to the newest ones, up to a given number.
+    """Sends only the newest messages of a conversation to the model, up to a number of messages.
 
     The system message and the new user message are counted, and sent in any case. Messages of tool rounds
     during the call are not counted.
@@ -399,7 +400,7 @@ class SummarizingWindow:
         return WindowView((summary_exchange, *newest), replaces_past=True)
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
-        """Let a model summarize the oldest messages of a conversation; return None if this fails.
+        """Ask a model to summarize the oldest messages of a conversation; return None if this fails.
 
         Raises BudgetExceededError if the budget of the call is used up.
         """

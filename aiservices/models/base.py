@@ -155,7 +155,7 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 
 def rests_of(model: ChatModel) -> Mapping[int, Rest]:
-    """Return the Rest objects of a FallbackChatModel's members, by the ``id`` of each; empty for others."""
+    """Return the circuit breakers (Rest) of a FallbackChatModel by member ``id``; empty for other models."""
     return getattr(model, "rests", {})
 
 
@@ -298,7 +298,7 @@ _NOT_COUNTED = (BadRequestError, ProbabilitiesUnavailableError)
 
 
 class Rest:
-    """A circuit breaker: after several failures in a row, a model is not asked for some seconds.
+    """A circuit breaker: after several failures in a row, a model gets no requests for some seconds.
 
     After that time, one request is admitted. If it succeeds, all are; if it fails, the model rests again. If
     it neither succeeds nor fails within that time, the next request is admitted. It is safe for threads and
@@ -354,7 +354,7 @@ class Rest:
             logging.getLogger("aiservices").info("%s answers again", self._name)
 
     def describe(self) -> str:
-        """Return a message that says why the model is not asked now."""
+        """Return a message that explains why the model currently gets no requests."""
         seconds = max(0.0, self._until - time.monotonic())
         failures = counted(self._failures, "failure")
         return f"{self._name} was skipped: it rests for {seconds:.0f} seconds after {failures} in a row"

@@ -157,7 +157,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InnerCall:
-    """A call of a service method that ran inside another call, because a tool made it.
+    """A service method call that a tool made during another service call.
 
     Attributes:
         qualname: The method, as ``"Service.method"``.
@@ -216,7 +216,7 @@ class DefinitionProblem(NamedTuple):
 
 
 class UnavailableError(LookupError):
-    """Raised if something that is not installed or configured is needed to find a model.
+    """Raised if a model cannot be found because something is not installed or not configured.
 
     ``create`` reports it as a DefinitionProblem, which adds the location.
     """
@@ -370,7 +370,7 @@ class MemoryStoreError(AiServiceError):
 
 
 class MissingExtraError(AiServiceError, ImportError):
-    """Raised when a feature is used that needs a package of an extra, and the package is not installed.
+    """Raised when a feature needs an optional package (an extra) that is not installed.
 
     Attributes:
         name: The name of the missing module.
@@ -469,7 +469,7 @@ class ModelNotFoundError(ModelError):
 
 
 class RateLimitError(ModelError):
-    """Raised when the provider got too many requests (HTTP status 429) or a quota is used up (429, 402)."""
+    """Raised when the provider received too many requests (status 429) or a quota is used up (429, 402)."""
 
 
 class BadRequestError(ModelError):
@@ -485,7 +485,7 @@ class ModelServerError(ModelError):
 
 
 class InvalidReplyError(ModelError):
-    """Raised when the HTTP response of the provider is not a valid reply of its API."""
+    """Raised when the provider's HTTP response is not a valid reply of its API."""
 
 
 def is_at_least(value: Any, minimum: float) -> bool:
@@ -512,7 +512,8 @@ def counted(number: int, noun: str) -> str:
 def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> None:
     """Raise DefinitionError if settings of a class are invalid.
 
-    Each setting is its name, its value, whether it is right, and what would be, as in "it must be above 0".
+    Each setting is a tuple: its name, its value, whether the value is valid, and the rule, such as "it must
+    be above 0".
     """
     problems = [
         DefinitionProblem(location, f"{name} is {value!r}; {advice}")

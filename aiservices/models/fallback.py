@@ -81,13 +81,14 @@ class FallbackChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """The Rest object of each model, by the ``id`` of the model; empty if the models never rest."""
+        """The circuit breaker (Rest) of each model, by the model's ``id``; empty if there are none."""
         return self._rests
 
     def _awake_members(self) -> Iterator[ChatModel]:
-        """Yield the models that are not resting after failures, or all models if all of them rest.
+        """Yield the models that are not resting after failures, or all models if all are resting.
 
-        Each is checked when its turn comes, so that it is only tried again if it is really asked.
+        Each model is checked only when its turn comes, because a check may admit the one trial request after
+        a rest.
         """
         has_awake = False
         for member in self._members:
@@ -115,7 +116,7 @@ class FallbackChatModel(PickledByArguments):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features, such as tool calls, that all of the models to try support."""
+        """The features, such as tool calls, that every one of the models supports."""
         capabilities = [member.capabilities for member in self._members]
         return Capabilities(
             json_schema=all(one.json_schema for one in capabilities),
@@ -184,7 +185,7 @@ class FallbackChatModel(PickledByArguments):
         raise last_error
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Stream the reply of the first model that starts to answer, for async callers.
+        """Asynchronously stream the reply of the first model that starts to answer.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """

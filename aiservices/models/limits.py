@@ -338,7 +338,7 @@ class Limiter:
             self._pause_until = max(self._pause_until, now + pause)
 
     def _end_pause(self, now: float) -> None:
-        """End the pause after a refused request, and limit the rate to the one accepted before it."""
+        """End the pause after a refused request, and limit the rate to the rate accepted before the pause."""
         self._is_probing = False
         if self._cap_was_refused and self._pace is None:  # the requests in flight were not the reason
             self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
@@ -463,7 +463,7 @@ def limiter_for(model: ChatModel) -> Limiter:
 
 
 class LimitedChatModel(PickledByArguments):
-    """A chat model that sends requests to another model within limits.
+    """A chat model that sends requests to another model within rate limits.
 
     All services and models of the process with the same address and key share the limits. A request that the
     server refuses because of a limit waits and is sent again, without using an attempt of the call's budget,
@@ -491,9 +491,9 @@ class LimitedChatModel(PickledByArguments):
         return LimitedChatModel(model, self._limits)
 
     def failing_at_once(self) -> LimitedChatModel:
-        """Return a copy that raises errors of an outage immediately, because a fallback model can be asked.
+        """Return a copy that raises outage errors immediately, because a fallback model can be asked.
 
-        It still waits for the limits of the provider (status 429).
+        It still waits when the provider's rate limit is reached (status 429).
         """
         made = LimitedChatModel(self._model, self._limits)
         made._waits_for = (429,)
@@ -506,7 +506,7 @@ class LimitedChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """The Rest objects of a FallbackChatModel's members, by the ``id`` of each member."""
+        """The circuit breakers (Rest) of a FallbackChatModel's members, by the ``id`` of each member."""
         rests = rests_of(self._model)
         pairs = zip(members_of(self._model), self._members, strict=False)
         return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}
@@ -559,7 +559,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Wait until the rate limits allow a request, then send it and return the reply, in async code."""
+        """Asynchronously wait until the rate limits allow a request, then send it and return the reply."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
@@ -595,7 +595,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Wait until the rate limits allow a request, then stream the model's reply, in async code."""
+        """Asynchronously wait until the rate limits allow a request, then stream the model's reply."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))

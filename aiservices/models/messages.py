@@ -51,7 +51,7 @@ class UserMessage:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """The texts, images and files of the user message in the order in which they are sent.
+        """The text, images and files of the user message in the order in which they are sent.
 
         Blank text is left out.
         """
@@ -123,7 +123,7 @@ class AiMessage:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """The texts, images and files of the model's message in the order in which it made them."""
+        """The text, images and files of the model's message in the order in which the model made them."""
         return _parts(self.text, self.contents)
 
     @property
@@ -136,7 +136,7 @@ class AiMessage:
         return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
 
     def plus(self, continuation: AiMessage) -> AiMessage:
-        """Return this message of a model joined with a second message that continues it."""
+        """Return this model message joined with a message that continues it."""
         reasoning = "\n\n".join(filter(None, (self.reasoning, continuation.reasoning))) or None
         calls = (*self.tool_calls, *continuation.tool_calls)
         contents: tuple[str | Media, ...] = ()
@@ -187,7 +187,7 @@ class ToolMessage:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """The texts, images and files of a tool's result in the order in which they are sent."""
+        """The text, images and files of a tool's result in the order in which they are sent."""
         return _parts(self.text, self.contents)
 
 
@@ -196,7 +196,7 @@ Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The numbers of tokens that one or more requests to a model used.
+    """The token counts of one or more model requests.
 
     Attributes:
         input_tokens: The tokens of the messages and of everything else that was sent, cached ones included.
@@ -266,7 +266,7 @@ Distribution: TypeAlias = tuple[tuple[Any, float], ...]
 
 
 class TokenLogprob(NamedTuple):
-    """A token of a reply with its log probability, and the most likely tokens at its place.
+    """A token of a reply with its log probability, and the most likely tokens at its position.
 
     Attributes:
         token: The bytes of the token; a token may be a part of a character.
@@ -281,7 +281,7 @@ class TokenLogprob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The complete reply of a model to one request.
+    """A model's complete reply to one request.
 
     Attributes:
         message: The message of the model.
@@ -385,7 +385,7 @@ def messages_to_json(messages: Iterable[Message]) -> str:
 def messages_from_json(text: str) -> list[Message]:
     """Parse chat messages from JSON text, or raise ValueError if it is invalid.
 
-    The text is one that ``messages_to_json`` returned.
+    The text must come from ``messages_to_json``.
     """
     data = json.loads(text)
     if not isinstance(data, list):

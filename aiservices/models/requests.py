@@ -1,6 +1,7 @@
 """Requests to chat models: messages, options, answer format and tools, and a hash of a whole request.
 
-What users pass as messages is converted here: texts, pairs, and the message dicts of OpenAI and LangChain.
+Everything that users may pass as messages is converted here: strings, pairs, and OpenAI or LangChain message
+dicts.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def decision_reply(
 ) -> ChatReply:
     """Create a reply from the probabilities of each answer; its text is JSON with the most likely answers.
 
-    ``answers`` has the probabilities of the options of each question, in their order; None if the model
-    refused the question. Refused questions that null does not answer make the whole reply a refusal.
+    ``answers`` contains, for each question, the probabilities of its options in order, or None if the model
+    refused the question. If null is not an option of a refused question, the whole reply is a refusal.
     """
     value: object = None
     refused: list[str] = []
@@ -189,7 +190,7 @@ class ChatOptions:
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
-        """Replace unset request options by the values of ``defaults``."""
+        """Replace unset request options with the values of ``defaults``."""
         # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
@@ -253,7 +254,7 @@ class ChatOptions:
 
 
 def check_model_options(options: ChatOptions) -> None:
-    """Raise BadRequestError for options that services handle, but not models, such as ``tool_choice``."""
+    """Raise BadRequestError for options that only services handle, such as ``tool_choice``."""
     if options.tool_choice is not None:
         raise BadRequestError(
             "tool_choice is an option of services, methods and calls; pass Tooling(tools, choice) in the "
@@ -351,7 +352,7 @@ class Tooling:
 class ChatRequest:
     """A request to a chat model: messages, options, answer format and tools.
 
-    ``ChatRequest.of`` creates it from texts and dicts.
+    ``ChatRequest.of`` creates a request from strings and dicts.
 
     Attributes:
         messages: The conversation; the model answers its last message.
@@ -405,7 +406,7 @@ class ChatRequest:
         deadline: float | None = None,
         parser: TypeParser[Any] | None = None,
     ) -> ChatRequest:
-        """Create a chat request from a text, message objects, or dicts in the format of OpenAI's API.
+        """Create a chat request from a string, message objects, or dicts in OpenAI's API format.
 
         Args:
             messages: The text of a user message, or a list of messages, of pairs of role and text, and of the
@@ -608,7 +609,7 @@ def _text(content: object) -> str:
 
 
 def _parts(content: object) -> list[str | Media]:
-    """Split the content of a message into texts and images, joining consecutive texts with line breaks."""
+    """Split a message's content into strings and media, joining consecutive strings with line breaks."""
     if isinstance(content, str):
         return [content]
     if not isinstance(content, (list, tuple)):
@@ -668,7 +669,7 @@ def _part(part: Any) -> str | Media:
 
 
 def _file(fields: Mapping[str, Any]) -> File:
-    """Convert a file in a message in OpenAI's format (a dict) to a File object."""
+    """Convert a file dict in OpenAI's message format to a File object."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")
     data, name = fields["file_data"], fields.get("filename")

@@ -96,7 +96,7 @@ class ScriptedChatModel(PickledByArguments):
         return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Record a chat request, and return the next scripted reply, for async callers."""
+        """Asynchronously record a chat request, and return the next scripted reply."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
@@ -112,7 +112,7 @@ class ScriptedChatModel(PickledByArguments):
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Stream the next scripted reply word by word, for async callers."""
+        """Asynchronously stream the next scripted reply word by word."""
         for delta in self.stream(request):
             yield delta
 

@@ -14,8 +14,8 @@ from pathlib import Path
 class SqliteFile:
     """An SQLite file, with one connection for all threads of a process.
 
-    The file is created with permissions for its owner only. After a fork, the child gets a connection of its
-    own. Raises sqlite3.Error if the file cannot be used.
+    The file is created with permissions for its owner only. After a fork, the child gets its own connection.
+    Raises sqlite3.Error if the file cannot be used.
 
     Args:
         path: The path of the file.
@@ -35,7 +35,7 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Context manager that gives one thread at a time the SQLite connection, for reading."""
+        """Context manager that lends the SQLite connection to one thread at a time for reading."""
         with self._own_lock():
             yield self._connected()
 
@@ -59,8 +59,8 @@ class SqliteFile:
     def _own_lock(self) -> threading.Lock:
         """Return the lock that lets only one thread at a time use the SQLite connection.
 
-        After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
-        connection of its parent, so that connection stays referenced and is never finalized.
+        After a fork, the child gets its own lock and connection. It must neither use nor close the connection
+        of its parent, so that connection stays referenced and is never finalized.
         """
         if self._process != os.getpid():
             self._inherited.append(self._connection)

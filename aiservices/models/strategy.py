@@ -1,6 +1,7 @@
-"""The methods to request structured output from a model, such as JSON Schema, a tool or JSON mode.
+"""The methods of requesting structured output from a model, such as JSON Schema or a tool.
 
-It has a module of its own because both ``errors`` and the engine need it, and ``errors`` imports little else.
+``Strategy`` has its own module because both ``errors`` and the engine need it, and ``errors`` imports little
+else.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """A method to request structured output from a model, such as JSON Schema, a tool or JSON mode.
+    """A method of requesting structured output from a model, such as JSON Schema or a tool.
 
     JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.

@@ -23,7 +23,7 @@ from .methods import (
 
 
 class CallSettings(NamedTuple):
-    """The interceptors, the budget and the retries that apply to calls.
+    """The interceptors, the budget and the retries that apply to service calls.
 
     Attributes:
         interceptors: The interceptors, the first one outermost.
@@ -45,7 +45,7 @@ class CallSettings(NamedTuple):
 
 
 class CallGroup(NamedTuple):
-    """Some methods of a service whose calls have the same interceptors and limits.
+    """Methods of a service that have the same interceptors and limits.
 
     Attributes:
         location: The name of the service, or of the method if it has settings of its own.
@@ -62,7 +62,7 @@ class CallGroup(NamedTuple):
     declared: Mapping[str, Any] = {}
 
     def problems(self, listeners: Sequence[Listener]) -> Iterator[DefinitionProblem]:
-        """Yield the mistakes in the settings of these methods."""
+        """Yield an error for each mistake in the settings of the group's methods."""
         plans, interceptors = self.plans.values(), self.interceptors
         models = dict.fromkeys(route.model.name for plan in plans for route in plan.call.routes)
         yield from self.budget.problems(self.location, models)
@@ -87,7 +87,8 @@ def call_groups(
 ) -> list[CallGroup]:
     """Group the methods of a service by the settings of their calls.
 
-    The first group has the methods without settings of their own. ``settings`` are those of ``create``.
+    The first group contains the methods without their own settings. ``settings`` are the arguments of
+    ``create``.
     """
     of_service = settings.with_declaration(declaration_of(cls).call_settings)
     shared = {}

@@ -130,7 +130,7 @@ class ReturnShape(Enum):
 
 
 class ReturnType(NamedTuple):
-    """A service method's return annotation: the type of the answer, and the way it is returned.
+    """A service method's return annotation: the type of the answer, and how it is returned.
 
     Attributes:
         output_type: The type of the value; for items, the type of one item.
@@ -475,7 +475,7 @@ def _with_declaration(
 def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
     """Return the errors that prevent creating an instance of a service interface without arguments.
 
-    It passes no arguments to ``__init__`` and sets no attributes.
+    ``create`` passes no arguments to ``__init__`` and sets no attributes.
     """
     message = "the attribute has no value, and a service cannot set it; give it a value or remove it"
     problems = [
@@ -699,7 +699,7 @@ def _make_routes(
     task: str,
     votes: int,
 ) -> tuple[ModelRoute, ...]:
-    """Return the models of a service method, with the methods of requesting its return type from each.
+    """Return the models of a service method, each with the strategies for requesting the return type.
 
     A decision endpoint that cannot answer for the type is left out if there are other models.
     """

@@ -1,4 +1,4 @@
-"""The function ``create``, which implements an interface with calls of a language model.
+"""The function ``create``, which implements an interface by calling a language model.
 
 The engine and the parsers are imported when ``create`` is called, so that a program that only declares
 interfaces, or prints its help, starts quickly.

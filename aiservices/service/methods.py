@@ -565,7 +565,7 @@ def _call(
 
 
 def _check_blocking(plan: MethodPlan, pipeline: Pipeline) -> None:
-    """Raise DefinitionError if blocking code cannot call an async method because a part of it is async."""
+    """Raise DefinitionError if an async method has async tools or interceptors, which need an event loop."""
     call_plan, qualname = plan.call, plan.call.qualname
     message = "is async, so blocking code cannot call the method; await it"
     names = async_names(pipeline.interceptors, pipeline.listeners)

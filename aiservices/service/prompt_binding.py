@@ -89,7 +89,7 @@ class PromptPlan(NamedTuple):
     system_takes_invocation: bool = False
 
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
-        """Return the arguments of a call by parameter name, with the defaults of those that are missing.
+        """Return the arguments of a call by parameter name, filling in default values.
 
         Raises TypeError if they do not fit the signature.
         """
@@ -197,7 +197,7 @@ class PromptPlan(NamedTuple):
     ) -> UserMessage:
         """Return the user message of a service call, including images and other media from the arguments.
 
-        They are where the template names them, or after the text.
+        Media appear where the template names them, or else after the text.
         """
         marks, before_text = MediaMarks(), 0
         for parameter in self.parameters:
@@ -249,8 +249,8 @@ def plan_prompt(
 ) -> PromptPlan | None:
     """Compile the prompt templates of a service method, and check the parameters that they use.
 
-    Adds each error to ``problems``, and returns None if there are any. ``title`` names the template of the
-    user message in them.
+    Adds each error to ``problems``, and returns None if there are errors. ``title`` names the template of the
+    user message in the errors.
     """
     problem_count = len(problems)
     user = _compile(user_source, title, qualname, problems) if user_source else None

@@ -107,7 +107,7 @@ class StructuredModel(Generic[T, V]):
         self._include_raw = include_raw
 
     def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a text or messages to the language model, and return the typed answer."""
+        """Send a string or messages to the language model, and return the typed answer."""
         try:
             flow = self._pipeline.flow(self._invocation(messages, options, self._blocking_plan))
             return self._success(run(flow))
@@ -115,7 +115,7 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a text or messages to the language model, and await the typed answer."""
+        """Send a string or messages to the language model, and await the typed answer."""
         try:
             flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
             return self._success(await arun(flow))
@@ -147,7 +147,7 @@ class StructuredModel(Generic[T, V]):
         *,
         results: Mapping[str, object] = _NO_DECISIONS,
     ) -> T:
-        """Continue a suspended call in async code."""
+        """Asynchronously continue a suspended call."""
         try:
             invocation = self._resumed(state, approvals, results, self._plan)
             return self._success(await arun(self._pipeline.flow(invocation)))
@@ -155,17 +155,17 @@ class StructuredModel(Generic[T, V]):
             return self._failure(error)
 
     def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
-        """Send a text or messages to the language model, and stream the typed answer.
+        """Send a string or messages to the language model, and stream the typed answer.
 
-        The stream has the value also with ``include_raw``. Its ``result()`` has the reply, and raises the
-        error of a reply that cannot be read.
+        The stream contains the value even with ``include_raw``. Its ``result()`` has the reply, and raises an
+        error if the reply cannot be parsed.
         """
         plan = self._blocking_plan._replace(routes=self._streaming_routes)
         invocation = self._invocation(messages, options, plan)
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
     def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
-        """Send a text or messages to the language model, and stream the typed answer in async code."""
+        """Send a string or messages to the language model, and stream the typed answer asynchronously."""
         plan = self._plan._replace(routes=self._streaming_routes)
         invocation = self._invocation(messages, options, plan)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
@@ -466,8 +466,7 @@ class SideQuestion:
     """A service method that is called inside another service call, for example to rephrase a query.
 
     Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
-    but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
-    ``create``.
+    but not against its number of attempts. Streams do not show them. Raises DefinitionError like ``create``.
     """
 
     def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
@@ -476,7 +475,7 @@ class SideQuestion:
     def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
         """Call a service method from inside another service call, and return the answer's value.
 
-        ``invocation`` is the other call. Without one the requests are not recorded anywhere.
+        ``invocation`` is the other call. Without it, the requests are not recorded anywhere.
         """
         question = self._plan.invocation((), arguments, Budget())
         if invocation is None:

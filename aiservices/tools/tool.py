@@ -453,7 +453,7 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
 
 
 def interceptor_problem(interceptor: object) -> str | None:
-    """Return an error message if an object is not an interceptor or a check of tools, else None.
+    """Return an error message if an object is neither a tool interceptor nor a tool check, else None.
 
     The message continues a sentence that begins with the object.
     """
@@ -498,7 +498,7 @@ def _tool(function: object, namespace: Mapping[str, object]) -> Tool:
 
 
 def _make_tool(function: Any, name: str, description: str, signature: ParsedSignature) -> Tool:
-    """Create a tool from a function with its settings in ``@tool``, and check them."""
+    """Create a tool from a function and its ``@tool`` settings, and check the settings."""
     inner, declaration = unwrapped(function), _declared(function)
     if declaration.timeout is not None and declaration.timeout <= 0:
         raise ToolDefinitionError(
@@ -587,7 +587,7 @@ def _compensation(
 ) -> Callable[..., object] | None:
     """Return the function that undoes calls of a tool, bound to the same object as the tool.
 
-    Raises ToolDefinitionError if it has a parameter that the tool has not.
+    Raises ToolDefinitionError if that function has a parameter that the tool does not have.
     """
     compensate = declaration.compensate
     if compensate is None:
@@ -684,9 +684,9 @@ def has_own_text(cls: Any) -> bool:
 
 
 def _is_plain_class(cls: object) -> bool:
-    """Return True if a class has neither fields nor text, so that its objects cannot be sent to a model.
+    """Return True if a class has neither fields nor ``__str__``, so its objects cannot be sent to a model.
 
-    Classes with subclasses are left out, because an object may be of a subclass.
+    A class with subclasses gives False, because an object may be an instance of a subclass.
     """
     if not isinstance(cls, type) or cls is inspect.Signature.empty or cls.__module__ == "builtins":
         return False
@@ -704,7 +704,7 @@ def _is_plain_class(cls: object) -> bool:
 def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> str | None:
     """Return an error if a default value of a tool parameter has the wrong type; None if all fit.
 
-    Only texts, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
+    Only strings, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
     """
     nodes = getattr(arguments.node, "nodes", {})
     for parameter in inspect.signature(function).parameters.values():

@@ -68,7 +68,7 @@ class ChatMemoryStore(Protocol):
 def new_version() -> int:
     """Return a random version number for a stored conversation, to be changed with each write.
 
-    A random number differs from the one of a conversation that was deleted and created again.
+    Unlike a counter, a random number does not repeat after a conversation is deleted and created again.
     """
     return secrets.randbits(52) + 1
 
@@ -81,7 +81,7 @@ def check_version(expected: object) -> None:
 
 
 def read_messages(store: object, conversation: str, rows: Iterable[str | bytes]) -> tuple[Message, ...]:
-    """Convert stored JSON texts to chat messages, or raise MemoryStoreError if one is damaged."""
+    """Convert stored JSON strings to chat messages, or raise MemoryStoreError if a string is damaged."""
     try:
         messages = []
         for row in rows:

@@ -1,4 +1,4 @@
-"""Code that all chat models with an HTTP API share.
+"""Code shared by all chat models that use an HTTP API.
 
 ``api`` is the interface that the dialect of a provider implements, and ``model`` is the chat model that
 uses it. ``replies`` and ``errors`` read replies, streams and failures. ``sync_client`` and ``async_client``

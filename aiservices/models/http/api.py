@@ -31,7 +31,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock r
 class CallSettings:
     """The parts of a chat request other than its messages, such as the model, options and tools.
 
-    It has no messages, so that the request writer for it can be used for calls with other messages.
+    It has no messages, so that its request writer can be reused for calls with other messages.
 
     Attributes:
         model: The name of the model, as the provider knows it.
@@ -82,7 +82,7 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        """Return a function that converts chat messages to the HTTP request of this provider's API.
+        """Return a function that converts chat messages to an HTTP request for this provider's API.
 
         The model calls this once for each combination of settings and keeps the writer. So work that depends
         on the settings alone, such as the JSON of the tools, is done here, and work that depends on the
@@ -109,8 +109,8 @@ class ApiDialect(ABC):
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         """Return how to change a request that the provider refused, so that it succeeds; "" if unknown.
 
-        "drop state" means that it refused the state of earlier messages, such as encrypted reasoning. A
-        dialect that has learned to leave out what was refused returns "send again".
+        "drop state" means that the provider refused the state of earlier messages, such as encrypted
+        reasoning. A dialect that has learned to leave out what was refused returns "send again".
         """
         return ""
 

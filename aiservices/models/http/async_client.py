@@ -129,7 +129,7 @@ class AsyncHttpClient:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that error messages and logs must not contain, such as API keys."""
+        """Strings that error messages and logs must not contain, such as API keys."""
         return self._secrets.texts()
 
     async def post(
@@ -293,7 +293,7 @@ async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncI
 def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> ClientTimeout:
     """Return aiohttp's timeout settings for a request with a timeout in seconds and a deadline.
 
-    The body of a stream has a limit for each wait only.
+    For a streamed body, only each wait is limited.
     """
     wait = READ_SECONDS if seconds is None else seconds
     total = None if unread else seconds

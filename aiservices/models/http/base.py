@@ -1,4 +1,4 @@
-"""Code that the blocking and async HTTP clients share: requests, credentials, URLs, proxies and TLS.
+"""Code shared by the blocking and async HTTP clients: requests, credentials, URLs, proxies and TLS.
 
 Also ``PerLoop``, which keeps one client for each event loop.
 """
@@ -156,7 +156,7 @@ def is_secret_header(name: str) -> bool:
 
 
 class Secrets:
-    """The texts that error messages and logs of one HTTP client must not contain, such as API keys.
+    """The strings that error messages and logs of one HTTP client must not contain, such as API keys.
 
     Args:
         constant: The secrets that are known when the client is created.

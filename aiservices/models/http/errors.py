@@ -327,7 +327,7 @@ class ErrorMapper:
         return f"{self.label}: {self.redacted(text)}"
 
     def redacted(self, text: str) -> str:
-        """Replace secrets, such as the API key, in a text from a server."""
+        """Replace secrets, such as the API key, in text from a server."""
         for secret in self.secrets:
             if len(secret) >= _MIN_SECRET_LENGTH:
                 text = text.replace(secret, "[redacted]")

@@ -191,7 +191,7 @@ class _PreparedCall:
 
 
 class HttpChatModel(PickledByArguments):
-    """A chat model that is called through the HTTP API of a provider.
+    """A chat model that is called through a provider's HTTP API.
 
     A provider's model class gives it the dialect of the API and a source of HTTP clients. Every call makes
     one HTTP request: retries belong to the budget of the call, which only the caller knows. Creating a model
@@ -316,7 +316,7 @@ class HttpChatModel(PickledByArguments):
             response.close()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send a chat request and yield the pieces of the reply in an event loop, or raise a ModelError."""
+        """Asynchronously send a chat request and yield the pieces of the reply, or raise a ModelError."""
         call = self._start(await self._clients.async_client(), request, stream=True)
         try:
             response = await call.post(unread=True)
@@ -345,7 +345,7 @@ class HttpChatModel(PickledByArguments):
         return self._write(request, stream=stream)[1]
 
     async def aread(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        """Send any HTTP request to the server of this model, and yield the pieces of the response.
+        """Asynchronously send any HTTP request to this model's server, and yield the pieces of the response.
 
         The credentials of the model are sent with it. Raises a ModelError for an error status, and if the
         connection fails.

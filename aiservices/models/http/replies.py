@@ -23,8 +23,8 @@ JsonObject = dict[str, Any]  # the members of a provider's JSON are only known a
 def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
     """Parse a provider's JSON object, or raise an exception if it is invalid or contains an error.
 
-    Raises UnreadableReplyError, or ReportedError if the object is an error. ``source`` is what the bytes are,
-    for error messages.
+    Raises UnreadableReplyError, or ReportedError if the object is an error. ``source`` describes the bytes in
+    error messages.
     """
     try:
         data = from_json(raw)
@@ -40,7 +40,7 @@ def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
 
 
 def is_json_object(text: str) -> bool:
-    """Return True if a text is a complete JSON object, such as the arguments of a complete tool call."""
+    """Return True if text is a complete JSON object, such as the arguments of a complete tool call."""
     try:
         return isinstance(from_json(text), dict)
     except ValueError:
@@ -268,7 +268,7 @@ def read_media(data: str, media_type: str | None) -> Media:
 
 
 def read_logprobs(tokens: Sequence[JsonObject] | None) -> tuple[TokenLogprob, ...]:
-    """Convert the log probabilities of a reply's tokens from the JSON of OpenAI's APIs or of llama.cpp."""
+    """Convert the log probabilities of a reply's tokens from OpenAI's or llama.cpp's JSON format."""
     return tuple(
         [
             TokenLogprob(

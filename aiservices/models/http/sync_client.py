@@ -173,7 +173,7 @@ class SyncHttpClient:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that error messages and logs must not contain, such as API keys."""
+        """Strings that error messages and logs must not contain, such as API keys."""
         return self._secrets.texts()
 
     def post(

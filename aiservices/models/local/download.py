@@ -1,6 +1,6 @@
 """Download model weights in pieces, join the pieces, and verify the SHA-256 checksum.
 
-It also has the progress line of the commands and the choice of weights for demonstrations.
+It also contains the progress line for the commands, and chooses weights for demonstrations.
 """
 
 from __future__ import annotations

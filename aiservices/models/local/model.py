@@ -1,7 +1,7 @@
 """The chat model that runs in this process with llama.cpp, without an API key or a network.
 
-Each request runs in a thread of its own (``Job``). The chunks of the reply come back through a queue, so that
-a blocking call or an event loop can wait for them with a timeout.
+Each request runs in its own thread (``Job``). The chunks of the reply come back through a queue, so that a
+blocking call or an event loop can wait for them with a timeout.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class LocalChatModel(PickledByArguments):
         yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Send a chat request to the embedded llama.cpp model and stream the reply, for async callers.
+        """Asynchronously send a chat request to the embedded llama.cpp model and stream the reply.
 
         Closing the iterator stops the model.
         """

@@ -57,7 +57,7 @@ _STREAMED = {"stream": True, "stream_options": {"include_usage": True}, "return_
 def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> dict[str, Any]:
     """Convert a chat request to the JSON body of a llama.cpp request, without the grammar for the reply.
 
-    ``system_message`` is used if the request has none.
+    ``system_message`` is used if the request has no system message.
     """
     body: dict[str, object] = {
         "messages": _chat_messages(request, system_message),
@@ -111,7 +111,7 @@ def _refuse_media(message: UserMessage) -> None:
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Convert an earlier message of the model to a prompt text that begins with ``Call:`` or ``Answer:``."""
+    """Convert an earlier model message to prompt text that begins with ``Call:`` or ``Answer:``."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -121,7 +121,7 @@ def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
 
 
 def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
-    """Convert the result of a tool call to a prompt text with the tool's name and arguments."""
+    """Convert the result of a tool call to prompt text with the tool's name and arguments."""
     # The arguments are repeated because a reply may call one tool several times.
     call = calls.get(message.call_id)
     return f"{message.name}({'' if call is None else call.arguments}) returned: {message.text}"
@@ -186,7 +186,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """What a reply of the llama.cpp model may contain: the answer format and the allowed tool calls.
+    """The allowed content of a llama.cpp reply: the answer format and the tools that may be called.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -340,7 +340,7 @@ _FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 @dataclass(slots=True)
 class ReplyBuilder:
-    """Joins the chunks of a streamed chat completion to a complete reply.
+    """Joins the chunks of a streamed chat completion into a complete reply.
 
     Attributes:
         label: The short name of the weights.
@@ -436,7 +436,7 @@ class ToolCallReader:
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls in a streamed reply so far, without duplicates; the last may be incomplete.
 
-        Small models write the same call several times. A tool with an effect must not run so often.
+        Small models write the same call several times. A tool with side effects must not run several times.
         """
         distinct = dict.fromkeys((name, "".join(pieces)) for name, pieces in self._calls)
         return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))

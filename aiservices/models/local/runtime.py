@@ -75,7 +75,7 @@ def unload_runtime(settings: RuntimeSettings) -> None:
 
 
 class _Server(Protocol):
-    """Type hints for the server class of the package xllamacpp, which has no type hints of its own."""
+    """Type hints for the server class of the package xllamacpp, which has none itself."""
 
     listening_address: str
 

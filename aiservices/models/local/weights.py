@@ -14,7 +14,7 @@ from ..errors import UnavailableError
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of a model: one GGUF file that can be downloaded.
+    """A model's weights: one GGUF file that can be downloaded.
 
     Attributes:
         name: The short name by which users choose the weights.

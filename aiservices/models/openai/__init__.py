@@ -1,4 +1,4 @@
-"""Chat models of OpenAI, Azure OpenAI, Ollama and servers with the same API."""
+"""Chat models for OpenAI, Azure OpenAI, Ollama and servers with the same API."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ _FINISH_REASONS = {
 
 
 class ChatDialect(ApiDialect):
-    """Writes requests and parses replies in the format of the chat completions API of OpenAI and others."""
+    """Writes requests and parses replies in OpenAI's chat completions format, which other servers share."""
 
     reply_name = "chat completion"
 
@@ -282,7 +282,7 @@ def _message(message: Message) -> JsonObject:
 
 
 def _part(part: str | Media) -> JsonObject:
-    """Convert a text, image or file of a user message to JSON for the chat completions API.
+    """Convert a text, image or file part of a user message to JSON for the chat completions API.
 
     Raises UnsupportedRequestError for unsupported media.
     """
@@ -307,7 +307,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...] = ()) -> ChatReply:
-    """Convert the JSON of a whole reply of the chat completions API to a ChatReply.
+    """Convert a complete JSON reply from the chat completions API to a ChatReply.
 
     Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the service
     with its address, for the state of the message. ``notes`` is what was left out of the request.
@@ -353,9 +353,9 @@ def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
 
 
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
-    """Return the answer text and the reasoning text of a model's message or of a part of a stream.
+    """Return the answer text and the reasoning text of a model's message or streamed part.
 
-    Compatible servers name the reasoning in two ways. The content is a text, null, or a list of parts, some
+    Compatible servers name the reasoning in two ways. The content is a string, null, or a list of parts, some
     of which may be reasoning.
     """
     content = message.get("content")
@@ -387,7 +387,7 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts in a chat completion to a Usage object; None if there are none."""
+    """Convert the token counts in a chat completion to a Usage object; None without token counts."""
     if not usage:
         return None
     prompt = usage.get("prompt_tokens_details") or {}
@@ -406,7 +406,7 @@ def _calls_of(collected: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 class ChatStreamReader(EventStreamReader):
-    """Parses one streamed reply of the chat completions API.
+    """Parses one streamed reply from the chat completions API.
 
     Args:
         provider: The service with its address, for the state of the message.

@@ -1,4 +1,4 @@
-"""The servers and credentials of models with OpenAI's API, presets for services, and SDK clients.
+"""Servers and credentials for models with OpenAI's API, presets for services, and SDK clients.
 
 The SDK is used for Azure and for clients that the user passes. Otherwise it is not even imported, and the
 model uses ``aiservices.models.http``.
@@ -534,7 +534,7 @@ class SdkClient(NamedTuple):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secret texts, such as the API key, that error messages must not contain."""
+        """The secret strings, such as the API key, that error messages must not contain."""
         key = getattr(self.sdk, "api_key", None)
         return (key,) if isinstance(key, str) else ()
 
@@ -548,8 +548,8 @@ class SdkClient(NamedTuple):
     ) -> Any:
         """Send an HTTP POST request with the openai SDK; return the response, or an awaitable for it.
 
-        The HTTP library limits each wait for the server. So a blocking call looks at the deadline itself,
-        when a piece of the body arrives; an asynchronous call is cancelled at its deadline.
+        The HTTP library limits each wait for the server. So a blocking call checks the deadline itself when a
+        piece of the body arrives; an asynchronous call is cancelled at its deadline.
         """
         settings: dict[str, Any] = {"max_retries": 0}  # a client of the user may have other settings
         if deadline is not None:

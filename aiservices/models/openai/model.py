@@ -1,4 +1,4 @@
-"""The chat models of OpenAI, Azure, Ollama and servers with the same API."""
+"""Chat models for OpenAI, Azure, Ollama and servers with the same API."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     @abstractmethod
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
-        """Return the features that a model of a server supports, as far as its name tells."""
+        """Return the features that a server's model supports, judging by the model's name."""
 
     @property
     def endpoint(self) -> str:
@@ -146,7 +146,7 @@ class OpenAiModel(HttpChatModel):
 
 
 class OpenAiChatModel(OpenAiModel):
-    """A chat model of OpenAI, Azure, Ollama or a compatible server, called by the chat completions API.
+    """An OpenAI, Azure, Ollama or compatible chat model, called through the chat completions API.
 
     Its names in ``create`` are ``"openai:NAME"``, ``"azure:DEPLOYMENT"`` and ``"ollama:NAME"``. Creating a
     model opens no connection and needs no key. Every call makes one HTTP request. ``timeout`` in the options
@@ -173,11 +173,10 @@ class OpenAiChatModel(OpenAiModel):
 
 
 class OpenAiResponsesModel(OpenAiModel):
-    """A chat model of OpenAI or Azure that uses the Responses API (POST /responses).
+    """An OpenAI or Azure chat model, called through the Responses API (POST /responses).
 
-    Its names in ``create`` are ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"``. Everything
-    that the documentation of ``OpenAiChatModel`` says about clients, capabilities, timeouts and logs is true
-    here too.
+    Its names in ``create`` are ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"``. The
+    documentation of clients, capabilities, timeouts and logs in ``OpenAiChatModel`` also applies here.
 
     The provider is asked not to store the conversation: ``store`` is false unless ``extra_body`` sets it,
     and every request holds all messages, the system message as the first item of ``input``. Models that

@@ -66,7 +66,7 @@ _IMAGE_CALL = "image_generation_call"
 
 
 class ResponsesDialect(ApiDialect):
-    """Writes requests and parses replies in the format of the Responses API of OpenAI and Azure."""
+    """Writes requests and parses replies in the Responses API format of OpenAI and Azure."""
 
     reply_name = "response of the Responses API"
 
@@ -224,7 +224,7 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
 
 
 def _with_image(item: JsonObject, images: Iterator[Image]) -> JsonObject:
-    """Put the data of a message's image back into a stored response item, which is stored without it."""
+    """Put a message's image data back into a response item that was stored without the image."""
     if item.get("type") != _IMAGE_CALL or not item.get("result"):
         return item
     image = next(images, None)
@@ -245,7 +245,7 @@ def _part(part: str | Media) -> JsonObject:
 
 
 def read_response(body: bytes, provider: str = "", notes: tuple[str, ...] = ()) -> ChatReply:
-    """Convert the JSON of a whole reply of OpenAI's Responses API to a ChatReply.
+    """Convert a complete JSON reply from OpenAI's Responses API to a ChatReply.
 
     Raises UnreadableReplyError, or ReportedError if the JSON reports an error. ``provider`` is the API with
     its address, for the state of the message. ``notes`` is what was left out of the request.
@@ -373,7 +373,7 @@ def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
 
 
 def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts in a reply of the Responses API to a Usage object; None without counts."""
+    """Convert the token counts in a Responses API reply to a Usage object; None without token counts."""
     if not usage:
         return None
     return Usage(
@@ -386,7 +386,7 @@ def _usage(usage: JsonObject | None) -> Usage | None:
 
 
 class ResponseStreamReader(EventStreamReader):
-    """Parses one streamed reply of OpenAI's Responses API.
+    """Parses one streamed reply from OpenAI's Responses API.
 
     The last event of the stream repeats the whole response.
 

@@ -148,8 +148,8 @@ class AnthropicChatModel(HttpChatModel):
     """A chat model for Claude, which calls Anthropic's Messages API.
 
     Its name in ``create`` is ``"anthropic:NAME"``, as in ``"anthropic:claude-sonnet-5"``. Creating a model
-    opens no connection and needs no key, and the SDK of Anthropic is not used. What the model thinks is kept
-    in ``AiMessage.state`` and sent back, as the API asks for. Options that the model refuses, such as a
+    opens no connection and needs no key, and Anthropic's SDK is not used. The model's thinking is kept in
+    ``AiMessage.state`` and sent back, as the API requires. Options that the model refuses, such as a
     temperature, are left out, and ``Result.reasons`` says so. The API requires a limit of tokens: without
     ``max_tokens`` it is 16,384 (4,096 or 8,192 for Claude 3).
 
@@ -227,7 +227,7 @@ def _credentials(model_name: str, api_key: ApiKey | None) -> Credentials:
 
 
 class AnthropicDialect(ApiDialect):
-    """Writes requests and parses replies in the format of Anthropic's Messages API.
+    """Writes requests and parses replies in Anthropic's Messages API format.
 
     Args:
         provider: The API and its address, to recognize the state of messages that came from there.
@@ -350,7 +350,7 @@ class AnthropicDialect(ApiDialect):
 
 
 class RequestParts:
-    """Translates options and tools of a request for one version of Claude, leaving out what it rejects.
+    """Translates a request's options and tools for one version of Claude, leaving out rejected options.
 
     Args:
         settings: The settings of the request.
@@ -509,7 +509,7 @@ def _tools_of_history(messages: Sequence[Message]) -> list[JsonObject] | None:
 
 
 def write_messages(messages: Sequence[Message], *, provider: str, system_anywhere: bool) -> list[JsonObject]:
-    """Convert chat messages to the format of Anthropic's API, joining neighbours of the same role."""
+    """Convert chat messages to Anthropic's API format, merging consecutive messages with the same role."""
     written: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
     for index, message in enumerate(messages[start:], start):
@@ -587,7 +587,7 @@ def _user_blocks(message: UserMessage) -> list[JsonObject]:
 
 
 def _block(part: str | Media) -> JsonObject:
-    """Convert a text, image or file to Anthropic's format, or raise UnsupportedRequestError."""
+    """Convert text, an image or a file to Anthropic's format, or raise UnsupportedRequestError."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, Audio):
@@ -677,7 +677,7 @@ def read_usage(usage: JsonObject | None) -> Usage | None:
 
 
 class MessageStreamReader(EventStreamReader):
-    """Parses one streamed reply of Anthropic's Messages API.
+    """Parses one streamed reply from Anthropic's Messages API.
 
     Args:
         reply: Converts the whole message, as in a reply that is not streamed.

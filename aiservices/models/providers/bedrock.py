@@ -1,4 +1,4 @@
-"""Chat models of Amazon Bedrock through the Converse API, with signed requests and streaming."""
+"""Chat models for Amazon Bedrock, called through the Converse API with signed requests."""
 
 from __future__ import annotations
 
@@ -135,11 +135,11 @@ class AwsKeys(NamedTuple):
 
 
 class BedrockChatModel(HttpChatModel):
-    """A chat model of Amazon Bedrock, which calls the Converse API.
+    """An Amazon Bedrock chat model, called through the Converse API.
 
     Its name in ``create`` is ``"bedrock:MODEL-ID"``, as in ``"bedrock:us.anthropic.claude-sonnet-4-6"``.
-    Creating a model opens no connection and needs no key, and boto3 is not used. What Claude thinks is kept
-    in ``AiMessage.state`` and sent back, as the API asks for.
+    Creating a model opens no connection and needs no key, and boto3 is not used. Claude's thinking is kept in
+    ``AiMessage.state`` and sent back, as the API requires.
 
     Args:
         model: The id of the model or of an inference profile.
@@ -188,7 +188,7 @@ class BedrockChatModel(HttpChatModel):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return a chat model of Amazon Bedrock by its id, in the region that AWS_REGION names."""
+        """Return an Amazon Bedrock chat model by its id, in the region that AWS_REGION names."""
         if not name:
             message = '"bedrock:" does not name a model: write the id after the colon'
             raise LookupError(f'{message}, as in "bedrock:us.amazon.nova-2-lite-v1:0"')
@@ -196,7 +196,7 @@ class BedrockChatModel(HttpChatModel):
 
 
 def bedrock_capabilities(model: str) -> Capabilities:
-    """Look up which features, such as tools and JSON Schema, a model of Amazon Bedrock supports."""
+    """Look up which features, such as tools and JSON Schema, an Amazon Bedrock model supports."""
     if "anthropic." not in model:
         return Capabilities(tools=True, profile="anthropic")
     rules = claude_rules(model)
@@ -232,8 +232,8 @@ def _credentials(
 def _key_finder(model_name: str) -> Callable[[], AwsKeys]:
     """Return a function that finds AWS credentials in the environment or with botocore.
 
-    It raises AuthenticationError if there are none. What botocore has found is kept, because finding it may
-    take a request to another server; botocore renews credentials that expire.
+    The function raises AuthenticationError if it finds no credentials. Credentials from botocore are cached,
+    because finding them may take a request to another server; botocore renews credentials that expire.
     """
     credentials: Any = None
 
@@ -256,7 +256,7 @@ def _key_finder(model_name: str) -> Callable[[], AwsKeys]:
 
 
 def signature_headers(url: str, body: bytes, keys: AwsKeys, region: str, now: datetime) -> dict[str, str]:
-    """Return the HTTP headers with the signature (AWS Signature Version 4) of a POST request to Bedrock."""
+    """Return the HTTP headers that sign a POST request to Bedrock (AWS Signature Version 4)."""
     parts, moment = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{moment[:8]}/{region}/bedrock/aws4_request"
     headers = {"host": parts.netloc, "x-amz-date": moment}
@@ -288,7 +288,7 @@ def signature_headers(url: str, body: bytes, keys: AwsKeys, region: str, now: da
 
 
 class ConverseDialect(ApiDialect):
-    """Writes requests and parses replies in the format of the Converse API of Amazon Bedrock.
+    """Writes requests and parses replies in Amazon Bedrock's Converse API format.
 
     Args:
         provider: The API and its address, to recognize the state of messages that came from there.
@@ -388,7 +388,7 @@ class ConverseDialect(ApiDialect):
 
 
 class _RequestParts:
-    """Translates options and tools of a request for one Bedrock model, leaving out what it rejects.
+    """Translates a request's options and tools for one Bedrock model, leaving out rejected options.
 
     Attributes:
         max_tokens: The limit of the reply.
@@ -524,7 +524,7 @@ def _system(
 
 
 def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
-    """List the tools called in earlier messages, because the API rejects such messages without tools."""
+    """Return declarations for the tools called in earlier messages, as the API rejects undeclared tools."""
     answers = [message for message in messages if isinstance(message, AiMessage)]
     names = sorted({call.name for answer in answers for call in answer.tool_calls})
     if not names:
@@ -536,7 +536,7 @@ def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
 def write_messages(
     messages: Sequence[Message], *, provider: str, cache_point: JsonObject | None = None
 ) -> list[JsonObject]:
-    """Convert chat messages to the format of Bedrock's API, joining neighbours of the same role."""
+    """Convert chat messages to Bedrock's API format, merging consecutive messages with the same role."""
     written: list[JsonObject] = []
     start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
     for message in messages[start:]:
@@ -670,7 +670,7 @@ def read_usage(usage: JsonObject | None) -> Usage | None:
 
 
 class FrameDecoder:
-    """Decodes Amazon's binary event streams to the JSON and the type of each event.
+    """Decodes Amazon's binary event streams into the type and the JSON of each event.
 
     Each frame has its length, the length of its headers and a checksum of both, then the headers, the payload
     and a checksum of the whole frame. Raises UnreadableReplyError for a damaged frame.
@@ -705,7 +705,7 @@ class FrameDecoder:
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """Parse the headers of an event in Amazon's binary stream; all of them must be text."""
+    """Parse the headers of an event in Amazon's binary stream; all their values must be strings."""
     headers, position = {}, 0
     while position < len(data):
         end = position + 1 + data[position]
@@ -731,7 +731,7 @@ def _event_json(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 class ConverseStreamReader(EventStreamReader):
-    """Parses one streamed reply of Bedrock's Converse API.
+    """Parses one streamed reply from Bedrock's Converse API.
 
     Args:
         reply: Converts the whole response, as in a reply that is not streamed.

@@ -162,7 +162,7 @@ class DecisionChatModel(HttpChatModel):
         return cls(name, provider=provider)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send the questions of a request, and return a reply with probabilities, or raise a ModelError."""
+        """Send a request's questions, and return a reply with probabilities, or raise a ModelError."""
         parts = self._parts(request)
         if len(parts) == 1:
             return super().complete(request)
@@ -174,7 +174,7 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Send the questions of a request in async code, and return a reply with probabilities."""
+        """Asynchronously send a request's questions, and return a reply with probabilities."""
         parts = self._parts(request)
         if len(parts) == 1:
             return await super().acomplete(request)
@@ -186,11 +186,11 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Send questions and yield the whole reply at once, because decision endpoints have no streams."""
+        """Send questions and yield the whole reply at once, because decision endpoints do not stream."""
         yield from whole_reply_deltas(self.complete(request))
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send questions and yield the whole reply at once, in async code."""
+        """Asynchronously send questions, and yield the whole reply at once."""
         for delta in whole_reply_deltas(await self.acomplete(request)):
             yield delta
 
@@ -241,7 +241,7 @@ def _split(answer_format: DecisionFormat, limit: int) -> tuple[DecisionFormat, .
 
 
 class DecisionDialect(ApiDialect):
-    """Base class for the formats of HTTP APIs that return the probability of each possible answer.
+    """Base class for the API formats of decision endpoints, which return each answer's probability.
 
     Args:
         path: The path of the requests.
@@ -341,8 +341,8 @@ class DecisionDialect(ApiDialect):
 def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
     """Return a unique label for each option of a question, by which the request and reply refer to it.
 
-    A text is its own label, unless it is blank, begins or ends with a space or has control characters, which
-    some endpoints reject. With ``typed``, true and false are labels too.
+    A string is its own label, unless it is blank, begins or ends with a space or has control characters,
+    which some endpoints reject. With ``typed``, true and false are labels too.
     """
     labels: list[str | bool | None] = []
     used: set[str] = set()
@@ -444,7 +444,7 @@ def _check_number(answers: object, questions: Sequence[Question]) -> None:
 
 
 class OpenAiDecisions(DecisionDialect):
-    """Writes requests and parses replies in the format of OpenAI's Decisions API.
+    """Writes requests and parses replies in OpenAI's Decisions API format.
 
     A yes/no question becomes the statement that the answer is yes, because the API estimates the probability
     of statements. System messages are sent as developer messages.
@@ -566,7 +566,7 @@ _OLLAMA_PORT = 11434
 
 
 class SystemOneDecisions(DecisionDialect):
-    """Writes requests and parses replies in the format of TypeSafe's System One API.
+    """Writes requests and parses replies in TypeSafe's System One API format.
 
     The state is the text of the user message, or a list of messages if there are several. The system message
     precedes each question, because the state is data for the model.
@@ -652,7 +652,7 @@ class SystemOneDecisions(DecisionDialect):
         return [image.base64 if self._images == "base64" else image.address for image in images]
 
     def _text(self, parts: Sequence[str | Media], images: list[Image]) -> str:
-        """Join the parts of a message to a text; each image is added to ``images`` and marked in the text."""
+        """Join a message's parts into one string; add images to ``images``, with a marker in the string."""
         texts = []
         for part in parts:
             if isinstance(part, str):
@@ -687,7 +687,7 @@ def _conversation(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[s
 
 
 class GeminiDecisions(SystemOneDecisions):
-    """Writes requests and parses replies in the format of Gemini's Decisions API.
+    """Writes requests and parses replies in Gemini's Decisions API format.
 
     The questions are almost those of System One. The input may also have audio, video and documents. It has
     no roles, so in a conversation the role precedes the text of each message.

@@ -142,8 +142,8 @@ class GeminiChatModel(HttpChatModel):
     """A chat model for Gemini, which calls Google's own API in AI Studio or on Vertex AI.
 
     Its names in ``create`` are ``"google:NAME"`` (or ``"gemini:NAME"``) and ``"google-vertex:NAME"``.
-    Creating a model opens no connection and needs no key, and the SDK of Google is not used. The signatures
-    that Gemini adds to its messages are kept in ``AiMessage.state`` and sent back, as the API asks for.
+    Creating a model opens no connection and needs no key, and Google's SDK is not used. The signatures that
+    Gemini adds to its messages are kept in ``AiMessage.state`` and sent back, as the API requires.
 
     Args:
         model: The name of the model.
@@ -292,7 +292,7 @@ def google_token(model_name: str) -> Callable[[], str]:
 
 
 class GeminiDialect(ApiDialect):
-    """Writes requests and parses replies in the format of Gemini's method generateContent.
+    """Writes requests and parses replies in the format of Gemini's generateContent method.
 
     Args:
         provider: The API and its address, to recognize the state of messages that came from there.
@@ -464,7 +464,7 @@ def _continuation_token(messages: Sequence[Message], provider: str) -> str | Non
 
 
 def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiRules) -> list[JsonObject]:
-    """Convert chat messages to the format of Gemini's API, joining neighbours of the same role."""
+    """Convert chat messages to Gemini's API format, merging consecutive messages with the same role."""
     while _continuation_token(messages, provider):  # the token represents the text written so far
         messages = messages[:-1]
     contents: list[JsonObject] = []
@@ -505,7 +505,7 @@ def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[
 
 
 def _with_data(part: JsonObject, media: Sequence[Media]) -> JsonObject:
-    """Put a message's media back into a stored part of a Gemini reply, which is stored without them."""
+    """Put a message's media back into a part of a Gemini reply that was stored without media."""
     index = part[_DATA].get("index") if _DATA in part else None
     if index is None:
         return part
@@ -639,7 +639,7 @@ def _first_error(body: str) -> str:
 
 
 def _error_hints(body: str) -> tuple[float | None, bool]:
-    """Return the seconds to wait and True for a used-up daily quota, according to Google's error response."""
+    """Return the retry delay in a Google error response, and whether a daily quota is used up."""
     try:
         data = from_json(_first_error(body))
         details = (data.get("error") or data).get("details") or ()
