@@ -360,7 +360,7 @@ _ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
 def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
     """Parse the fields of a JSON object up to the first syntax mistake, and add them to ``fields``.
 
-    Return the index after them, and the index of the comma after the last field or -1 if there is none.
+    Return the index after them, and the index of the comma after the last field, or -1 if no comma follows.
     """
     comma = -1
     pattern = _FIELD.get(text[position])
@@ -386,7 +386,7 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
 def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
     """Parse the items of a JSON array up to the first syntax mistake, and add them to ``items``.
 
-    Return the index after them, and the index of the comma after the last item or -1 if there is none.
+    Return the index after them, and the index of the comma after the last item, or -1 if no comma follows.
     """
     comma = -1
     pattern = _ITEM["'" if text[position] == "'" else '"']

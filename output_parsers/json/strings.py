@@ -1,7 +1,7 @@
 """Parse strings and unquoted values in broken JSON.
 
 The main difficulty is a string with inner quotes that should have been escaped. A quote ends the string if
-the text after the quote can only follow a string. A string with two possible ends is refused.
+the text after the quote can only follow a string. A string with two possible ends is rejected.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
     """Replace the escapes of a JSON string, such as ``\\n``, with the characters that they represent.
 
     An author who writes ``\\d`` or ``\\alpha`` does not escape backslashes. Then ``\\b`` and ``\\f`` begin
-    words too. ``\\n`` or ``\\t`` before a letter is refused, because it may be a line break or the beginning
+    words too. ``\\n`` or ``\\t`` before a letter is rejected, because it may be a line break or the beginning
     of ``\\nu`` or ``\\table``.
     """
     escapes = list(_ESCAPE.finditer(body))
@@ -414,7 +414,7 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
     """Parse an unquoted JSON value: a number, ``true``, ``false``, ``null`` or words.
 
     ``closer`` is the bracket that closes its container, or "" if there is no container. NaN and Infinity
-    become Decimal values that are not finite. Types that do not allow them refuse them later.
+    become Decimal values that are not finite. Types that do not allow them reject them later.
     """
     exact = (_EXACT if closer else _EXACT_ALONE).match(text, position)
     if exact is None:

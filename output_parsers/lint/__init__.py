@@ -19,9 +19,9 @@ __all__ = ["Finding", "lint"]
 
 
 def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
-    """List the JSON Schema features of a type that a provider's strict mode does not support.
+    """List a type's JSON Schema features that a provider's strict mode does not support.
 
-    A finding that is not ``lossless`` means that strict mode is given up for the whole type.
+    A finding that is not ``lossless`` means that strict mode cannot be used for the type.
 
     Args:
         type_or_schema: A Python type, a TypeParser, or a JSON Schema as a dict.

@@ -1,6 +1,6 @@
 """Find which of several choices a reply in prose names, and split a plain-text list into items.
 
-A reply that names several choices, or denies the choice that it names, is refused.
+A reply that names several choices, or denies the choice that it names, is rejected.
 """
 
 from __future__ import annotations
@@ -244,8 +244,8 @@ _GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 def split_items(text: str) -> list[str] | None:
     """Split text into list items at line ends or commas; return None if the text is not a list.
 
-    Either all lines begin with a bullet or a number, or none of them. ``1,234`` is refused, because it may be
-    one item or two.
+    Either all lines begin with a bullet or a number, or none of them. ``1,234`` is rejected, because it may
+    be one item or two.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:

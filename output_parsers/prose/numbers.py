@@ -1,12 +1,12 @@
 """Parse numbers in prose: text that is only a number, or a sentence with only one number.
 
-Text that two people may understand differently is refused, never guessed:
+Text that two people may understand differently is rejected, never guessed:
 
 * ``1,234`` is 1234 and ``1.234`` has three decimals, as in English and JSON. ``1,5``, ``12,34`` and ``0,123``
-  are refused; ``1.234,56`` is read, because it has only one meaning.
+  are rejected; ``1.234,56`` is read, because it has only one meaning.
 * ``50%`` (50 or 0.5), ``1/2`` (a half, one of two, or a date) and ``(5)`` (in accounts: minus five) are
-  refused.
-* ``- 5`` is refused, because it may be an item of a list. ``~5`` is read, because it has only one meaning.
+  rejected.
+* ``- 5`` is rejected, because it may be an item of a list. ``~5`` is read, because it has only one meaning.
 * English number words are read if the package text2num is installed. "one" in a sentence is not a number.
 
 All functions take time linear in the length of the text.

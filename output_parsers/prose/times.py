@@ -2,8 +2,8 @@
 
 Missing parts are never filled in. A date needs a year of four digits, and a datetime needs a date and a time.
 ISO 8601 does not need a rule. ``01/02/2024`` is read only with a DateOrder. ``9:05`` and time ranges are
-refused. Numbers are never interpreted as seconds since 1970. A UTC offset becomes part of the value; a zone
-that is only a name, such as EST or Europe/Berlin, is refused.
+rejected. Numbers are never interpreted as seconds since 1970. A UTC offset becomes part of the value; a zone
+that is only a name, such as EST or Europe/Berlin, is rejected.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
 
 
 def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
-    """Return the time of day right before a date, as in "11:45 PM on July 4"; None if there is none."""
+    """Return the time of day right before a date, as in "11:45 PM on July 4", or None."""
     times = list(islice(_times_in(text[: day.start]), 2))
     joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
     return times[0] if joined else None
@@ -218,7 +218,7 @@ def _times_in(text: str) -> Iterator[_TimeMention]:
 
 
 def _time_after_date(text: str, position: int) -> _TimeMention | None:
-    """Return the time of day right after the date that ends at ``position``; None if there is none."""
+    """Return the time of day right after the date that ends at ``position``, or None."""
     match = _TIME_AFTER_DATE.match(text, position)
     if match is None:
         return None
@@ -469,7 +469,7 @@ def read_timedelta(text: str) -> TextReading[timedelta]:
     """Parse the only duration in the text, or raise TextParseError if there is not exactly one.
 
     It accepts ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
-    microseconds, each unit once and in descending order. It refuses months and years, which have no fixed
+    microseconds, each unit once and in descending order. It rejects months and years, which have no fixed
     length, numbers without a unit, ``1:30``, and ``5m`` alone, which may be minutes or months.
     """
     bare, wrapping = strip_wrapping(text)

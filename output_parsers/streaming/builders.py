@@ -127,7 +127,7 @@ class PartialObject:
         return names if self._tail is None else [*names, self._name]
 
     def done(self, name: object) -> bool:
-        """Return True if a field has been received completely from the stream."""
+        """Return True if a field of the streamed object is complete."""
         store = self._store
         return store.positions.get(name, self._count) < self._count and name not in store.invalid
 

@@ -287,7 +287,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """Once the tag field has arrived, choose the class that it names, and pass on the fields so far."""
+        """Choose the class that the tag field names, if it has arrived, and pass on the earlier fields."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
@@ -416,7 +416,7 @@ _Level: TypeAlias = tuple[Builder, int, object]
 
 
 def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
-    """Return a read-only view of a streamed reply so far; None if there is nothing to show yet.
+    """Return a read-only view of the reply streamed so far; None if there is nothing to show yet.
 
     The view of a list or a record is built only when it is accessed.
     """
@@ -502,7 +502,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the parser itself, or the actual parser if it is a placeholder for a recursive type."""
+    """Return the given parser, or the actual parser if the given one is a recursive type's placeholder."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node

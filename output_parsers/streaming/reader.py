@@ -206,5 +206,5 @@ class PlainTextReader:
             self._trailing_space.append(answer[len(bare) :])
 
     def so_far(self) -> StringPrefix | None:
-        """Return the text of the streamed answer so far; None if there is no text yet."""
+        """Return the text of the answer received so far; None if no text has arrived yet."""
         return self._buffer.prefix() if self._buffer.pieces else None

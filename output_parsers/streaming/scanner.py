@@ -162,7 +162,7 @@ class IncrementalScanner:
         return self._scan_inexact(text, position)
 
     def _scan_exact(self, text: str, position: int) -> int:
-        """Scan valid JSON up to the first mistake or the end of the text; return the position there."""
+        """Scan valid JSON up to the first mistake or the end of the text; return that position."""
         stack = self.stack
         while stack and self._expected is not _Expected.VALUE and not self._needs_more:
             top = stack[-1]
@@ -365,7 +365,7 @@ class ReasoningFilter:
         return ""
 
     def _skip_reasoning(self, closing_tag: re.Pattern[str], chunk: str) -> str:
-        """Return the text after the tag that closes the model's reasoning; "" if it has not arrived yet."""
+        """Return the text after the model's closing reasoning tag; "" if the tag has not arrived yet."""
         text = self._pending + chunk
         end = closing_tag.search(text)
         if end is None:
@@ -401,7 +401,7 @@ class RootFinder:
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Find where the JSON of a reply begins; also return True if its opening bracket has arrived.
+        """Return where the JSON in a reply begins, and True if its opening bracket has arrived.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -542,7 +542,7 @@ class PartialString:
         return not self._raw
 
     def last_visible(self) -> str:
-        """Return the last character of the streamed string that is not white space; "" if there is none."""
+        """Return the last character of the streamed string that is not white space, or ""."""
         for piece in reversed(self._raw):
             bare = piece.rstrip()
             if bare:

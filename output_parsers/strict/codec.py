@@ -34,7 +34,7 @@ MORE_THAN_ONE_WAY = "it can be read in more than one way"
 
 
 class Codec(ABC):
-    """Converts values between one part of a JSON Schema and the version of it that is sent in strict mode.
+    """Converts values between one part of a JSON Schema and its version for a provider's strict mode.
 
     Attributes:
         is_identity: True if this codec itself leaves values unchanged; its ``parts`` may still change them.
@@ -241,7 +241,7 @@ class DecodeResult(NamedTuple):
         return [deviation for deviation in self.deviations if deviation.kind in kinds]
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
-        """Return all problems of a reply: those of converting it from strict mode and of validating it."""
+        """Return all problems found while converting a reply from strict mode and validating it."""
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
         # an unknown form is an error only if the node of the type cannot read it either
         rejected = [
@@ -319,7 +319,7 @@ class DecodeCursor:
         self._add(kind, message, value, changes_shape=True)
 
     def violation(self, message: str, value: Json) -> None:
-        """Record that a value follows the schema that was sent, but breaks a rule that no schema expresses.
+        """Record that a value fits the schema that was sent, but breaks a rule that no schema can express.
 
         The model meant this branch of a union, even if another one could read the value.
         """

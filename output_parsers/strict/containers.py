@@ -1,4 +1,4 @@
-"""Converters (codecs) that adapt JSON arrays and objects to the strict modes of providers.
+"""Converters (codecs) that adapt JSON arrays and objects to providers' strict modes.
 
 Lists and objects with known keys are sent as they are. Two kinds of containers need another form, because
 most strict modes support neither positional items nor free keys::
@@ -334,7 +334,7 @@ class ObjectProperty(NamedTuple):
 
 
 class FreeProperties(NamedTuple):
-    """The strict-mode form of properties that a JSON Schema allows without declaring them.
+    """The strict-mode form of properties that a JSON Schema allows but does not declare.
 
     Attributes:
         name: The key under which the model writes them, as a list of pairs.

@@ -337,7 +337,7 @@ class _SupportCheck:
         )
 
     def _is_supported_reference(self, part: JsonSchema) -> bool:
-        """Return True if a ``$ref`` can be sent unchanged, because it leads to a definition of the schema."""
+        """Return True if a ``$ref`` can be sent unchanged: it must point to a definition in the schema."""
         reference = part["$ref"]
         return (
             len(part) == 1
@@ -372,7 +372,7 @@ class _SupportCheck:
         )
 
     def _is_closed_object(self, part: JsonSchema) -> bool:
-        """Return True if an object schema can be sent unchanged, because it forbids undeclared keys.
+        """Return True if an object schema can be sent unchanged: it must forbid undeclared keys.
 
         It must also require the keys that the provider wants to be required.
         """

@@ -265,7 +265,7 @@ class SchemaDocument:
         return self._modernize(value, base) if key in _SCHEMAS else value
 
     def _is_keyword(self, key: str) -> bool:
-        """Return True if a keyword exists in the JSON Schema draft (such as draft 7) that a schema uses."""
+        """Return True if the JSON Schema draft that the schema uses, such as draft 7, has the keyword."""
         if self.draft <= 4 and key in _NEWER_THAN_4:
             return False
         # $defs is accepted in all drafts, because generators mix it with older ones

@@ -1,4 +1,4 @@
-"""Parsers for the tool calls of a model, similar to those of LangChain.
+"""Parsers for a model's tool calls, similar to LangChain's.
 
 They read the calls that a model made through its API, complete or while they are streamed, and also calls
 that a model without tool support wrote as text.

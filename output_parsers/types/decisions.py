@@ -394,7 +394,7 @@ class DecisionNode(Node[Decision[Any]]):
     """Reads a Decision or a Scale; a model's reply contains only the value, without probabilities.
 
     Attributes:
-        inner: The node of the value in the reply of a model.
+        inner: The node of the value in a model's reply.
         cls: The class of the decision.
         value: The node of the value in other JSON: it differs from ``inner`` for a list.
         option: The node of the keys of the probabilities.
@@ -545,7 +545,7 @@ def decision_node(target: Target, build: Build) -> Node[object] | None:
 
 
 def _members_node(node: ListNode, refuse: Callable[[str], UnsupportedTypeError]) -> MembersNode:
-    """Return the parser for a list of options, with a question for each option."""
+    """Return the parser for a list of options that asks the model about each option separately."""
     if not isinstance(node.item, ChoiceNode) or isinstance(node.item, BoolNode):
         raise refuse(
             "a list of decisions needs an Enum or a Literal, as in Decision[list[Topic]]; for a list of any "

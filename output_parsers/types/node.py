@@ -151,7 +151,7 @@ class RecursiveNode(Node[T_co]):
 
     @property
     def target(self) -> Node[T_co]:
-        """The parser of the recursive type that this placeholder stands for."""
+        """The recursive type's actual parser, to which this placeholder delegates."""
         assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
 
@@ -310,7 +310,7 @@ def _is_strict(schema: object) -> bool:
 
 @runtime_checkable
 class OutputParser(Protocol[T_co]):
-    """Protocol for objects that convert the text of a model's reply to a typed value.
+    """Protocol for objects that convert a model's reply to a typed value.
 
     Any object with these three members is an output parser; no base class is needed.
     """
@@ -325,7 +325,7 @@ class OutputParser(Protocol[T_co]):
         ...
 
     def parse(self, text: str) -> T_co:
-        """Convert the text of a model's reply to a value.
+        """Convert a model's reply to a value of the parser's type.
 
         Raises OutputParsingError, and no other error, if the text does not fit.
         """

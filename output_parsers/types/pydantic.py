@@ -21,8 +21,8 @@ from .target import Target, type_name
 class PydanticNode(Node[object]):
     """Reads a value with pydantic in strict mode, so that pydantic converts nothing silently.
 
-    ``converts`` is True if a validator of the user runs first. pydantic may then convert the result if strict
-    mode rejects it, and the conversion is recorded.
+    ``converts`` is True if a user-written validator runs first. pydantic may then convert the result if
+    strict mode rejects it, and the conversion is recorded.
     """
 
     prose = True

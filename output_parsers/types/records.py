@@ -611,7 +611,7 @@ class ObjectNode(Node[object]):
         return self._read_fields(data, cursor)
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[dict[str, Json], Cursor]:
-        """Remove an outer JSON object with only one key, such as ``result``, from around the actual object.
+        """Unwrap an object that is inside an outer JSON object with only one key, such as ``result``.
 
         Any other object is returned unchanged.
         """

@@ -84,7 +84,7 @@ class UnionNode(Node[object]):
 
     @cached_property
     def _has_unions(self) -> bool:
-        """True if an option of the union type is itself a union, or contains one for the same JSON value."""
+        """True if a member of this union is itself a union, directly or inside a wrapping parser."""
         return any(
             isinstance(part, UnionNode) for option in self.options for part in _same_value_parts(option)
         )
