@@ -275,7 +275,7 @@ _IN_PLACE_KEYWORDS = frozenset(
 def close_objects(schema: Mapping[str, object]) -> JsonSchema:
     """Return a copy of a JSON Schema in which objects allow only the properties that they declare.
 
-    Most schemas leave ``additionalProperties`` out. In providers' strict modes, each of these objects would
+    Most schemas leave ``additionalProperties`` out. In providers' strict modes, each object without it would
     need a field for further properties. Objects that say anything about other properties are not changed. If
     several parts of the schema declare properties of the same object, nothing is changed.
     """

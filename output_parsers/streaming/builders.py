@@ -242,7 +242,7 @@ class PartialList(Sequence[Any]):
 class LazyObject(PartialObject):
     """A read-only view of a partly streamed object; the view is computed at the first access.
 
-    Most programs access no snapshots of a stream, or only the last.
+    Programs often access only the last snapshot of a stream, or none.
     """
 
     __slots__ = ("_build",)

@@ -474,7 +474,7 @@ _CUT_ESCAPE = re.compile(
 
 
 class PartialString:
-    """A streamed JSON string, of which perhaps only a part has arrived.
+    """A JSON string that is being streamed; only a part of it may have arrived.
 
     The text in ``buffer`` is always a prefix of the complete decoded string. After an escape of uncertain
     meaning, nothing is added until the string is closed.
