@@ -1,4 +1,4 @@
-"""AI agents that reason and call tools until they have an answer, similar to those of AgentScope."""
+"""AI agents that reason and call tools until they have an answer, similar to AgentScope's agents."""
 
 from __future__ import annotations
 

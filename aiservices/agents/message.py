@@ -1,6 +1,6 @@
 """Messages between agents and users, and records of an agent's model requests and tool calls.
 
-When a reply waits for approval, its rounds are stored with the suspended call.
+When a reply waits for approval, its earlier rounds are stored with the suspended call.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MsgRole: TypeAlias = Literal["user", "assistant", "system"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One step of an agent's work: a message from the model, and the results of its tool calls.
+    """One step of an agent's work: a model message and the results of the tool calls in it.
 
     ``str(round)`` is readable text. If the reply waited for approval, arguments and results of earlier rounds
     are plain JSON values, because they were stored as JSON.
@@ -75,7 +75,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Msg(Generic[T_co]):
-    """A message from an agent or a user, similar to AgentScope's class Msg.
+    """A message from an agent or a user, similar to AgentScope's class ``Msg``.
 
     Raises ValueError for an unknown role, and TypeError for content that is not text.
 
@@ -107,7 +107,7 @@ class Msg(Generic[T_co]):
 
     @staticmethod
     def of_user(content: str, name: str = "user") -> Msg[None]:
-        """Create a user message from a text."""
+        """Create a user message from a string."""
         return Msg(name, content, "user")
 
 
@@ -119,10 +119,11 @@ AgentInput: TypeAlias = (
 
 
 def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
-    """Convert an agent's input (a text, a message or a list of messages) to messages for its language model.
+    """Convert an agent's input (a string, a message or a list of messages) to chat messages for its model.
 
-    The agent's own messages become AI messages, those with the role "system" system messages, and all others
-    user messages. Raises TypeError for other objects, and for dicts of tool calls and their results.
+    The agent's own messages become AI messages, messages with the role "system" become system messages, and
+    all others become user messages. Raises TypeError for other objects, and for dicts of tool calls and their
+    results.
     """
     if isinstance(messages, str):
         return (UserMessage(messages),)
@@ -175,7 +176,7 @@ def with_system_texts(system_message: SystemMessage, messages: Sequence[Message]
 
 
 def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge messages into one user message, with the speaker's name before the text of each.
+    """Merge several messages into one user message, with the speaker's name before each part.
 
     A memory stores one user message per answer.
     """
@@ -194,9 +195,9 @@ _STATE_KEY = "agent"
 
 
 def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that saves an agent's work so far when a tool call has to wait for a person's approval.
+    """Middleware that saves an agent's progress when a tool call has to wait for a person's approval.
 
-    It also stores the output type, because the reply can only be resumed with the same one.
+    It also stores the output type, because the reply can only be resumed with the same type.
     """
     try:
         return (yield from proceed(invocation))
@@ -252,7 +253,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
 
 
 def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """Pair each message of the model with the results of the tool calls in this message."""
+    """Pair each model message with the results of the tool calls in it."""
     return tuple(
         Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
         for attempt in attempts
@@ -302,7 +303,7 @@ def _run_to_dict(run: ToolRun) -> dict[str, object]:
 
 
 def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """Restore a suspended agent's output type and its earlier model messages from the dict saved for it."""
+    """Restore a suspended agent's output type and earlier model messages from a saved dict."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 

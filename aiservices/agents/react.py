@@ -1,7 +1,7 @@
 """An AI agent that reasons and calls tools until it can answer with text and, optionally, typed data.
 
-From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response`` by
-which a model returns the text and the value.
+From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response``,
+with which a model returns the text and the typed value.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 class ReActAgent:
     """An agent that reasons and calls tools until it can answer, similar to AgentScope's ReActAgent.
 
-    In each round the model reasons and then either calls tools or answers. Raises DefinitionError with all
-    problems of the arguments.
+    In each round the model reasons and then either calls tools or answers. Raises a DefinitionError that
+    lists all invalid arguments.
 
     Args:
         name: The name of the agent, which is also the name in its messages.
@@ -137,7 +137,7 @@ class ReActAgent:
     @overload
     def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Let the agent reply to a text, a message with images or files, or messages of other agents.
+        """Let the agent reply to a string, a message with images or files, or other agents' messages.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
         the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
@@ -158,7 +158,7 @@ class ReActAgent:
     @overload
     async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
-        """Let the agent reply in async code, where tools and hooks may be async functions."""
+        """Let the agent reply asynchronously; its tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type))
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
@@ -252,12 +252,12 @@ class ReActAgent:
         *,
         results: Mapping[str, object] = _NO_DECISIONS,
     ) -> Msg[Any]:
-        """Continue an agent's reply in async code after a person approved tool calls."""
+        """Continue an agent's reply asynchronously after a person approved or refused pending tool calls."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals, results)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:
-        """Prepare the data of a ``reply`` call, so that its request can be previewed without sending it."""
+        """Prepare the data of a ``reply`` call, to preview its request without sending it."""
         return self._invocation(msg, self._plan(output_type))
 
     @overload
@@ -283,7 +283,7 @@ class ReActAgent:
         hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
     ) -> HookHandle: ...
     def on(self, step: Any, hook: Hook) -> HookHandle:
-        """Register a hook function that runs before or after each model request or tool call of the agent.
+        """Register a hook function that runs before or after the agent's model requests or tool calls.
 
         Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
         tool call or the tool run. It may return a replacement, or None to change nothing; a "pre_acting" hook
@@ -299,9 +299,9 @@ class ReActAgent:
         limits: ToolLimits,
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        """Check the settings of the agent; return its language models and tools.
+        """Check the agent's settings, and return its language models and tools.
 
-        Raises DefinitionError with all problems of the settings.
+        Raises a DefinitionError that lists all problems.
         """
         problems += self._options.problems(self._qualname)
         settings = {"tool_interceptors": self._tool_interceptors}
@@ -347,7 +347,7 @@ class ReActAgent:
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
-        """Return the models and tools with which an agent creates replies of a given output type."""
+        """Return the models and tools that an agent uses to create replies of a given output type."""
         try:
             if output_type not in self._plans:
                 self._plans[output_type] = self._make_plan(output_type)
@@ -404,9 +404,9 @@ def _order_interceptors(
     interceptors: Sequence[Interceptor],
     problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """Sort the middleware (interceptors) of an agent into the order in which it must run, outermost first.
+    """Sort an agent's interceptors (middleware) into the order in which they must run, outermost first.
 
-    Adds a problem for each interceptor that the user put in a wrong order.
+    Adds a problem for each interceptor that the user listed in the wrong order.
 
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
@@ -425,7 +425,7 @@ def _position(interceptor: Interceptor) -> object:
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that turns the tool call in which an agent gave its answer into a text message."""
+    """Middleware that turns the tool call containing an agent's final answer into a text message."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -433,10 +433,10 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that treats a model's call of the tool ``generate_response`` as a text answer.
+    """Middleware that treats a model's ``generate_response`` call as a text answer if no type was requested.
 
-    AgentScope offers the tool in each reply, so a model may know it from there, or from an earlier reply with
-    an output type.
+    A model may know the tool from AgentScope, which always offers it, or from an earlier reply with an output
+    type.
     """
     if invocation.plan.output_format.strategy is not Strategy.TEXT:
         return (yield from proceed(invocation))
@@ -449,7 +449,7 @@ def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Fl
 
 
 def _with_response_as_text(reply: ChatReply) -> ChatReply:
-    """Convert a model's reply to plain text if it is a ``generate_response`` tool call with just a text."""
+    """Convert a model's reply to plain text if it is a ``generate_response`` tool call with only text."""
     calls = reply.message.tool_calls
     if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
         return reply
@@ -495,7 +495,7 @@ class Hooks:
         self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
 
     def add(self, step: str, hook: Hook) -> HookHandle:
-        """Register a hook function for a step of an agent, such as "pre_acting" (before each tool call).
+        """Register a hook function for an agent's step, such as "pre_acting" (before each tool call).
 
         Raises DefinitionError for an unknown step.
         """
@@ -516,7 +516,7 @@ class Hooks:
         return map_effects(proceed(invocation), self._perform)
 
     def _perform(self, effect: Effect) -> Flow[Any]:
-        """Execute a step of the agent, with the user's hooks around model requests and tool calls."""
+        """Execute a step of the agent, running the user's hooks around model requests and tool calls."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
             reply = yield effect._replace(request=request)
@@ -530,7 +530,7 @@ class Hooks:
         return outcome
 
     def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
-        """Call the hook functions of an agent's step in order; each receives the changes of the last one."""
+        """Call an agent's hook functions for one step in order; each receives the previous hook's changes."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
             if replacement is not None:
@@ -544,7 +544,7 @@ def _call_of(hook: Hook, value: object) -> Callable[[], Any]:
 
 
 def _check_replacement(step: Step, hook: Hook, replacement: object) -> None:
-    """Raise TypeError if a hook function of an agent returned a value of the wrong type."""
+    """Raise TypeError if an agent's hook function returned a value of the wrong type."""
     expected = _REPLACEMENT_TYPES[step]
     if expected is None or not isinstance(replacement, expected):
         allowed = "None" if expected is None else f"{expected.__name__} or None"
@@ -563,9 +563,9 @@ _DESCRIPTION = "Gives the final answer and ends the task. Call it once, when not
 
 
 class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised if the output type of an agent has a field named ``response``, which is reserved.
+    """Raised if an agent's output type has a field named ``response``, which is reserved.
 
-    That is the name of the parameter for the text of the answer.
+    The parameter for the answer's text has this name.
     """
 
 
@@ -573,7 +573,7 @@ class GeneratedResponse(NamedTuple):
     """The arguments of ``generate_response``, a tool that the model calls to give the agent's final answer.
 
     Attributes:
-        response: The text of the answer.
+        response: The answer's text.
         metadata: The value of the output type.
     """
 
@@ -622,7 +622,7 @@ def _make_format(
 
 
 class _GenerateResponseParser(TypeParser[GeneratedResponse]):
-    """Parses the arguments of ``generate_response``, the tool by which the model gives an agent's answer."""
+    """Parses the arguments of ``generate_response``, the tool with which a model gives an agent's answer."""
 
     def __init__(self, node: _GenerateResponseNode) -> None:
         super().__init__(Target(Any, alias=GENERATE_RESPONSE), node)
@@ -633,7 +633,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
 
 
 class _GenerateResponseNode(Node[GeneratedResponse]):
-    """Reads an agent's answer from JSON with the text ``response`` and the fields of the output type."""
+    """Reads an agent's answer from JSON that contains the text ``response`` and the output type's fields."""
 
     kind = f"an object with {_RESPONSE!r}"
 
@@ -722,7 +722,7 @@ class _MetadataNode(Node[Any]):
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:
-    """Find the key "response" in a dict, also spelled differently, such as "Response"; else return None."""
+    """Find the key "response" in a dict, or a variant such as "Response"; return None if it is missing."""
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)

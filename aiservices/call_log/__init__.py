@@ -1,4 +1,4 @@
-"""Listeners that log service calls, as one line per call or with all requests and replies."""
+"""Listeners that log service calls, either as one line per call or with all requests and replies."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def log_calls(event: object, /) -> None:
     """Log a summary line (models, tokens, duration) when a service call succeeds or fails.
 
     Use it as a listener: ``create(…, listeners=[log_calls])``. It receives each ``event``. Each call is one
-    line: at INFO if it succeeded or waits for approval, at WARNING if it failed. An answer that was rejected
-    is a line at INFO with the reason. Each request and each tool is one line at DEBUG. A line contains the
-    method, the models, the number of requests, tokens, seconds and the class of an error. It never contains
-    the text of messages, not even of errors, because an error may quote a prompt or a reply. The reason why
-    an answer was rejected is the name of a guard, or where in the answer something else was expected. That
-    place may contain keys of dicts.
+    line: at INFO if the call succeeded or waits for approval, at WARNING if it failed. An answer that was
+    rejected is a line at INFO with the reason. Each request and each tool is one line at DEBUG. A line
+    contains the method, the models, the number of requests, tokens, seconds and the class of an error. It
+    never contains the text of messages, not even of errors, because an error may quote a prompt or a reply.
+    The reason why an answer was rejected is the name of a guard, or where in the answer something else was
+    expected. That place may contain keys of dicts.
     """
     match event:
         # The summary is not free, and INFO is off by default.
@@ -78,9 +78,9 @@ def log_calls(event: object, /) -> None:
 def log_content(event: object, /) -> None:
     """Log the messages of each request and the text of each reply, for debugging.
 
-    Use it as a listener, alone or beside ``log_calls``: ``create(…, listeners=[log_content])``. It logs what
-    an ``event`` contains at INFO on the logger ``aiservices.content``, with the id of the call. The texts may
-    contain personal data.
+    Use it as a listener, alone or together with ``log_calls``: ``create(…, listeners=[log_content])``. It
+    logs what an ``event`` contains at INFO on the logger ``aiservices.content``, with the id of the call. The
+    log may contain personal data.
     """
     invocation = getattr(event, "invocation", None)
     if invocation is None or not _CONTENT_LOGGER.isEnabledFor(logging.INFO):
@@ -100,7 +100,7 @@ def log_content(event: object, /) -> None:
 
 
 def _reasons(problems: Sequence[Problem]) -> str:
-    """Describe why an answer is invalid by paths and expected values, without quoting the answer."""
+    """Describe why an answer is invalid by paths and expected types, without quoting the answer."""
     reasons = [f"{problem.path}: {_without_quotes(problem.message)}" for problem in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         reasons.append(f"and {len(problems) - _MAX_PROBLEMS} more")

@@ -1,4 +1,4 @@
-"""The command ``calibrate``, which calibrates a service method with the labelled examples of a CSV file."""
+"""The command ``calibrate``, which adjusts a method's probabilities with labelled examples in a CSV file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def calibrate(
     confidence: float,
     as_json: bool,
 ) -> None:
-    """Calibrate a service method with the rows of a CSV file, print the result, and write it to a file.
+    """Calibrate a method's probabilities with labelled rows of a CSV file; print and save the result.
 
     Raises UsageError, DefinitionError, and CommandFailedError if the file cannot be written.
     """
@@ -84,7 +84,7 @@ def calibrate(
 
 
 def _check_output(path: Path) -> None:
-    """Raise UsageError or DefinitionError, before anything is sent, if a file cannot be written."""
+    """Raise UsageError or DefinitionError if the output file cannot be written, before sending requests."""
     if not path.parent.is_dir():
         raise UsageError(f"--out: there is no folder {path.parent}")
     if path.exists():
@@ -100,7 +100,7 @@ def _json_of(calibrated: Calibrated, out: str) -> dict[str, object]:
 
 
 class _Label(NamedTuple):
-    """A CSV column with the right answers to one question of the service method.
+    """A CSV column with the correct answers to one question of the service method.
 
     Attributes:
         path: The JSON path of the answer in the value.
@@ -111,7 +111,7 @@ class _Label(NamedTuple):
     options: Options
 
     def read(self, text: str) -> object:
-        """Return the answer that a cell contains, or raise ValueError if it is not one of the options."""
+        """Return the answer in a cell, or raise ValueError if it is not one of the possible answers."""
         for normalize in (str, str.casefold):  # a spreadsheet writes TRUE
             matches = [
                 value for data, value in self.options if normalize(text) in map(normalize, _forms(data))
@@ -123,7 +123,7 @@ class _Label(NamedTuple):
 
 
 def _forms(data: object) -> tuple[str, ...]:
-    """Return the texts that a CSV cell may contain to mean the given answer, the preferred text first."""
+    """Return the spellings of an answer that a CSV cell may contain, the preferred spelling first."""
     if isinstance(data, bool):
         return _TRUE if data else _FALSE
     if data is None:
@@ -133,7 +133,7 @@ def _forms(data: object) -> tuple[str, ...]:
 
 
 def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> list[Case[Any]]:
-    """Read a CSV file as test cases; raise UsageError with a list of all mistakes in columns and rows."""
+    """Read a CSV file as test cases, or raise a UsageError that lists all mistakes in columns and rows."""
     columns, rows = _read_table(path)
     parameters = [argument.name for argument in method.arguments]
     problems = list(_column_problems(columns, method, labels))
@@ -173,7 +173,7 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
 
 
 def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the column names of a CSV file, and its rows as pairs of row number and cells."""
+    """Return a CSV file's column names and its rows as pairs of row number and cells."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             first = file.readline()
@@ -212,13 +212,13 @@ def _column_problems(columns: Sequence[str], method: Method, labels: Mapping[str
 
 
 def _other_label(columns: Sequence[str], parameters: Mapping[str, object]) -> str:
-    """Suggest, at the end of an error message, the columns that may contain the right answers."""
+    """Suggest, at the end of an error message, which columns may contain the correct answers."""
     others = [name for name in columns if name and name not in parameters]
     return f"; name it with --expected{suggestion('expected', others)}" if others else ""
 
 
 def _with_label(expected: Any, path: str, value: object) -> Any:
-    """Store a right answer under its JSON path, such as ``$.ticket.urgent``, in the expected value."""
+    """Store a correct answer under its JSON path, such as ``$.ticket.urgent``, in the expected value."""
     names = path.split(".")[1:]
     if not names:
         return value

@@ -38,8 +38,8 @@ def call(
 ) -> None:
     """Call a service method with arguments from the command line, and print the answer.
 
-    With ``verbose`` it prints the details of the call, too. Raises UsageError, DefinitionError, and the
-    errors of the call.
+    With ``verbose`` it also prints the call's details. Raises UsageError, DefinitionError, and the errors of
+    the call.
     """
     target = find_target(target_name)
     details = _CallDetails()
@@ -60,10 +60,10 @@ def call(
 
 
 class _CallDetails:
-    """A listener that stores the result of a service call, to print the call's details later.
+    """A listener that stores the result of a service call, so that the call's details can be printed later.
 
-    It receives no events of a service that the user's program created. Then only methods that return a Result
-    or a Stream have details.
+    It receives no events from a service that the user's program created. Details of such a service's methods
+    are available only if they return a Result or a Stream.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _CallDetails:
 
 
 class _AnswerPrinter(NamedTuple):
-    """Prints the answer of one service method call.
+    """Prints the answer of a service method call.
 
     Attributes:
         method: The method, with the codec of its values.
@@ -157,7 +157,7 @@ class _AnswerPrinter(NamedTuple):
 
 
 def iterate(runner: asyncio.Runner, items: AsyncIterable[T]) -> Iterator[T]:
-    """Yield the items of an async iterable to a caller that is not async."""
+    """Yield the items of an async iterable to synchronous code."""
     iterator = aiter(items)
     while True:
         try:
@@ -172,7 +172,7 @@ async def _next(iterator: AsyncIterator[T]) -> T:
 
 
 def show_live(snapshots: Iterable[Any]) -> None:
-    """Show a stream's growing value on the terminal, and erase it at the end."""
+    """Show a stream's growing value on the terminal, and erase it when the stream ends."""
     console = stdout_console()
     # Without a terminal only the final value is printed, but the stream must be read to its end.
     if not console.is_terminal:
@@ -190,7 +190,7 @@ def show_live(snapshots: Iterable[Any]) -> None:
 
 
 def _details_json(result: Result[object]) -> dict[str, object]:
-    """Return the details of a service call as JSON data, in the same format as the HTTP API.
+    """Return a service call's details as JSON data, in the same format as the HTTP API.
 
     The details are attempts, tokens, coercions and tool runs.
     """
@@ -212,7 +212,7 @@ def _details_json(result: Result[object]) -> dict[str, object]:
 
 
 def _details_text(details: dict[str, Any]) -> str:
-    """Describe a service call in text: one line for each model request, repair of a reply, and tool call."""
+    """Describe a service call as text, with one line for each model request, reply repair and tool call."""
     lines = [f"strategy: {details['strategy']} ({'; '.join(details['reasons'])})"]
     for number, attempt in enumerate(details["attempts"], 1):
         error = f", {attempt['error']}" if attempt["error"] else ""

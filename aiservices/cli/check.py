@@ -1,4 +1,4 @@
-"""The ``check`` command: it finds mistakes in services, and types unsuitable for strict JSON output."""
+"""The ``check`` command, which finds mistakes in services and types that strict JSON output cannot handle."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from .services import (
 
 
 class CheckedMethod(NamedTuple):
-    """The result of checking one service method, or a service that cannot be created at all.
+    """The result of checking one service method, or of a service that cannot be created at all.
 
     Attributes:
         service: The service as ``module:name``.
         qualname: The name as ``Service.method``.
         returns: The name of the return type; "" if the service cannot be created.
-        problems: The problems of the definition.
+        problems: The mistakes in the definition.
         notes: What strict mode does not support.
     """
 
@@ -65,10 +65,10 @@ class CheckedMethod(NamedTuple):
 
 
 def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
-    """Check services, print their problems, and return True if there are none.
+    """Check services, print their problems, and return True if there are no problems.
 
-    With ``strict`` a type that cannot use strict mode is a problem, too. Raises UsageError for an unknown
-    profile, and if there is no service.
+    With ``strict``, a type that cannot use strict mode also counts as a problem. Raises UsageError for an
+    unknown profile, or if no service is found.
     """
     if profile not in PROFILES:
         raise UsageError(f"there is no profile {profile}{suggestion(profile, list(PROFILES))}")
@@ -91,7 +91,7 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
 
 
 def _find_services(text: str, skipped: list[str], without_prompts: list[str]) -> Iterator[ServiceTarget]:
-    """Yield the service named on the command line, or every service if the argument names a module.
+    """Yield the service named on the command line, or all services of the module that is named there.
 
     In a whole module, a Protocol without prompts is checked if its methods have no body, and added to
     ``without_prompts``. Other classes without prompts may have another purpose and are added to ``skipped``.
@@ -190,7 +190,7 @@ def _as_dict(
 
 
 class StrictModeNote(NamedTuple):
-    """A feature of a Python type that the provider's strict mode does not support, and its replacement.
+    """A feature of a Python type that the provider's strict mode does not support, and the workaround.
 
     Attributes:
         about: "answer", or "tool NAME".
@@ -213,8 +213,8 @@ class StrictModeNote(NamedTuple):
 def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
     """Yield a note for each type in a service method that the provider's strict mode does not support.
 
-    The default is the profile of the model, if the model has a strict mode. There are no notes on a type
-    that only a custom parser can read.
+    The default is the profile of the model, if the model has a strict mode. Types that only a custom parser
+    can read get no notes.
     """
     capabilities = plan.call.model.capabilities
     if profile is None and not capabilities.strict_schema:
@@ -244,9 +244,9 @@ def _findings(tp: object, profile: str) -> list[Finding]:
 
 
 def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
-    """Return the problems that strict mode causes for return values that are streamed in parts.
+    """Return the problems that strict mode causes for streamed return values.
 
-    A value that is encoded for strict mode cannot be decoded before its end.
+    A value that is encoded for strict mode cannot be decoded until it is complete.
     """
     if not findings or not all(finding.lossless for finding in findings) or _keeps_its_shape(tp, profile):
         return findings
@@ -259,7 +259,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
 
 
 def _keeps_its_shape(tp: Any, profile: str) -> bool:
-    """Return True if the JSON that a model writes for a type is the same in strict mode.
+    """Return True if strict mode does not change the JSON that a model writes for a type.
 
     A root that is not an object is wrapped in one first.
     """

@@ -1,4 +1,4 @@
-"""Print texts, headings, tables and signatures to the terminal."""
+"""Print text, headings, tables and signatures to the terminal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PIPE_WIDTH = 500  # columns if the output is not a terminal, so that rich wraps
 
 
 def stdout_console() -> Console:
-    """Return a rich console for standard output, with colours only on a terminal without NO_COLOR."""
+    """Return a rich console for standard output; it uses colours only on a terminal without NO_COLOR."""
     # Markup and emoji codes are disabled: text of models and prompts must appear unchanged.
     console = Console(highlight=False, markup=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
 
 
 def print_heading(text: str) -> None:
-    """Print a text as a bold line."""
+    """Print a heading as a bold line."""
     stdout_console().print(Text(text, "bold"), soft_wrap=True)
 
 
@@ -48,10 +48,10 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def print_text(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:
-    """Print a text and flush the output.
+    """Print a string and flush the output.
 
-    On a terminal, control characters except newline and tab are replaced with visible symbols. Otherwise a
-    model could send escape sequences to the terminal.
+    On a terminal, control characters except newline and tab are replaced with visible symbols. This prevents
+    a model from sending escape sequences to the terminal.
     """
     stream = file or sys.stdout
     visible = _CONTROL_CHARACTERS.sub(_symbol, text) if stream.isatty() else text
@@ -84,5 +84,5 @@ def _annotation_text(annotation: object) -> str:
 
 
 def count_text(number: int, noun: str) -> str:
-    """Return a number and its noun in singular or plural, such as ``1 method`` or ``2 methods``."""
+    """Return a number with its noun in singular or plural, such as ``1 method`` or ``2 methods``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""The errors of the command line, and how they are reported with exit codes.
+"""The command line's exceptions and exit codes, and how errors are reported.
 
-Every command imports this module, even ``--help``. To start quickly, it imports neither rich nor the
-library.
+Every command imports this module, even ``--help``. It imports neither rich nor the library, so that commands
+start quickly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
 
 class UsageError(Exception):
-    """Raised if the command line is wrong; the message says what to type instead."""
+    """Raised if the command line is wrong; the message says how to correct it."""
 
 
 class CommandFailedError(Exception):
@@ -43,7 +43,7 @@ class CommandFailedError(Exception):
 
 @contextmanager
 def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
-    """Context manager that prints an error to standard error, and ends the command with an exit code.
+    """Context manager that prints errors to standard error and ends the command with an exit code.
 
     ``debug`` also prints the traceback. ``as_json`` also writes the error as JSON to standard output.
     """

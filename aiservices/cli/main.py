@@ -1,6 +1,6 @@
-"""The commands of the command line with their options and shell completion.
+"""The program's commands, with their options and shell completion.
 
-A command imports its module when it runs: ``aiservices --help`` must not wait for the imports of a model.
+Each command imports its module only when it runs, so that ``aiservices --help`` starts quickly.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .errors import ExitCode, UsageError, report_errors
 def complete_target(incomplete: str) -> list[str]:
     """Return shell completions for the name of a service or method, such as ``shop:Desk.answer``.
 
-    The module is imported if a colon follows its name.
+    The module is imported once the user has typed a colon after its name.
     """
     return [target for target in _completions(_targets, incomplete) if target.startswith(incomplete)]
 
 
 def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
-    """Return shell completions ``NAME=`` for the method parameters that have no value yet."""
+    """Return shell completions ``NAME=`` for the method's parameters that have no value yet."""
     target = str(context.params.get("target") or "")
     argument_texts = list(context.params.get("arguments") or ())
     # bash treats a colon as a word of its own, so that the rest of a target arrives here.
@@ -41,7 +41,7 @@ def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _completions(candidates: Callable[[str], Iterator[str]], text: str) -> list[str]:
-    """Return shell completions for a text, or an empty list if an error occurs.
+    """Return shell completions for the typed text, or an empty list if an error occurs.
 
     Output of the imported module is discarded, because it would appear in the user's command line.
     """
@@ -106,7 +106,7 @@ application.add_typer(batch_application, name="batch")
 
 
 class Engine(Enum):
-    """The ways in which the command map can send requests."""
+    """The ways in which the command ``map`` can send requests."""
 
     DIRECT = "direct"
     BATCH = "batch"

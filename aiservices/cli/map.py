@@ -44,17 +44,17 @@ class MapSettings(NamedTuple):
     Attributes:
         key: The column that identifies a row.
         columns: ``PARAMETER=COLUMN`` for parameters whose column has another name.
-        limit: Process only so many rows.
+        limit: The maximum number of rows to process.
         max_money: The highest cost of the run, in US dollars.
         max_requests: The highest number of requests.
         rpm: Requests per minute.
         tpm: Tokens per minute.
         max_concurrency: How many rows are processed at the same time.
         restart: Discard the results of an earlier run.
-        retry_failed: Process rows again that had an error.
-        review: A file for the rows whose answer is unsure.
-        unsure_below: The probability below which an answer is unsure.
-        reviewed: Such a file with the answers of people.
+        retry_failed: Process the rows that failed again.
+        review: A file for the rows with uncertain answers.
+        unsure_below: The probability below which an answer is uncertain.
+        reviewed: A review file that people have completed.
         cache: The file of a response cache.
         engine: "direct", "batch" for the batch service of the provider, or "ray" or "spark" for their workers
             on this machine.
@@ -89,8 +89,8 @@ def map_table(
 ) -> None:
     """Call a method for each row of a table, and write the answers to a file.
 
-    With ``sample``, only so many rows are asked, to estimate the tokens, the cost and the time of the run.
-    With ``dry_run``, everything is checked and nothing is sent.
+    With ``sample``, only that number of rows is processed, to estimate the run's tokens, cost and time. With
+    ``dry_run``, everything is checked and nothing is sent.
     """
     target = find_target(target_name)
     service = make_service(target, model)
@@ -147,7 +147,7 @@ def _row_settings(method: object, output: str, settings: MapSettings) -> RowSett
 
 
 def _prices(method: object, *, required: bool) -> Prices | None:
-    """Return the published prices of the method's provider; None if they are unknown and not required."""
+    """Return the published prices of the method's provider, or None if they are unknown and not required."""
     provider = plan_of(method).call.model.name.partition(":")[0]
     try:
         return PublishedPrices(_PRICE_LISTS.get(provider, provider))
@@ -158,7 +158,7 @@ def _prices(method: object, *, required: bool) -> Prices | None:
 
 
 def _show_plan(method: Any, source: str, options: RowSettings) -> None:
-    """Print the number of rows, and the request of the first one."""
+    """Print the number of rows, and the request for the first row."""
     job = job_for(method, source, options)
     print(
         f"{sum(1 for _ in islice(job.rows(), options.get('limit'))):,} rows; the request of the first one:\n"
@@ -169,7 +169,7 @@ def _show_plan(method: Any, source: str, options: RowSettings) -> None:
 
 
 class _ProgressLine:
-    """Shows the progress of a run in one line of the terminal; prints nothing if there is no terminal."""
+    """Shows a run's progress on one line of the terminal; prints nothing if there is no terminal."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -193,14 +193,14 @@ _MAX_WAIT = 30.0  # seconds before a request that failed is repeated
 
 
 def list_batches(output: str) -> None:
-    """Print the batches of a run that are not finished."""
+    """Print a run's unfinished batches."""
     for record in _records(output):
         number = record.id or "not submitted"
         print(f"{number}  {record.model}  {record.count:,} requests  {record.state}")
 
 
 def show_status(output: str) -> None:
-    """Ask the provider for the state of each batch, and print it."""
+    """Ask the provider for the state of each batch, and print the states."""
 
     async def show(record: BatchRecord, service: BatchService) -> None:
         status = await service.status(record.id)
@@ -225,7 +225,7 @@ def fetch(output: str) -> None:
 
 
 def cancel(output: str) -> None:
-    """Cancel all batches of a run; responses to requests that are already finished are kept."""
+    """Cancel all batches of a run; responses to finished requests are kept."""
 
     async def stop(record: BatchRecord, service: BatchService) -> None:
         await service.cancel(record.id)
@@ -257,7 +257,7 @@ def _records(output: str) -> list[BatchRecord]:
 
 
 def _service(record: BatchRecord) -> BatchService:
-    """Return a client for the batch service of a stored batch, with the API key from the environment."""
+    """Return a batch service client for a stored batch, with the API key from the environment."""
     model = batch_model(find_model(record.model))
     if model is None or model.endpoint != record.endpoint:
         address = "it has no batch service" if model is None else f"the environment gives {model.endpoint}"

@@ -1,4 +1,4 @@
-"""The commands ``serve`` and ``mcp``, which serve a service over HTTP and to an MCP client."""
+"""The commands ``serve`` and ``mcp``, which offer a service over HTTP or to an MCP client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ServeSettings(NamedTuple):
         model: The name of the model, or None.
         host: The address to listen on.
         caller_arguments: The parameters with a MemoryId or UserName that callers may choose.
-        allowed_hosts: Other host names of the server.
+        allowed_hosts: Additional host names under which the server can be reached.
     """
 
     target: str
@@ -52,8 +52,8 @@ class ServeSettings(NamedTuple):
 def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
     """Serve a service over HTTP until the process is stopped.
 
-    With ``reload`` the server starts again when a Python file in the current folder changes. Raises
-    UsageError and DefinitionError before the server starts, and CommandFailedError if it cannot start.
+    With ``reload`` the server restarts when a Python file in the current folder changes. Raises UsageError
+    and DefinitionError before the server starts, and CommandFailedError if it cannot start.
     """
     if reload and workers > 1:
         raise UsageError("--reload needs a single process; omit --workers")
@@ -88,7 +88,7 @@ def _serve_in_this_process(application: FastAPI, settings: ServeSettings, port: 
 
 
 def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
-    """Let uvicorn start the processes for the options ``--reload`` and ``--workers``."""
+    """Let uvicorn start the server processes that ``--reload`` and ``--workers`` require."""
     import uvicorn
 
     os.environ[_SETTINGS_VARIABLE] = json.dumps(settings)
@@ -159,13 +159,13 @@ def _is_loopback(host: str) -> bool:
 
 
 class McpSettings(NamedTuple):
-    """The settings of the command ``mcp``: the service, and the arguments that the client does not pass.
+    """The settings of the command ``mcp``: the service, and arguments that the client does not pass.
 
     Attributes:
         target: The service as the user typed it.
         model: The name of the model, or None.
         arguments: Values of parameters, as ``NAME=VALUE``.
-        session_arguments: The parameters that get the id of the session.
+        session_arguments: The parameters that receive the session id.
         caller_arguments: The parameters with a MemoryId or UserName that the client may choose.
     """
 
@@ -203,9 +203,9 @@ async def _run(server: Server[Any]) -> None:
 
 
 def server_of(settings: McpSettings) -> Server[Any]:
-    """Return the MCP server for a service whose only client is a program of the same user.
+    """Return an MCP server for a service whose only client is another program of the same user.
 
-    Therefore the client sees prompts, and may approve tool calls.
+    Because the client is trusted, it sees prompts and may approve tool calls.
     """
     from ..integrations.mcp import ApprovalSettings, mcp_server, session_id
 
@@ -246,7 +246,7 @@ def _known_names(names: Sequence[str], contract: Contract) -> Sequence[str]:
 
 
 def _read_argument(text: str, contract: Contract) -> tuple[str, object]:
-    """Parse ``NAME=VALUE`` with the type of the parameter of that name, or raise UsageError."""
+    """Parse ``NAME=VALUE`` as the type of the parameter with that name, or raise UsageError."""
     name = text.partition("=")[0].rstrip(":")
     methods = [method for method in contract.methods.values() if name in method.signature.parameters]
     if not methods:
@@ -258,7 +258,7 @@ def _read_argument(text: str, contract: Contract) -> tuple[str, object]:
 
 
 def _check_callers(contract: Contract, names: Sequence[str]) -> None:
-    """Raise UsageError for a MemoryId or UserName parameter that no option of the command sets."""
+    """Raise UsageError for a MemoryId or UserName parameter that no command-line option sets."""
     for method in contract.methods.values():
         for argument in method.arguments:
             name = argument.name

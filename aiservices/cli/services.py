@@ -46,7 +46,7 @@ class ServiceTarget(NamedTuple):
         module: The imported module.
         name: The name in the module.
         value: The object with this name.
-        method: The name of the method; "" for all methods.
+        method: The method's name; "" selects all methods.
     """
 
     module: ModuleType
@@ -115,14 +115,14 @@ def _is_service(value: object, module: ModuleType) -> bool:
 def has_prompts(interface: type) -> bool:
     """Return True if an interface declares prompts or options for a language model.
 
-    A Protocol without them may have another purpose.
+    A Protocol without prompts or options may have another purpose.
     """
     declared = [interface, *(attribute for _, _, attribute in methods_of(interface))]
     return any(declaration_of(one) != Declaration() for one in declared)
 
 
 def is_bodiless_protocol(interface: type) -> bool:
-    """Return True for a Protocol whose methods all have no body."""
+    """Return True for a Protocol in which no method has a body."""
     kinds = (FunctionType, property, classmethod, staticmethod)
     attributes = [attribute for _, _, attribute in methods_of(interface) if isinstance(attribute, kinds)]
     return bool(getattr(interface, "_is_protocol", False)) and all(map(is_stub, attributes))
@@ -142,7 +142,7 @@ def method_names(service: object) -> list[str]:
 
 
 def selected_methods(target: ServiceTarget, service: object) -> list[str]:
-    """Return the methods that a command-line argument selects: one, or all of a service.
+    """Return the methods that a command-line argument selects: a single method, or all methods of a service.
 
     Raises UsageError if the service does not have the method.
     """
@@ -163,7 +163,7 @@ _NO_MODEL = (
 
 
 def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    """Middleware that does nothing, and so replaces the one that would store the conversation."""
+    """Middleware that does nothing; it replaces the middleware that would store the conversation."""
     return (yield from proceed(invocation))
 
 
@@ -172,7 +172,8 @@ def make_service(
 ) -> object:
     """Return the service that a command-line argument names, creating it from an interface or factory.
 
-    Raises DefinitionError for a wrong interface or without a model, and UsageError if there is no service.
+    Raises DefinitionError if the interface is invalid or there is no model, and UsageError if no service is
+    found.
     """
     if target.is_interface:
         if model is None and not _has_default_model():
@@ -194,7 +195,7 @@ def make_service(
 
 
 def _call_factory(factory: Callable[..., object], name: str, model: ChatModel | str | None) -> object:
-    """Call a function that creates a service, passing the model if the function has that parameter."""
+    """Call a function that creates a service, passing the model if the function accepts it."""
     parameters = _parameters_of(factory, name)
     required = [
         parameter.name
@@ -221,7 +222,7 @@ def _parameters_of(factory: Callable[..., object], name: str) -> Mapping[str, in
 
 
 def accepts_model(target: ServiceTarget) -> bool:
-    """Return True if the option ``--model`` can be used for the service that the command line names."""
+    """Return True if the option ``--model`` can be used for the service named on the command line."""
     if target.is_interface or method_names(target.value):
         return target.is_interface
     return "model" in _parameters_of(target.value, target.name)
@@ -307,7 +308,7 @@ def _module_suggestion(name: str, folder: Path) -> str:
 
 
 def _describe_import_error(error: BaseException) -> str:
-    """Describe an import error by its type and message, and the line of user code that caused it."""
+    """Describe an import error: its type, its message, and the line of user code that caused it."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)

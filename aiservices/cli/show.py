@@ -1,6 +1,6 @@
 """The commands ``show`` (print a method's model request), ``providers`` and ``models`` (list them).
 
-None of them sends a request or needs an API key.
+None of these commands sends a request or needs an API key.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BRANCHES_NOTE = (
 
 
 class _DefaultModel(NamedTuple):
-    """The model for methods that do not specify one, and the reason why it was chosen."""
+    """The model for methods that do not specify a model, and the reason why it was chosen."""
 
     name: str
     reason: str
@@ -75,14 +75,14 @@ class _HttpPreview(NamedTuple):
 
 
 class _MethodPreview(NamedTuple):
-    """A service method, and the model request that a call of it would send.
+    """A service method, and the model request that calling it would send.
 
     Attributes:
         plan: The plan of the method.
         doc: The first paragraph of its docstring.
         preview: The request.
-        model_reason: Why the request is for its model; "" if the user named it.
-        notes: What strict mode does not support in its types.
+        model_reason: Why this model was chosen; "" if the user named the model.
+        notes: The features of the method's types that strict mode does not support.
         has_branches: True if conditions or loops of the prompt depend on missing arguments.
         http: The HTTP request; None if the model is not called over HTTP.
     """
@@ -97,7 +97,7 @@ class _MethodPreview(NamedTuple):
 
 
 def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, as_json: bool) -> None:
-    """Print the requests that ``call`` would send for the methods of a service, without sending them."""
+    """Print the requests that ``call`` would send for a service's methods, without sending them."""
     target = find_target(target_name)
     service, default = _make_service(target, model)
     names = selected_methods(target, service)
@@ -118,9 +118,9 @@ def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, 
 
 
 def _make_service(target: ServiceTarget, model: str | None) -> tuple[object, _DefaultModel | None]:
-    """Create a service as the command ``call`` would; also return the default model, if one is used.
+    """Create a service as the command ``call`` would; also return the default model, if it is used.
 
-    If ``call`` would have no model, the service is created for another one, since nothing is sent.
+    If ``call`` would have no model, the service is created with a substitute model, since nothing is sent.
     """
     try:
         service = make_service(target, model)
@@ -230,7 +230,7 @@ def _shortened(encoded: re.Match[str]) -> str:
 
 
 def _options(request: Preview) -> dict[str, object]:
-    """Return the options that are set for a model request, without headers, which may contain API keys."""
+    """Return the options set for a model request, except headers, which may contain API keys."""
     names = [field.name for field in fields(request.options) if field.name != "extra_headers"]
     values = {name: getattr(request.options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
@@ -282,12 +282,12 @@ def _http_as_dict(http: _HttpPreview | None) -> dict[str, object] | None:
 
 
 class ModelProvider(NamedTuple):
-    """A provider of models, with its features and the environment variables for its settings.
+    """A model provider, with its features and the environment variables for its settings.
 
     Attributes:
-        name: The name of the provider.
+        name: The provider's name.
         model_syntax: How to write a model of this provider, for example ``openai:NAME``.
-        features: What requests to it can have, such as "schema", "tools" and "images". Some of its models may
+        features: What requests to it can have, such as "schema", "tools" and "images". Some models may
             support less. Empty for models of other packages.
         variables: The environment variables that the provider reads.
     """
@@ -348,7 +348,8 @@ PROVIDERS = (
 def list_providers(*, as_json: bool) -> None:
     """Print the model providers, with their features and the environment variables that they read.
 
-    Of an environment variable it prints only if it is set, because the value may be an API key.
+    For each environment variable it prints only whether the variable is set, because its value may be an API
+    key.
     """
     providers = [*PROVIDERS, *_presets(), *_installed_providers()]
     if as_json:
@@ -359,7 +360,7 @@ def list_providers(*, as_json: bool) -> None:
 
 
 def list_models(*, as_json: bool) -> None:
-    """Print the model providers, and the weights for the embedded model."""
+    """Print the model providers, and the weights of the embedded model."""
     providers = [*PROVIDERS, *_presets(), *_installed_providers()]
     if as_json:
         print(json.dumps(_models_as_dict(providers), indent=2))
@@ -409,7 +410,7 @@ def _presets() -> Iterator[ModelProvider]:
 
 
 def _installed_providers() -> Iterator[ModelProvider]:
-    """Yield the model providers that are defined by other installed packages."""
+    """Yield the model providers that other installed packages define."""
     for entry_point in entry_points(group="aiservices.models"):
         yield ModelProvider(entry_point.name, f"{entry_point.name}:NAME", (), ())
 
@@ -423,7 +424,7 @@ def _variables_text(provider: ModelProvider) -> str:
 
 
 def _default_model_text() -> str:
-    """Describe the model that is used for an interface without ``--model``; return "" if there is none."""
+    """Describe the model used for an interface without ``--model``; return "" if no model is available."""
     if os.environ.get(_MODEL_VARIABLE):
         return f"the model in {_MODEL_VARIABLE}"
     if has_local_runtime():  # the second choice of create, after the environment variable

@@ -1,4 +1,4 @@
-"""Parse arguments of the command line, display values, and create placeholders for missing arguments.
+"""Parse command-line arguments, display values, and create placeholders for missing arguments.
 
 Arguments are written as ``text=…``, ``limit:=3`` (JSON), ``letter=@letter.txt`` (a file), ``text=-``
 (standard input).
@@ -56,7 +56,7 @@ def read_arguments(
 ) -> dict[str, Any]:
     """Parse command-line arguments as the types of a method's parameters; return the values by name.
 
-    A text is used unchanged if the type accepts it. Otherwise it is read as JSON. After ``:=`` it is always
+    Text is used unchanged if the type accepts it, and is read as JSON otherwise. After ``:=`` it is always
     JSON. An argument for a list may occur several times. Raises UsageError with all problems at once; a
     missing argument is a problem unless ``allow_missing``.
     """
@@ -84,10 +84,10 @@ def read_arguments(
 
 
 def read_cells(cells: Mapping[str, str], method: Method) -> tuple[dict[str, Any], list[str]]:
-    """Parse the cells of a table row as the types of a method's parameters; return values and problems.
+    """Parse a table row's cells as the types of a method's parameters; return values and problems.
 
     A cell is read like ``NAME=CELL`` on the command line, but only an image, sound or file is read from
-    ``@PATH``. An empty cell is the default of its parameter, if it has one.
+    ``@PATH``. An empty cell means the parameter's default, if there is a default.
     """
     values: dict[str, object] = {}
     problems: list[str] = []
@@ -115,7 +115,7 @@ def _add_argument(
     raw_values: dict[str, list[_RawValue]],
     problems: list[str],
 ) -> None:
-    """Store the text of a command-line argument, or add an error message to the list of problems."""
+    """Store a command-line argument's text, or add an error message to the list of problems."""
     match = _ARGUMENT.fullmatch(text)
     if match is None:
         problems.append(f"{shorten(text, _MAX_VALUE_LENGTH)!r} is not an argument; write NAME=VALUE")
@@ -168,7 +168,7 @@ def _value(argument: Argument, raw_values: list[_RawValue]) -> object:
 
 
 def _are_items(argument: Argument, raw_values: list[_RawValue]) -> bool:
-    """Return True if each value of a command-line argument is one list item, not a whole list."""
+    """Return True if each command-line value of a parameter is a list item, rather than a whole list."""
     schema, first = argument.codec.schema, raw_values[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
     if len(raw_values) > 1 and not argument.variadic and "array" not in types:
@@ -200,7 +200,7 @@ def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
 
 
 def _media_json(raw_value: _RawValue) -> str:
-    """Return JSON text for an image, sound or file from its path or URL."""
+    """Return JSON text for an image, sound or file, given its path or URL."""
     text = raw_value.text
     if raw_value.path is not None:
         media = File.from_path(raw_value.path)
@@ -265,7 +265,7 @@ def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2
 
 
 def _indent_json(text: str, indent: int | None) -> str:
-    """Indent JSON text, keeping each number as it is written, such as 1.50."""
+    """Indent JSON text, keeping the spelling of each number, such as 1.50."""
     # json.loads would turn 1.50 into 1.5. A marker with random digits replaces such numbers until the end.
     marker = os.urandom(8).hex()
     numbers: list[str] = []
@@ -287,7 +287,7 @@ _PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
 class _Placeholder:
-    """Replaces a missing value in a prompt template; its attributes and items are placeholders, too."""
+    """Stands in for a missing value in a prompt template; its attributes and items are placeholders, too."""
 
     unsafe_callable = alters_data = False  # the sandbox of Jinja reads these before a call
 
@@ -345,10 +345,10 @@ _ImagePlaceholder.__name__, _AudioPlaceholder.__name__, _FilePlaceholder.__name_
 def placeholder_arguments(
     plan: MethodPlan, supplied: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """Return arguments for previewing a prompt, and True if some of them are placeholders.
+    """Return arguments for previewing a prompt, and True if any of them are placeholders.
 
-    ``supplied`` are the values of arguments by name. Every other parameter gets its default, or a placeholder
-    if it has no default.
+    ``supplied`` maps argument names to values. Every other parameter gets its default, or a placeholder if it
+    has no default.
     """
     parameters = {parameter.name: parameter for parameter in plan.prompt.parameters}
     args: list[Any] = []
@@ -393,7 +393,7 @@ def _placeholder_for(parameter: Parameter) -> Any:
 
 
 def _structured_prompt_placeholder(parameter: Parameter) -> _Placeholder | None:
-    """Render a ``@structured_prompt`` class with placeholders for its fields; None for other classes."""
+    """Render a ``@structured_prompt`` class with placeholders for fields; return None for other classes."""
     for cls in parameter.types:
         prompt = record_prompt(cls) if isinstance(cls, type) else None
         if prompt is not None:

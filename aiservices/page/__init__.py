@@ -1,4 +1,4 @@
-"""A web page on which a person can call the methods of a service, and a tree of calls to look at.
+"""A web page on which a person can call a service's methods, and a tree view of calls.
 
 The code is in ``aiservices.integrations.playground``. ``mount`` needs the extra ``fastapi``.
 """

@@ -1,4 +1,4 @@
-"""Token prices of language models: a table of your own, or the published prices of a provider.
+"""Token prices of language models: your own table, or a provider's published prices.
 
 No prices are built in, because they change.
 """
@@ -21,7 +21,7 @@ _MILLION = 1_000_000
 class Prices(Mapping[str, Price]):
     """A mapping from model names to token prices, for cost limits and cost reports.
 
-    A model whose price is not known is not a key. It never counts as free.
+    A model whose price is unknown is not a key. It never counts as free.
 
     Attributes:
         currency: The currency of all prices, such as "USD".
@@ -32,15 +32,15 @@ class Prices(Mapping[str, Price]):
     def cost(self, attempts: Iterable[Attempt]) -> float | None:
         """Return the total cost of a service call's model requests, or None if it is unknown.
 
-        Returns None if it is not known: a model has no price, or its provider did not report tokens. An
-        attempt without a reply costs nothing.
+        The cost is unknown if a model has no price or its provider did not report tokens. An attempt without
+        a reply costs nothing.
         """
         # A Budget looks prices up under the names of a model; the cost must follow the same rules.
         return Budget(prices=self).cost_of(attempts)
 
 
 class PriceTable(Prices):
-    """A table of token prices for model names or patterns such as ``gpt-x*``, written by the user.
+    """A user-written table of token prices for model names or patterns such as ``gpt-x*``.
 
     In a pattern ``*`` matches any text and ``?`` one character: ``"gpt-x*"`` matches "gpt-x-mini" too, and
     ``"gpt-x-????-??-??"`` only the dated versions of "gpt-x". An exact name has priority over patterns, and
@@ -101,7 +101,7 @@ class PriceTable(Prices):
 
 
 class PublishedPrices(Prices):
-    """The published token prices of a model provider in US dollars, from the package genai-prices.
+    """A model provider's published token prices in US dollars, from the package genai-prices.
 
     The prices come from the package ``genai-prices`` and are as recent as the installed version; its
     ``UpdatePrices`` downloads newer ones. Prices that depend on the length or the time of a request are
@@ -168,7 +168,7 @@ class PublishedPrices(Prices):
 
 
 class _PublishedPrice(Price):
-    """The published token price of a model, with special rates, such as for cached tokens."""
+    """A model's published token price, with special rates, for example for cached tokens."""
 
     model: str
     provider: str

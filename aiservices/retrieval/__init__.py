@@ -1,4 +1,4 @@
-"""Retrieval: find texts that help to answer a question, and add them to the model request."""
+"""Retrieval: find text that helps to answer a question, and add it to the model request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add retrieved texts to the user message (RAG), or let the model find texts with a search tool."""
+"""Add retrieved text to the user message (RAG), or let the model find text with a search tool."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ _VARIABLES = frozenset({"user_message", "information", "contents"})
 
 
 class Injector(Protocol):
-    """A function that adds retrieved texts to a user message, and returns the new message text."""
+    """A function that adds retrieved text to a user message, and returns the new message text."""
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Adds retrieved texts to a user message with a prompt template.
+    """Adds retrieved text to a user message with a prompt template.
 
-    The texts that are inserted are never interpreted as templates. Raises DefinitionError if the template is
-    invalid.
+    Inserted text is never interpreted as a template. Raises DefinitionError if the template is invalid.
 
     Attributes:
         template: A Jinja template with the variables ``user_message``, ``information`` (the texts of the
@@ -84,7 +83,7 @@ def _default_prompt() -> Prompt:
 
 
 def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
-    """Join retrieved texts to one text for a model, each with its id in brackets before it."""
+    """Join retrieved passages into one string for a model, each with its id in brackets before it."""
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
@@ -101,9 +100,9 @@ _DEFAULT_INJECTION = Injection()
 
 @dataclass(slots=True)
 class ContentsRetrieved:
-    """An event for streams and listeners: texts were retrieved for a user message.
+    """An event for streams and listeners: passages were retrieved for a user message.
 
-    The model is called next.
+    The model call follows.
 
     Attributes:
         contents: The contents, best first.
@@ -119,11 +118,12 @@ class ContentsRetrieved:
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor:
-    """Middleware that retrieves texts for the user message and adds them to the message (RAG).
+    """Middleware that retrieves text for the user message and adds it to the message (RAG).
 
     The last user message becomes the query. If no content is found, the message stays unchanged. The contents
     are the ``sources`` of the Result. Interceptors before this one, such as a ChatMemory, see the message
-    without the contents. A call that is resumed after an approval keeps the contents of its first part.
+    without the contents. A call that is resumed after an approval keeps the contents that it retrieved
+    before.
 
     Raises DefinitionError if there is no retriever and no ``route``, if there are both, or if a retriever has
     no method ``retrieve``.
@@ -215,7 +215,7 @@ class RetrievalAugmentor:
         return check_contents((yield from call_flow(self.fuse, query, rankings)), function_name(self.fuse))
 
     def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
-        """Return a copy of the service call with the retrieved texts in its last user message."""
+        """Return a copy of the service call with retrieved text in its last user message."""
         messages = list(invocation.request.messages)
         position = last_user_position(messages)
         assert position is not None, "the query was made from the last user message"
@@ -263,11 +263,11 @@ _QueryText = Annotated[str, Description("what to look for, as a question or in k
 
 
 class Excerpts(str):
-    """The text that a search tool returns to the model: retrieved texts, each with its id.
+    """The result that a search tool returns to the model: retrieved passages, each with its id.
 
     Attributes:
         contents: The contents, best first.
-        metadata: The names of metadata that the text has beside the ids.
+        metadata: The names of the metadata that the model sees besides the ids.
     """
 
     contents: tuple[Content, ...]
@@ -289,7 +289,7 @@ def retriever_tool(
     *,
     metadata: Sequence[str] = (),
 ) -> Tool:
-    """Create a tool with which a model can search texts through a retriever.
+    """Create a tool with which a model can search through a retriever.
 
     The result of the tool is an ``Excerpts``. If the retriever is async, only async methods can use the tool.
 
@@ -316,9 +316,9 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return all texts that the model found with search tools during a call, by their ids.
+    """Return all passages that the model found with search tools during a call, by id.
 
-    An answer can cite these ids. ``runs`` are the ``tool_runs`` of a Result.
+    An answer can cite these ids. ``runs`` is the ``tool_runs`` of a Result.
     """
     results = (run.result.contents for run in runs if isinstance(run.result, Excerpts))
     return {content.key: content for contents in results for content in contents}

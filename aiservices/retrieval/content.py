@@ -1,7 +1,7 @@
-"""The types used in retrieval: texts, queries, and the interface of retrievers.
+"""The types used in retrieval: passages of text, queries, and the retriever interface.
 
-Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
-user.
+Also here: splitting long text into contents, and the helpers with which this package calls the user's
+functions.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..models.messages import Message, UserMessage
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A text that a retriever can find.
+    """A passage of text that a retriever can find.
 
     Attributes:
         text: The text that the model gets.
-        id: The id by which a model cites the content. Two contents with the same id are the same content.
+        id: The id with which a model cites the content. Contents with the same id are the same content.
         metadata: Other data about the content, such as its source. Retrievers can filter by it.
         score: The score of the last ranking, higher is better. None if the content was not ranked.
     """
@@ -38,7 +38,7 @@ class Content:
 
     @property
     def key(self) -> str:
-        """The id of the retrieved text, or the text itself if it has no id."""
+        """The passage's id, or its text if it has no id."""
         return self.id or self.text
 
 
@@ -56,7 +56,7 @@ class Query:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The messages of the conversation that come before the user message that started the search."""
+        """The conversation's messages before the user message that started the search."""
         if self.invocation is None:
             return ()
         messages = self.invocation.request.messages
@@ -65,7 +65,7 @@ class Query:
 
     @staticmethod
     def from_invocation(invocation: Invocation) -> Query | None:
-        """Convert the last user message of a service call to a search query; None if there is no message."""
+        """Convert a service call's last user message to a search query; None if there is no user message."""
         messages = invocation.request.messages
         position = last_user_position(messages)
         if position is None:
@@ -74,7 +74,7 @@ class Query:
 
 
 class Retriever(Protocol):
-    """The interface of retrievers, which find the texts that match a query, best first.
+    """The interface of retrievers, which find the passages that match a query, best first.
 
     ``retrieve`` may be async if the service methods are async.
     """
@@ -97,7 +97,7 @@ def contents_of(
     """Convert strings or LangChain documents to Content objects, which retrievers can search.
 
     Args:
-        pieces: The texts or documents.
+        pieces: The strings or documents.
         name: A piece without an id gets the id ``{name}-{number}``, counted from 1.
         id: The name of the metadata that have the id of each document, such as a page number. By default a
             document keeps its ``id`` if that is a text.
@@ -151,7 +151,7 @@ def split(
     overlap: int = 0,
     format: Literal["text", "markdown"] = "text",
 ) -> list[Content]:
-    """Split a text between paragraphs, sentences or words into pieces that retrievers can search.
+    """Split text between paragraphs, sentences or words into pieces that retrievers can search.
 
     Needs the package semantic-text-splitter.
 
@@ -203,7 +203,7 @@ def check_contents(value: object, source: str) -> tuple[Content, ...]:
 
 
 def to_contents(contents: Sequence[Content | str], location: str) -> list[Content]:
-    """Convert texts to contents; raise DefinitionError for other objects, and for a single text."""
+    """Convert strings to passages; raise DefinitionError for other objects, and for a single string."""
     if isinstance(contents, (str, Content)) or not isinstance(contents, Iterable):
         message = f"the contents are {type(contents).__name__}; pass a list of texts or contents"
         raise DefinitionError([DefinitionProblem(location, message)])
@@ -217,7 +217,7 @@ def to_contents(contents: Sequence[Content | str], location: str) -> list[Conten
 
 
 def to_query(query: Query | str, location: str) -> Query:
-    """Convert a text to a query; raise DefinitionError for other objects."""
+    """Convert a string to a query; raise DefinitionError for other objects."""
     if isinstance(query, str):
         return Query(query)
     if not isinstance(query, Query):
@@ -243,7 +243,7 @@ def call_effect(function: Callable[..., object], *arguments: object) -> Run:
 
 
 def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
-    """Call a user's generator function, or raise TypeError if it does not return a generator."""
+    """Call a user's generator function; raise TypeError if it does not return a generator."""
     result: object = function(*arguments)
     if isinstance(result, Generator):
         return result

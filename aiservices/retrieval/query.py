@@ -1,7 +1,7 @@
-"""Change search queries, choose the retrievers for them, and merge the results.
+"""Rewrite search queries, choose retrievers for them, and merge the results.
 
-Each step is a generator function, like an interceptor, so it can send requests to a model. ``SideQuestion``
-does that for the steps that ask a model.
+Each step is a generator function, like an interceptor, so it can send requests to a model. Steps that ask a
+model do so with ``SideQuestion``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class QueryTransformer(Protocol):
 
 
 def unchanged(query: Query, /) -> Flow[Sequence[Query]]:
-    """Return the search query unchanged, if no other query transformer is configured."""
+    """Return the search query unchanged; used if no other query transformer is configured."""
     yield from ()  # makes the function a generator
     return [query]
 
@@ -50,7 +50,7 @@ class _Compressor(Protocol):
 
 
 class CompressingQueryTransformer:
-    """Lets a model rewrite a question for the search, so that it is clear without the conversation.
+    """Lets a model rewrite a question for searching, so that it is clear without the conversation.
 
     At the start of a conversation the query stays unchanged and the model is not called.
     """
@@ -68,7 +68,7 @@ class CompressingQueryTransformer:
 
 
 def _conversation_line(message: Message) -> str:
-    """Format a message as text like "User: Hello"; "" for system messages, tool calls and tool results."""
+    """Format a message as a line like "User: Hello"; "" for system messages, tool calls and tool results."""
     if isinstance(message, UserMessage):
         return f"User: {message.text}"
     return f"AI: {message.text}" if isinstance(message, AiMessage) and message.text else ""
@@ -84,7 +84,7 @@ class _Expander(Protocol):
 
 
 class ExpandingQueryTransformer:
-    """Lets a model add ``n`` other wordings of a search query."""
+    """Lets a model add ``n`` alternative wordings of a search query."""
 
     def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
         is_count = isinstance(n, int) and is_at_least(n, 1)
@@ -103,9 +103,9 @@ class ExpandingQueryTransformer:
 
 
 class QueryRouter(Protocol):
-    """A generator function that chooses the retrievers for a search query, perhaps with a model.
+    """A generator function that chooses the retrievers for a search query, possibly by asking a model.
 
-    It can yield effects, such as a model call. It may choose no retriever; then nothing is retrieved for the
+    It can yield effects, such as a model call. If it chooses no retriever, nothing is retrieved for the
     query.
     """
 
@@ -132,7 +132,7 @@ class RouteBy:
     """Calls a user's function to choose the retrievers for a search query.
 
     Attributes:
-        function: Returns the retrievers for a query. It must not be async.
+        function: Returns the retrievers for a query; must not be async.
     """
 
     function: Callable[[Query], Sequence[Retriever]]
@@ -144,7 +144,7 @@ class RouteBy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A retriever with a name and a description, from which a model can choose it for a query.
+    """A retriever with a name and a description, by which a model can choose it for a query.
 
     Attributes:
         name: The name of the source of information, such as "orders".
@@ -166,9 +166,9 @@ class _Chooser(Protocol[T]):
 
 
 class RouteByModel:
-    """Lets a model choose which retrievers to search, by reading their descriptions.
+    """Lets a model choose which retrievers to search, based on their descriptions.
 
-    Raises DefinitionError if there is no route or if two routes have the same name.
+    Raises DefinitionError if there are no routes or if two routes have the same name.
     """
 
     def __init__(self, model: ChatModel | str | None, routes: Sequence[Route]) -> None:
@@ -195,10 +195,10 @@ Rankings = Sequence[Sequence[Content]]
 
 
 class Fusion(Protocol):
-    """A generator function that merges ranked lists of retrieved texts, perhaps with a model.
+    """A generator function that merges ranked lists of retrieved passages, possibly by asking a model.
 
-    ``query`` is the query before it was transformed. There is one ranking for each transformed query and
-    retriever. The function can yield effects, such as a model call.
+    ``query`` is the original query, before its transformation. There is one ranking for each transformed
+    query and retriever. The function can yield effects, such as a model call.
     """
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]: ...
@@ -206,7 +206,7 @@ class Fusion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """Merges ranked search results: the score of a text is the sum of 1 / (k + rank) over all lists.
+    """Merges ranked search results; a passage's score is the sum of 1 / (k + rank) over all lists.
 
     A single ranking stays unchanged, including its scores.
 
@@ -231,7 +231,7 @@ class ReciprocalRankFusion:
         return self.fuse(rankings)[: self.max_results]
 
     def fuse(self, rankings: Rankings) -> list[Content]:
-        """Merge ranked lists of retrieved texts to one list without duplicates, best first."""
+        """Merge ranked lists of passages into one list without duplicates, best first."""
         non_empty = [ranking for ranking in rankings if ranking]
         if len(non_empty) < 2:
             return _distinct(non_empty)
@@ -244,7 +244,7 @@ class ReciprocalRankFusion:
 
 
 class ReRanker(Protocol):
-    """The interface of reranking models, which score how well retrieved texts answer a query.
+    """The interface of reranking models, which score how well retrieved passages answer a query.
 
     ``scores`` may be async if the service methods are async.
     """
@@ -256,11 +256,11 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """Merges the texts of several retrievers, ranked by the scores of a re-ranking model.
+    """Merges the passages from several retrievers, ranked by the scores of a reranking model.
 
     Attributes:
         ranker: Scores the contents.
-        max_results: The largest number of contents. None keeps all.
+        max_results: The maximum number of contents. None keeps all.
         min_score: Contents with a smaller score are dropped. None keeps all.
     """
 
@@ -286,7 +286,7 @@ class ReRank:
 
 
 def _distinct(rankings: Rankings) -> list[Content]:
-    """Return the texts of several ranked lists without duplicates, in the order of first occurrence."""
+    """Return the passages of several ranked lists without duplicates, in order of first occurrence."""
     contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:

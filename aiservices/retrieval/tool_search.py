@@ -1,4 +1,4 @@
-"""``ToolSearch``, which lets a model search among many tools and see only those that it found."""
+"""``ToolSearch``, which lets a model search among many tools and shows it only the tools that it found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST_SUMMARY = 200  # characters of a description in the result; the tool it
 
 
 class ToolRetriever(Protocol):
-    """A retriever that can be filled with the descriptions of tools, such as an ``EmbeddingRetriever``."""
+    """A retriever to which tool descriptions can be added, such as an ``EmbeddingRetriever``."""
 
     def add(self, contents: Sequence[Content], /) -> object: ...
     def retrieve(self, query: Query, /) -> Sequence[Content] | Awaitable[Sequence[Content]]: ...
@@ -47,11 +47,11 @@ ToolSelector: TypeAlias = Callable[[str, Sequence[Tool]], Iterable[str] | Awaita
 
 
 class ToolSearch:
-    """Hides many tools from the model, and gives it a search tool to find those that it needs.
+    """Hides many tools from the model, and gives it a search tool to find the tools that it needs.
 
     Pass it as one of the tools, as in ``create(tools=[ToolSearch([…])])``. A tool that was found stays
-    available while the result of the search is in the conversation: also after an approval, and in later
-    calls if a ChatMemory keeps it. Raises DefinitionError for wrong settings, and for two tools with the same
+    available while the search result is in the conversation: also after an approval, and in later calls if a
+    ChatMemory keeps the result. Raises DefinitionError for invalid settings, and for two tools with the same
     name.
 
     Args:
@@ -100,7 +100,7 @@ class ToolSearch:
             raise DefinitionError([DefinitionProblem("ToolSearch", str(error))]) from error
 
     def tools(self, invocation: Invocation) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the search tool and the tools found so far; for an async service method, an awaitable."""
+        """Return the search tool and the tools found so far, or an awaitable of them for an async method."""
         search, is_new = self._search_of(invocation)
         providers = [one for one in self.toolbox.providers if is_new or is_dynamic(one)]
         if invocation.plan.is_async and providers:
@@ -118,7 +118,7 @@ class ToolSearch:
         return self._visible(search, invocation)
 
     def _search_of(self, invocation: Invocation) -> tuple[_SearchOfCall, bool]:
-        """Return the tool search state of a service call, and True if it is new."""
+        """Return a service call's tool search state, and True if the state is new."""
         provided = invocation.state.provided_tools
         tool = None if provided is None else provided.toolbox.tools.get(self._search_tool.name)
         search = None if tool is None else getattr(tool.function, "__self__", None)
@@ -221,7 +221,7 @@ class _SearchOfCall:
 
 
 def _problem_of(by: object) -> str | None:
-    """Return an error message if an object cannot be used to search tools, else None."""
+    """Return an error message if an object cannot be used to search tools; otherwise return None."""
     if by is None or isinstance(by, (str, ChatModel)):
         return None
     if isinstance(by, type):
@@ -232,7 +232,7 @@ def _problem_of(by: object) -> str | None:
 
 
 def _found_names(search_tool: str, invocation: Invocation) -> list[str]:
-    """Return the names of the tools that were found, from the search results in the conversation."""
+    """Return the names of the tools that were found, according to the search results in the conversation."""
     names: list[str] = []
     for message in (*invocation.request.messages, *invocation.state.tool_messages):
         if isinstance(message, ToolMessage) and message.name == search_tool and message.text[:1] == "[":
@@ -249,7 +249,7 @@ def _ids(contents: object, retriever: object) -> list[str]:
 
 
 def _text_of(tool: Tool) -> str:
-    """Return the text to search for a tool: the words of its name, its description and its parameters."""
+    """Return a tool's text for searching: the words of its name, its description and its parameters."""
     properties = (tool.arguments.schema or {}).get("properties", {})
     parameters = [
         f"{name.replace('_', ' ')}: {one.get('description', '')}" for name, one in properties.items()
@@ -265,7 +265,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75  # the usual parameters of BM25
 
 
 def _words(text: str) -> list[str]:
-    """Split a text or a name such as ``openIssues`` into lower-case words without a plural s."""
+    """Split text or a name such as ``openIssues`` into lower-case words without a plural s."""
     words = _WORD.findall(_CAMEL_CASE.sub(" ", text))
     return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.casefold, words)]
 

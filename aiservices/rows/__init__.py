@@ -1,4 +1,4 @@
-"""Call a service method for each row of a table, with limits, and resume after an interruption."""
+"""Call a service method for each row of a table, within limits, and resume after an interruption."""
 
 from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf
 from .estimates import Estimate, Range, estimate

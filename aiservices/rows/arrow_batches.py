@@ -16,21 +16,21 @@ BATCH_SIZE = 1_000  # rows; small, because a row may hold whole documents
 
 
 def pyarrow(feature: str, module: str = "pyarrow") -> Any:
-    """Import pyarrow or a module of it; raise MissingExtraError if it is not installed."""
+    """Import pyarrow or one of its modules; raise MissingExtraError if it is not installed."""
     return import_extra(module, "tables", feature)
 
 
 def arrow_types(schema: Any) -> dict[str, Any]:
-    """Return the Arrow types of the columns in a schema, by name.
+    """Return the Arrow types of a schema's columns, by name.
 
-    Categories have the type of their values. Columns that are always null have no type.
+    Dictionary-encoded columns have the type of their values. Columns that are always null have no type.
     """
     types = {column.name: _value_type(column.type) for column in schema}
     return {name: tp for name, tp in types.items() if str(tp) != "null"}
 
 
 def _value_type(tp: Any) -> Any:
-    """Replace dictionary and view types in an Arrow type by the plain type of their values."""
+    """Replace dictionary and view types in an Arrow type with the plain type of their values."""
     kinds = pyarrow("Arrow types").types
     if kinds.is_dictionary(tp) or kinds.is_run_end_encoded(tp):
         return _value_type(tp.value_type)
@@ -42,7 +42,7 @@ def _value_type(tp: Any) -> Any:
 
 
 def _microseconds(tp: Any) -> Any:
-    """Replace nanoseconds in an Arrow type by microseconds, the finest unit in Python."""
+    """Replace nanoseconds in an Arrow type with microseconds, the finest unit in Python."""
     pa = pyarrow("Arrow types")
     kinds = pa.types
     if getattr(tp, "unit", None) == "ns":
@@ -91,7 +91,7 @@ def _python_values(column: Any) -> list[Any]:
 
 @contextmanager
 def reading(location: str) -> Iterator[None]:
-    """Context manager that converts errors of reading a table to RowsError with the name of the table."""
+    """Context manager that converts errors while reading a table to RowsError with the table's name."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Convert rows to columns of Arrow tables, and infer the types of columns that have none."""
+"""Convert rows to columns of Arrow tables, and infer the types of untyped columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DURATIONS = parser_for(timedelta).node
 
 
 def json_value(value: object) -> Any:
-    """Convert an input value to JSON data; values that JSON cannot represent become text."""
+    """Convert an input value to JSON data; values that JSON cannot represent become strings."""
     if type(value) in _JSON_TYPES:
         return value
     if type(value) is timedelta:
@@ -39,7 +39,7 @@ def json_value(value: object) -> Any:
 
 
 def _finite(data: object) -> object:
-    """Replace NaN and infinities, which JSON cannot represent, by their names."""
+    """Replace NaN and infinities, which JSON cannot represent, with their names."""
     if isinstance(data, float):
         return non_finite_name(data) or data
     if isinstance(data, dict):
@@ -48,7 +48,7 @@ def _finite(data: object) -> object:
 
 
 def _as_text(value: object) -> str:
-    """Write a value as text: dates in ISO 8601, and other values as JSON."""
+    """Convert a value to text: dates to ISO 8601, and other values to JSON."""
     if type(value) is str:
         return value
     if isinstance(value, (list, tuple)):
@@ -59,9 +59,9 @@ def _as_text(value: object) -> str:
 
 
 def _without_spelling(value: object) -> object:
-    """Normalize details that Arrow may lose, such as time zone offsets and the trailing zeros of 1.10.
+    """Normalize details that Arrow may lose, such as time zone offsets and trailing zeros in 1.10.
 
-    The text of a value must not depend on whether it was stored in a column of another type before.
+    A value's text must not depend on whether the value was previously stored in a column of another type.
     """
     if isinstance(value, datetime) and value.tzinfo is not None:
         with suppress(OverflowError):
@@ -75,7 +75,7 @@ def _without_spelling(value: object) -> object:
 
 
 def fit(value: Any, tp: Any) -> Any:
-    """Convert a Python value to one that pyarrow accepts for the given Arrow type."""
+    """Convert a Python value to a value that pyarrow accepts for the given Arrow type."""
     if value is None:
         return None
     kinds = pyarrow().types
@@ -175,7 +175,7 @@ def _kind_type(kind: _Kind) -> object:
 
 
 class _Column(ABC):
-    """Collects the values of one column, and converts them to Arrow arrays."""
+    """Collects the values of a column, and converts them to Arrow arrays."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -225,7 +225,7 @@ class _TypedColumn(_Column):
 
 
 class _AnswerArrays(_Column):
-    """An output column for a part of the answer, with the Arrow type of that part."""
+    """An output column for one part of the answer, with the Arrow type of that part."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class _AnswerArrays(_Column):
 
 
 class Cells(NamedTuple):
-    """The values of a row to write: inputs, the answer as JSON values, and the error."""
+    """A row's values to write: inputs, the answer as JSON values, and the error."""
 
     number: int | None
     inputs: dict[str, Any]
@@ -273,7 +273,7 @@ class ArrowRows:
         column.values = [None] * self.count
 
     def add(self, row: Cells) -> str | None:
-        """Add a row, and return its error, such as an answer that Arrow cannot represent."""
+        """Add a row, and return an error if, for example, Arrow cannot represent the answer."""
         values, error = [], row.error
         try:
             for column, data in zip(self._answers, row.answers, strict=True):

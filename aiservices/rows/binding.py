@@ -1,4 +1,4 @@
-"""Convert table rows to the arguments of a service method, and its answers to journal entries and back."""
+"""Convert table rows to a service method's arguments, and its answers to journal entries and back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SHAPES = {
 
 
 class MappedMethod(NamedTuple):
-    """A service method that is called once for each row of a table.
+    """A service method prepared to be called once for each row of a table.
 
     Attributes:
         service_method: The method.
@@ -59,7 +59,7 @@ class MappedMethod(NamedTuple):
 
     @property
     def call(self) -> CallPlan:
-        """The models, options and tools of the service method."""
+        """The service method's models, options and tools."""
         return self.service_method.plan.call
 
     @property
@@ -84,10 +84,10 @@ class MappedMethod(NamedTuple):
 
 
 def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -> MappedMethod:
-    """Check that a service method can be called for each row of a table, and prepare it for that.
+    """Check that a service method can be called for each row of a table, and prepare it for these calls.
 
-    ``renamed`` has the column for parameters whose column has another name. ``text_only`` is True for tables
-    such as CSV files, whose values are texts. Raises DefinitionError if the method cannot be mapped.
+    ``renamed`` maps parameters to columns with other names. ``text_only`` is True for tables in which all
+    values are strings, such as CSV files. Raises DefinitionError if the method cannot be mapped.
     """
     service_method = service_method_of(method)
     plan = service_method.plan
@@ -139,7 +139,7 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
 def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:
     """Return the method without the optional parameters for which the table has no column.
 
-    Raises DefinitionError if the column of a parameter without a default is missing.
+    Raises DefinitionError if the table has no column for a parameter without a default.
     """
     columns, parameters = tuple(available), method.service_method.plan.prompt.signature.parameters
     missing = [
@@ -165,7 +165,7 @@ def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod
 
 
 def content_id(arguments: Mapping[str, object]) -> str:
-    """Return a hash of a call's arguments, by which rows with equal arguments are recognized."""
+    """Return a hash of a call's arguments, which identifies rows with equal arguments."""
     hashed = blake2b(digest_size=16)
     for name, value in arguments.items():
         data = value.encode("utf-8", "surrogatepass") if type(value) is str else _bytes_of(value)
@@ -233,7 +233,7 @@ def _plain(value: object) -> object:
 
 
 def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | None:
-    """Return a function that converts a column's values for a parameter, or None if none is needed."""
+    """Return a function that converts a column's values for a parameter, or None if none need converting."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
         return lambda value: _read_media(media[0], value)
@@ -321,19 +321,19 @@ class EntryReader:
         }
 
     def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
-        """Return the row for a journal entry that was written earlier, for this row or an equal one."""
+        """Return the row for a stored journal entry, which may have been written for an equal row."""
         return self._row(number, key, inputs, entry, cached=True)
 
     def new(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], seconds: float
     ) -> Row[Any]:
-        """Return the finished row for a journal entry that was written just now."""
+        """Return the finished row for a journal entry that was just written."""
         return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], result: Result[Any]
     ) -> Row[Any]:
-        """Return the finished row for an answer that has just been received."""
+        """Return the finished row for an answer that was just received."""
         usage = Usage(**entry.get("usage", {}))
         return Row(
             number,
@@ -385,7 +385,7 @@ class EntryReader:
         )
 
     def _set_threshold(self, decision: Decision[object]) -> None:
-        """Set the probability threshold of a Decision from the journal, which ``at()`` uses."""
+        """Set a stored Decision's probability threshold, which ``at()`` uses."""
         path = _INDEX.sub("[]", decision.path.replace(ENVELOPE_PATH, "$", 1))
         adjustment = self._method.call.adjustments.get(path)
         if adjustment is None or not decision.probabilities:

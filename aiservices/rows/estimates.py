@@ -20,7 +20,7 @@ _Z = 1.96  # 95 % of a normal distribution
 
 
 class Range(NamedTuple):
-    """An estimate, with the range that contains the true number with a probability of 95 %.
+    """An estimate with a range that contains the true number with a probability of 95 %.
 
     Attributes:
         low: The lower end of the range.
@@ -42,11 +42,11 @@ class Estimate:
         to_ask: For how many of them the model is asked: without equal rows, and without those that an earlier
             run has finished.
         sample: How many rows were asked for the estimate.
-        errors: How many of these had an error.
+        errors: How many rows of the sample had an error.
         requests: The requests of the whole run.
         input_tokens: Its input tokens.
         output_tokens: Its output tokens.
-        cost: What it costs; None if a price is unknown.
+        cost: The cost of the run; None if a price is unknown.
         seconds: How long it takes, with as many rows at the same time as in the sample. Batches take up to a
             day.
     """
@@ -87,7 +87,7 @@ def estimate(
 ) -> Estimate:
     """Estimate the tokens, cost and time of a ``map_rows`` call from a sample of the table's rows.
 
-    The rows of the sample are asked. With the same ``to`` or ``journal``, the run that follows uses their
+    The sample's rows are sent to the model. A later run with the same ``to`` or ``journal`` uses their
     answers; the output is not written yet.
 
     Args:
@@ -124,7 +124,7 @@ def estimate(
 
 
 def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, object]]]:
-    """Count all rows and the rows that need a model request, and draw a random sample of these."""
+    """Count all rows and the rows that need a model request, and draw a random sample of the latter."""
     count = to_ask = 0
     chosen: list[Mapping[str, object]] = []
     journal = job.open_journal()
@@ -149,7 +149,7 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
 
 
 def _range(values: Sequence[float], count: int) -> Range:
-    """Estimate the total over ``count`` rows from the values of a sample."""
+    """Estimate the total over ``count`` rows from a sample's values."""
     if not values:
         return Range(0.0, 0.0, 0.0)
     mean = fmean(values)

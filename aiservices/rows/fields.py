@@ -1,7 +1,7 @@
-"""Describe the columns of an output table: the input's columns, the answer's columns and the error.
+"""Describe the columns of an output table: the input columns, the answer columns and the error.
 
-``answer_columns`` describes the columns of an answer by its type, and ``output_fields`` puts them beside the
-columns of the input. Parquet and Arrow columns have these types:
+``answer_columns`` derives an answer's columns from its type, and ``output_fields`` places them next to the
+input columns. Parquet and Arrow columns have these types:
 
     bool, int, float           bool, int64, double; an int beyond 64 bits is an error of its row
     str, bytes, UUID, paths    string
@@ -65,7 +65,7 @@ _PREFIX = "answer_"
 
 
 def pyarrow(module: str = "pyarrow") -> Any:
-    """Import pyarrow or a module of it; raise MissingExtraError if it is not installed."""
+    """Import pyarrow or one of its modules; raise MissingExtraError if it is not installed."""
     return import_extra(module, "tables", "writing Arrow data")
 
 
@@ -80,7 +80,7 @@ _DURATION = re.compile(r"(-?)P(\d+)DT(\d+)(?:\.(\d{1,6}))?S")
 
 
 class Shape(NamedTuple):
-    """How to convert JSON values of one type to Arrow: the Arrow type and a conversion function.
+    """Describes how to convert JSON values of one type to Arrow: the Arrow type and a conversion function.
 
     Attributes:
         arrow: Returns the Arrow type, given the facts about the values so far.
@@ -143,7 +143,7 @@ def _to_json_text(data: Json, facts: Facts) -> str:
 
 
 def utf8_text(text: str) -> str:
-    """Replace single surrogates, which UTF-8 cannot encode, with JSON escapes such as ``\\ud800``."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with JSON escapes such as ``\ud800``."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -213,7 +213,7 @@ _BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": 
 
 
 def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> Shape:
-    """Return how to convert the JSON values of a type to Arrow."""
+    """Return the description of how to convert a type's JSON values to Arrow."""
     match _unwrapped(node):
         case BoolNode():
             return _BOOL
@@ -260,7 +260,7 @@ def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> S
 
 
 def _unwrapped(node: Node[object]) -> Node[Any]:
-    """Return the innermost type parser inside wrappers, such as those that check constraints."""
+    """Return the innermost type parser inside wrappers, such as wrappers that check constraints."""
     while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
         (node,) = node.parts
     return node
@@ -328,7 +328,7 @@ def _decision_shape(value: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class AnswerColumn:
-    """One output column: a field of the answer, or the whole answer.
+    """An output column for a field of the answer, or for the whole answer.
 
     Attributes:
         name: The name of the column in outputs.
@@ -343,7 +343,7 @@ class AnswerColumn:
     _has_decisions: bool = False
 
     def to_json(self, value: Any) -> Json:
-        """Convert a value of the column to JSON, or raise ValueError if it has the wrong type."""
+        """Convert a column value to JSON, or raise ValueError if it has the wrong type."""
         if value is None:
             return None
         with decisions_with_probabilities() if self._has_decisions else nullcontext():
@@ -362,7 +362,7 @@ class AnswerColumns:
     _values: Callable[[Any], Mapping[str, Any]] = field(repr=False, compare=False)
 
     def split(self, answer: Any) -> dict[str, Any]:
-        """Split an answer into a dict from column names to values; fields that are not set become None."""
+        """Split an answer into a dict from column names to values; unset fields become None."""
         values = self._values(answer)
         return {column.name: values.get(column.key) for column in self.columns}
 
@@ -374,7 +374,7 @@ def answer_columns(
     *,
     name: str = "value",
 ) -> AnswerColumns:
-    """Return the output columns for answers of a type, such as one column for each field of a record.
+    """Return the output columns for an answer type, such as one column for each field of a record.
 
     A record has one column for each field, named like its JSON key. A Decision has the columns ``value``,
     ``probability`` and ``source``. Other answers have one column.
@@ -442,14 +442,14 @@ def _record_columns(record: ObjectNode) -> AnswerColumns:
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns of an output table: the input's columns, the answer's columns, and the error.
+    """The columns of an output table: the input columns, the answer columns, and the error.
 
     Attributes:
         inputs: The columns of the input, in order. If ``inputs_known`` is false, rows may add more.
         answers: The columns of the answer, with names that the input does not have.
         error: The name of the column with the error of the row, which is null if there is an answer.
         number: The name of the column with the number of the row, from 0; None for no such column.
-        inputs_known: The rows have no other columns than ``inputs``.
+        inputs_known: True if the rows have no columns other than ``inputs``.
         input_types: Returns the Arrow types of the columns of the input, as far as they are known.
     """
 
@@ -479,9 +479,9 @@ class Fields:
         error: object = None,
         number: int | None = None,
     ) -> dict[str, Any]:
-        """Build an output row from the input columns and either the answer's columns or the error.
+        """Build an output row from the input columns and either the answer columns or the error.
 
-        Raises RowsError if the input has a column that was not known, and the answer has it too.
+        Raises RowsError if the input has an unexpected column with the name of an answer column.
         """
         if self.inputs_known:
             row = {name: inputs.get(name) for name in self.inputs}
@@ -501,9 +501,9 @@ class Fields:
 def output_fields(
     table: Table, answers: AnswerColumns, *, inputs: Sequence[str] | None = None, number: bool = False
 ) -> Fields:
-    """Choose the columns of an output table; no two of them have the same name.
+    """Choose the columns of an output table so that no two have the same name.
 
-    A column of the answer that the input has too gets the prefix ``answer_``.
+    An answer column with the name of an input column gets the prefix ``answer_``.
 
     Args:
         table: The input.
@@ -533,7 +533,7 @@ def output_fields(
 
 
 def _free_name(name: str, used: set[str]) -> str:
-    """Choose an unused column name, adding a prefix if necessary, and record the name as used."""
+    """Choose an unused column name, adding a prefix if necessary, and record it as used."""
     new = f"{_PREFIX}{name}" if name in used else name
     if new in used:
         message = f"the columns {name!r} and {new!r} exist already; rename a column of the input"

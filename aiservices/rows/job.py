@@ -1,4 +1,4 @@
-"""One run of a method over a table: what it reads, how it processes rows, and where it writes answers."""
+"""A run of a method over a table: what it reads, how it processes rows, and where it writes answers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .tables import Table, open_table
 
 
 class Engine(Protocol):
-    """The interface of engines, which send the requests of a run in another way, such as in batches.
+    """The interface of engines, which send a run's requests in a different way, such as in batches.
 
     Attributes:
-        discount: The price of a request, relative to the normal price.
+        discount: A request's price relative to the normal price.
     """
 
     @property
@@ -45,7 +45,7 @@ class Engine(Protocol):
 
 @dataclass(eq=False)
 class Job:
-    """The method, the table and the settings of a run; a job can be run several times.
+    """The method, table and settings of a run; a job can be run several times.
 
     Attributes:
         method: The method.
@@ -55,7 +55,7 @@ class Job:
         budget: The limits of the run.
         to: The output file; None if there is none.
         journal: The file of the journal; None for one that is deleted with this object.
-        restart: True to forget the answers of earlier runs.
+        restart: True to discard the answers of earlier runs.
         review: Writes the rows that a person should look at; None if there is no file for them.
         reviewed: The answers that people gave.
         engine: Sends the requests in another way; None to send each at once.
@@ -90,7 +90,7 @@ class Job:
         return _unpickled(self._spool)
 
     def open_journal(self) -> Journal:
-        """Open the journal, which lets the next run reuse the answers of this one."""
+        """Open the journal, which lets the next run reuse this run's answers."""
         path = self.journal
         if path is None:
             if self._temporary_journal is None:
@@ -170,7 +170,7 @@ class Job:
                 raise RowsError(f"{same}; each row needs its own")
 
     def _stopped(self, error: Exception, rows: int) -> Exception:
-        """Return the error for a run that ended early, with advice on how to continue it."""
+        """Return the error for a run that ended early, with advice on how to continue the run."""
         self.summary.stopped = str(error)
         if isinstance(error, RowsError):
             return error
@@ -182,7 +182,7 @@ class Job:
         )
 
     def _write(self, journal: Journal) -> None:
-        """Write the output and the review file, in the order of the table."""
+        """Write the output and the review file, in table order."""
         runner = Runner(
             self.method, iter(()), journal, SharedBudget(), Progress(), self.settings, self.reviewed
         )
@@ -205,14 +205,14 @@ class Job:
             self.summary.error_bound = self.review.error_bound
 
     def of_sample(self, rows: Sequence[Mapping[str, Any]]) -> Job:
-        """Return a job that processes only the given rows of the table, using the same journal."""
+        """Return a job that processes only the given rows of the table and uses the same journal."""
         return replace(
             self, table=open_table(list(rows)), to=None, review=None, engine=None, summary=Summary()
         )
 
 
 def answer_of(row: Row[Any]) -> Any:
-    """Return the answer of a row; None if the row has an error."""
+    """Return a row's answer, or None if the row has an error."""
     return None if row.error is not None else row.value
 
 

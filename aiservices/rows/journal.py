@@ -1,7 +1,8 @@
-"""The journal of a run over a table: a file to which each reply and each finished row is appended.
+"""A run's journal: a file to which each model reply and each finished row is appended.
 
-Each line has a checksum and a JSON object. The first line says what the run does. A line ``reply`` is one
-reply of a model, a line ``done`` a finished row. A second run asks only for what is missing.
+Each line has a checksum and a JSON object. The first line says what the run does. A line ``reply`` contains a
+model's reply, and a line ``done`` a finished row. A second run sends only the requests whose replies are
+missing.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ BEGIN;
 
 
 class Journal:
-    """The file with the replies and finished rows of a run, with a temporary index for fast lookups.
+    """The file with a run's replies and finished rows, with a temporary index for fast lookups.
 
     Args:
-        path: The file.
+        path: The path of the file.
         work: What the run does, by name: prompt, schema, model and so on. If the file belongs to other work,
             RowsError names what changed.
         restart: Delete an existing file.
@@ -81,7 +82,7 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Flush the journal to the disk, and close its file."""
+        """Flush the journal to disk, and close its file."""
         try:
             os.fsync(self._file)
         except OSError:  # a pipe or a device has nothing to flush
@@ -120,7 +121,7 @@ class Journal:
     # --- Reading ---
 
     def _read(self, work: Mapping[str, object]) -> int:
-        """Read the whole file into the index, remove an incomplete last line, and return the length."""
+        """Read the whole file into the index, remove an incomplete last line, and return the file length."""
         end = 0
         with self._path.open("rb") as lines:
             for line in lines:
@@ -172,7 +173,7 @@ class Journal:
             run("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (entry["reply"], entry["call"], offset))
 
     def find(self, row: str) -> dict[str, Any] | None:
-        """Return the journal entry of a finished row, or None if the row is not finished."""
+        """Return a finished row's journal entry, or None if the row is not finished."""
         entry = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
         return None if entry is None else self._entry_at(entry[0])
 
@@ -202,11 +203,11 @@ class Journal:
     # --- Writing ---
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
-        """Store the model's reply to one request of a row."""
+        """Store the model's reply to one of a row's requests."""
         self.add(reply_line(row, call, request, reply))
 
     def add_response(self, row: str, call: int, request: str, status: int, body: str) -> None:
-        """Store the HTTP response to one request of a row, as received from a batch."""
+        """Store the HTTP response to one of a row's requests, as received from a batch."""
         self.add({"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}})
 
     def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> None:
@@ -219,7 +220,7 @@ class Journal:
             self.add({"same": row, "key": key})
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Append a line to the journal, for example one from another process."""
+        """Append a line to the journal, for example a line from another process."""
         self._add_to_index(entry, self._append(entry))
 
     def _is_known(self, key: object, row: str) -> bool:
@@ -245,18 +246,18 @@ class Journal:
     # --- The rows of this run ---
 
     def first_with_key(self, key: Any, number: int) -> int:
-        """Remember the key of a row, and return the number of the first row with this key."""
+        """Remember a row's key, and return the number of the first row with this key."""
         run = self._index.execute
         run("INSERT OR IGNORE INTO seen_key VALUES (?, ?)", (_text(key), number))
         first: int = run("SELECT number FROM seen_key WHERE key = ?", (_text(key),)).fetchone()[0]
         return first
 
     def forget_counts(self) -> None:
-        """Reset the counts of equal rows, before the table is read again."""
+        """Reset the counts of equal rows before the table is read again."""
         self._index.execute("DELETE FROM seen_content")
 
     def count_content(self, row: str) -> int:
-        """Count a row, and return how many rows with the same content came before it in this run."""
+        """Count a row, and return how many earlier rows of this run have the same content."""
         run = self._index.execute
         run("INSERT INTO seen_content VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (row,))
         count: int = run("SELECT count FROM seen_content WHERE id = ?", (row,)).fetchone()[0]
@@ -264,7 +265,7 @@ class Journal:
 
 
 def _is_beginning(line: bytes) -> bool:
-    """Return True if a line looks like a journal's first line that was only partly written."""
+    """Return True if a line looks like a partly written first line of a journal."""
     beginning = b'{"work":'
     text = line[_CHECKSUM_LENGTH + 1 :]
     return line[:_CHECKSUM_LENGTH].isalnum() and (text.startswith(beginning) or beginning.startswith(text))
@@ -278,7 +279,7 @@ def temporary_folder(owner: object) -> Path:
 
 
 def reply_line(row: str, call: int, request: str, reply: Mapping[str, object]) -> dict[str, Any]:
-    """Return the journal line for the model's reply to one request of a row."""
+    """Return the journal line for the model's reply to one of a row's requests."""
     return {"reply": row, "call": call, "request": request, "body": reply}
 
 

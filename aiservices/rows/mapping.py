@@ -60,7 +60,7 @@ def progress_callback(setting: bool | Callable[[Progress], object]) -> Callable[
 
 
 class ProgressBar:
-    """A progress bar of the package tqdm, in a terminal or a notebook."""
+    """A tqdm progress bar, in a terminal or a notebook."""
 
     def __init__(self) -> None:
         self._tqdm = import_extra("tqdm.auto", "tables", "progress=True")
@@ -78,7 +78,7 @@ class ProgressBar:
         self._bar.refresh()
 
     def close(self) -> None:
-        """Stop updating the bar, and leave it on the screen."""
+        """Stop updating the progress bar, and leave it on the screen."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -94,7 +94,8 @@ _END = object()
 class Rows(Generic[T]):
     """An iterable of table rows with their answers; iterating calls the service method for each row.
 
-    The rows come as they are finished. A second iteration gives the same answers without asking again.
+    Rows are yielded as they finish. A second iteration gives the same answers without calling the model
+    again.
 
     Attributes:
         summary: What the last run did; complete at the end of the iteration.
@@ -114,9 +115,10 @@ class Rows(Generic[T]):
         return self.summary
 
     def dataframe(self) -> Any:
-        """Process all rows, and return the table with the answers in new columns, as a dataframe.
+        """Process all rows, and return the table as a dataframe with the answers in new columns.
 
-        It is a dataframe of pandas or polars for such an input, else a table of pyarrow.
+        A pandas or polars dataframe as input gives a dataframe of the same package; any other input gives a
+        pyarrow table.
         """
         job = self._job
         self.run()
@@ -182,7 +184,7 @@ class _LoopThread(threading.Thread):
                     await asyncio.sleep(0.002)
 
     def stop(self) -> None:
-        """Cancel the rows that are being processed, and wait until the background thread has ended."""
+        """Cancel the rows in progress, and wait until the background thread has ended."""
         self._started.wait()
         if self._loop is not None and self._task is not None and self.is_alive():
             try:
@@ -341,7 +343,7 @@ def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSet
 def amap_rows(
     method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]
 ) -> AsyncRows[Any]:
-    """Call a service method for each row of a table, from async code.
+    """Call a service method asynchronously for each row of a table.
 
     Like ``map_rows``, but the rows are processed by ``async for``, or all of them by ``await``::
 
@@ -415,7 +417,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
 
 
 def _with_columns_of_first_row(table: Table) -> Table:
-    """Return the table with the columns of its first row; without rows, it has no columns."""
+    """Return the table with its first row's columns, or with no columns if there are no rows."""
     rows = table.rows()
     first = next(rows, None)
     if first is None:
@@ -458,7 +460,7 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
 
 
 def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
-    """Return a function that wraps models with rate limits; the same model gets the same wrapper."""
+    """Return a function that wraps models with rate limits; the same model always gets the same wrapper."""
     limited: dict[int, tuple[ChatModel, ChatModel]] = {}
 
     def with_limits(model: ChatModel) -> ChatModel:

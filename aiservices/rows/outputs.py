@@ -1,6 +1,6 @@
 """Write rows with answers to JSONL, CSV, Parquet and Arrow files, and to dataframes.
 
-The types of the columns are those of the module ``fields``.
+The module ``fields`` defines the columns' types.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ __all__ = [
 class Output(ABC):
     """A file to which rows are written, and which gets its final name only when it is complete.
 
-    Until ``close``, the rows are in files whose names start with the output's name and ``.partial``. At the
-    end of a ``with`` block, the output is closed, or removed if there was an error.
+    Until ``close``, the rows are in files whose names start with the output's name followed by ``.partial``.
+    At the end of a ``with`` block, the output is closed, or removed if there was an error.
 
     Attributes:
         path: The file.
@@ -60,7 +60,7 @@ class Output(ABC):
         self._inputs = frozenset(fields.inputs)
 
     def write(self, row: Mapping[str, Any]) -> str | None:
-        """Write a row that ``Fields.row`` has built, and return its error, if any.
+        """Write a row built by ``Fields.row``, and return its error, if any.
 
         A value of the answer that the file cannot hold, such as an integer beyond 64 bits in Parquet, is an
         error of the row: its answer is null then.
@@ -83,7 +83,7 @@ class Output(ABC):
             raise self._failure(error) from error
 
     def abort(self) -> None:
-        """Delete the incomplete file; an older complete file of the same name is kept."""
+        """Delete the incomplete file; an older complete file with the same name is kept."""
         with suppress(OSError, ValueError):
             self._stop()
         _remove_partial(self.path)
@@ -125,7 +125,7 @@ class Output(ABC):
 
     @abstractmethod
     def _write(self, cells: Cells) -> str | None:
-        """Write the values of a row, and return its error, if any."""
+        """Write a row's values, and return its error, if any."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -137,7 +137,7 @@ class Output(ABC):
 
 
 def _remove_partial(path: Path) -> None:
-    """Delete the incomplete files of an output, including those of a killed process."""
+    """Delete an output's incomplete files, including those of a killed process."""
     for part in path.parent.glob(f"{escape(path.name)}.partial*"):
         part.unlink(missing_ok=True)
 
@@ -172,7 +172,7 @@ class _JsonlOutput(Output):
 
 
 class _CsvOutput(_JsonlOutput):
-    """Writes CSV with a header; a null is an empty field, and an empty text is ``""``.
+    """Writes CSV with a header; null becomes an empty field, and an empty string becomes ``""``.
 
     Lists, objects and numbers are written as JSON. If the columns are not known before all rows are written,
     the rows are kept as JSON until then.
@@ -227,8 +227,8 @@ def _csv_field(data: Json) -> str:
 class _ArrowOutput(Output):
     """Writes Parquet or Arrow files, in batches.
 
-    Rows whose columns or types differ from those before are written to another part. ``close`` then converts
-    all parts to the final types.
+    Rows whose columns or types differ from the previous rows are written to another part. ``close`` then
+    converts all parts to the final types.
     """
 
     def __init__(self, path: Path, fields: Fields) -> None:
@@ -260,7 +260,7 @@ class _ArrowOutput(Output):
         return pyarrow().ipc.new_file(str(path), self._schema)
 
     def _can_write(self, tp: object) -> bool:
-        """Return True if the file format supports an Arrow type, unlike Parquet for calendar intervals."""
+        """Return True if the file format supports an Arrow type; Parquet does not support all types."""
         if self.path.suffix.lower() != ".parquet":
             return True
         try:
@@ -335,7 +335,7 @@ _OUTPUTS: dict[str, type[Output]] = {
 def open_output(path: str | os.PathLike[str], fields: Fields) -> Output:
     """Open an output file for rows with answers, in the format of its file extension.
 
-    The endings are .jsonl, .csv, .parquet, .arrow and .feather.
+    The extensions are .jsonl, .csv, .parquet, .arrow and .feather.
 
     Raises DefinitionError if the file cannot be created or has another ending, and MissingExtraError if
     pyarrow is missing.
@@ -373,9 +373,9 @@ def _output_class(path: Path) -> type[Output]:
 
 
 def to_dataframe(table: Table, rows: Iterable[Mapping[str, object]], fields: Fields) -> Any:
-    """Return a dataframe like the input, with additional columns for the answer and the error.
+    """Return a dataframe of the same kind as the input, with additional columns for the answer and the error.
 
-    For pandas the index stays. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
+    A pandas index is kept. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
     pyarrow Table.
 
     Args:
@@ -431,7 +431,7 @@ class _MemoryOutput(Output):
 
 
 def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
-    """Return a copy of a dataframe with new columns, for all rows or only those with the given numbers."""
+    """Return a copy of a dataframe with new columns, for all rows or only for rows with the given numbers."""
     if kind == "pandas":
         frame = source.copy(deep=False) if numbers is None else source.iloc[numbers].copy()
         for name in new.column_names:
@@ -451,7 +451,7 @@ def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
 
 
 def _pandas_column(column: Any, index: object) -> Any:
-    """Convert an Arrow column to a pandas Series; missing values do not turn integers into floats."""
+    """Convert an Arrow column to a pandas Series in which integers stay integers despite missing values."""
     pandas = import_extra("pandas", "tables", "a pandas DataFrame")
     types = pyarrow().types
     if types.is_nested(column.type):

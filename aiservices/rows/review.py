@@ -26,8 +26,8 @@ _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "rev
 class Review:
     """Writes the rows with uncertain answers to a CSV file, so that people can correct the answers.
 
-    An answer is unsure if a probability in it is below ``unsure_below``, or below the threshold of its
-    calibration.
+    An answer is uncertain if one of its probabilities is below ``unsure_below``, or below the threshold of
+    its calibration.
 
     Attributes:
         unsure: How many rows were written.
@@ -49,13 +49,13 @@ class Review:
             raise DefinitionError([DefinitionProblem(method.qualname, message)])
 
     def _thresholds(self) -> dict[str, float]:
-        """Return the probability from which each answer is accepted, by JSON path."""
+        """Return the minimum probability for accepting each answer, by JSON path."""
         limits = {path: adjustment.accepted_from for path, adjustment in self._adjustments.items()}
         return {path: limit for path, limit in limits.items() if limit is not None}
 
     @property
     def error_bound(self) -> float | None:
-        """The sum of the error rates stated by the calibrations for accepted answers; None if unknown."""
+        """The sum of the error rates that the calibrations state for accepted answers; None if unknown."""
         if self._unsure_below is not None:
             return None
         promised = [
@@ -70,7 +70,7 @@ class Review:
 
     @contextmanager
     def open(self, columns: tuple[str, ...]) -> Generator[Review, None, None]:
-        """Context manager that opens the review file for a table with these columns."""
+        """Context manager that opens the review file for a table with the given columns."""
         self.unsure = 0
         partial = self._path.with_name(f"{self._path.name}.partial")
         with partial.open("w", encoding="utf-8", newline="") as file:
@@ -105,7 +105,7 @@ class Review:
 
 
 class ReviewedAnswers:
-    """The corrected answers that people wrote in a review file, by the content of the row."""
+    """The corrected answers that people wrote in a review file, by row content."""
 
     def __init__(self, answers: Mapping[str, object]) -> None:
         self._answers = answers
@@ -114,12 +114,12 @@ class ReviewedAnswers:
         return len(self._answers)
 
     def find(self, content: str) -> tuple[Any] | None:
-        """Return a person's answer for a row as a tuple of one item, or None if there is no answer."""
+        """Return a person's answer for a row as a one-item tuple, or None if there is no answer."""
         return (self._answers[content],) if content in self._answers else None
 
     @staticmethod
     def read(path: Path, method: MappedMethod) -> ReviewedAnswers:
-        """Read the corrected answers from a review file, skipping rows without one."""
+        """Read the corrected answers from a review file, skipping rows without a corrected answer."""
         answers: dict[str, object] = {}
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
@@ -139,7 +139,7 @@ class ReviewedAnswers:
 
 
 def _read_answer(text: str, method: MappedMethod, place: str) -> object:
-    """Parse an answer that a person entered, given as JSON or as plain text such as an option's name."""
+    """Parse an answer that a person entered, as JSON or as plain text such as an option's name."""
     for candidate in (text, json.dumps(text)):
         try:
             return method.codec.parser.parse(candidate, Leniency.NONE)
@@ -149,7 +149,7 @@ def _read_answer(text: str, method: MappedMethod, place: str) -> object:
 
 
 def _plain(answer: str) -> str:
-    """Convert an answer from JSON to text for people: strings without quotes, decisions as their value."""
+    """Convert an answer from JSON to text for people: strings without quotes, Decisions as their value."""
     value = json.loads(answer)
     if isinstance(value, dict) and value.keys() >= {"value", "probabilities"}:
         value = value["value"]

@@ -19,7 +19,7 @@ class RowError(AiServiceError):
 
     Attributes:
         type: The name of the exception, such as "ServiceOutputError".
-        message: Its message.
+        message: The exception's message.
     """
 
     def __init__(self, type: str, message: str) -> None:
@@ -34,7 +34,7 @@ _NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Row(Generic[T]):
-    """A row of a table, with the service method's answer for it or an error.
+    """A table row with the service method's answer or an error.
 
     Attributes:
         number: The position of the row in the table, from 0.
@@ -42,7 +42,7 @@ class Row(Generic[T]):
         inputs: The columns of the row.
         error: Why the row has no answer; None if it has one.
         usage: The tokens that were used for the row in this run.
-        cost: What they cost; None if no price is known.
+        cost: The cost of these tokens; None if no price is known.
         attempts: How many requests were sent for the row in this run.
         seconds: How long the row took in this run.
         cached: True if nothing was requested for the row in this run, because the answer was known from an
@@ -66,7 +66,7 @@ class Row(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The answer; raises the row's ``error`` if there is no answer."""
+        """The row's answer; if there is no answer, reading it raises the row's ``error``."""
         if self.error is not None:
             raise self.error
         value: T = self._value
@@ -84,15 +84,15 @@ class Progress:
 
     Attributes:
         total: The number of rows in the table; None if it is unknown.
-        rows: How many rows are finished, those of earlier runs included.
+        rows: How many rows are finished, including rows of earlier runs.
         errors: How many of them have an error.
         cached: How many of them were answered without a request: by an earlier run or by an equal row.
-        changed: How many rows had other content in an earlier run, and were asked again.
+        changed: How many rows had different content in an earlier run and were processed again.
         requests: How many requests were sent in this run.
         usage: The tokens of this run.
-        cost: What they cost, as far as prices are known.
+        cost: The cost of these tokens, including only known prices.
         seconds: The duration of this run so far.
-        in_batches: How many requests wait in the batches of a provider.
+        in_batches: How many requests are waiting in a provider's batches.
     """
 
     total: int | None = None
@@ -108,7 +108,7 @@ class Progress:
 
     @property
     def rows_per_second(self) -> float:
-        """The number of rows per second in this run, without rows that needed no request."""
+        """The number of rows per second in this run, excluding rows that needed no request."""
         return (self.rows - self.cached) / self.seconds if self.seconds else 0.0
 
     @property
@@ -144,11 +144,11 @@ class Summary(Progress):
     """The counts, token usage and cost of a run over a table.
 
     Attributes:
-        stopped: Why the run ended before the last row; None if it did not.
+        stopped: Why the run ended before the last row; None if all rows were processed.
         output: The file with the answers; None if there is none.
         journal: The file with the replies and the finished rows; None if there is none.
         damaged_lines: How many lines of the journal could not be read. Their rows were asked again.
-        unsure: How many rows were written to the file for review.
+        unsure: How many rows were written to the review file.
         limits_left: What was left of each limit of the budget, by name.
         error_bound: The upper limit of the share of wrong answers among those that are not unsure, from the
             calibration; None without one.

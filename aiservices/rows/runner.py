@@ -56,10 +56,10 @@ _PROGRESS_SECONDS = 0.1
 
 
 class RunTrace(Protocol):
-    """The interface of the trace of one run, such as an OpenTelemetry span.
+    """The interface of a run's trace, such as an OpenTelemetry span.
 
     Attributes:
-        context: A context manager in which the traces of calls belong to the run.
+        context: A context manager that makes the traces of calls part of the run's trace.
     """
 
     context: AbstractContextManager[None]
@@ -74,7 +74,7 @@ class RunTrace(Protocol):
 
 
 def start_trace(method: MappedMethod) -> RunTrace | None:
-    """Start a trace with the first interceptor that supports traces of runs; None if there is none."""
+    """Start a trace with the first interceptor that supports traces of runs, or return None."""
     for interceptor in (*reversed(GLOBAL_INTERCEPTORS), *method.service_method.pipeline.interceptors):
         trace_rows = getattr(interceptor, "trace_rows", None)
         if trace_rows is not None:
@@ -94,14 +94,14 @@ class RunSettings:
         retry_failed: True to ask again for rows that had an error in an earlier run.
         ordered: True to yield the rows in the order of the table.
         window: With ``ordered``: how many rows may be ahead of the first one that is not finished.
-        seconds_per_row: After so many seconds a row has an error.
+        seconds_per_row: The seconds after which a row fails with an error.
         max_failures: The run ends if a larger share of its rows has an error.
-        limit: Process only so many rows; None for all.
-        progress: Receives the progress now and then.
+        limit: The maximum number of rows to process; None for all.
+        progress: Periodically receives the progress.
         model_for: Returns the model to ask instead of one of the method, for example one with limits.
         collect: Takes the requests whose replies are not in the journal, instead of sending them: the id of
             the row, the number and the hash of the request, and the request. The row is left for later.
-        discount: The price of a reply that a batch gave, relative to the normal price.
+        discount: The price of a reply from a batch, relative to the normal price.
         skip: Returns True for the number of a row that has nothing left to do.
         cache: Answers requests with the replies that it has stored.
         ask: Asks for a row in another process: receives its id, its arguments and the replies that the
@@ -155,11 +155,11 @@ class RowFailure(NamedTuple):
 
 
 class RowOutcome(NamedTuple):
-    """The outcome of processing one row: the answer, or the reason why there is none.
+    """The outcome of processing one row: the answer, or the reason why there is no answer.
 
     Attributes:
-        entry: What the journal stores of it.
-        failure: Why there is no answer; None if there is one.
+        entry: The journal entry for the row.
+        failure: Why there is no answer; None if there is an answer.
         result: The answer; None if another process has asked, so that only the entry has it.
         seconds: The duration of the call.
     """
@@ -187,11 +187,11 @@ class _Item(NamedTuple):
 
 
 class Runner:
-    """One run of a method over the rows of a table.
+    """A run of a method over the rows of a table.
 
     Attributes:
         progress: How far the run has come.
-        stopped: The error that ended the run before the last row; None if there is none.
+        stopped: The error that ended the run before the last row; None if there was no such error.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Runner:
         self._earlier_seconds = progress.seconds
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:
-        """Process the rows and yield each when it is finished; raise the error if the run ends early."""
+        """Process the rows and yield each when it is finished; raise an error if the run ends early."""
         context = nullcontext() if self._trace is None else self._trace.context
         # A call that is suspended runs again later, and must not count twice.
         shared = self._spent if self._settings.collect is None else using_accounts(())
@@ -266,7 +266,7 @@ class Runner:
             raise self.stopped
 
     async def _work(self) -> None:
-        """Process rows until none is left or the run must stop."""
+        """Process rows until no rows are left or the run must stop."""
         try:
             while self.stopped is None:
                 await self._window.acquire()
@@ -300,7 +300,7 @@ class Runner:
             self.stopped = error
 
     async def _process(self, item: _Item) -> Row[Any] | None:
-        """Process a row and return it with its answer or error; None if the run must stop first."""
+        """Process a row and return it with its answer or error; return None if the run must stop first."""
         number, key, inputs = item
         try:
             arguments = self._method.arguments(inputs)
@@ -326,7 +326,7 @@ class Runner:
         return self._reader.row(number, key, inputs, entry)
 
     def known_rows(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Row[Any]]:
-        """Yield the rows of a finished run again in table order, with saved answers and no model requests."""
+        """Yield a finished run's rows again in table order, with saved answers and no model requests."""
         self._journal.forget_counts()
         for number, inputs in enumerate(rows):
             if self._settings.limit is not None and number >= self._settings.limit:
@@ -353,7 +353,7 @@ class Runner:
         return Row(*item, cost=0.0, cached=True, reviewed=True, _value=review[0])
 
     def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
-        """Return the id of a row in the journal, which equal rows share unless ``dedupe`` is False."""
+        """Return a row's id in the journal, which equal rows share unless ``dedupe`` is False."""
         content = content_id(arguments)
         if self._settings.dedupe:
             return content
@@ -400,7 +400,7 @@ class Runner:
         return self._reader.answered(*item, entry, outcome.result), entry
 
     def _ends_run(self, failure: RowFailure) -> bool:
-        """Return True if the run must stop, because an error of one row will probably affect all rows."""
+        """Return True if the run must stop because one row's error will probably affect all rows."""
         if failure.kind == "fatal":
             return True
         if failure.kind == "budget":
@@ -443,16 +443,16 @@ async def answer_row(
     settings: RunSettings,
     prices: Budget,
 ) -> RowOutcome | None:
-    """Process a row, and return the outcome; None if its next request was put into a batch.
+    """Process a row and return the outcome, or None if its next request was put into a batch.
 
     Args:
         method: The method.
         row_id: The id of the row in the journal.
         arguments: The arguments of the call.
-        replies: The replies that are known already, by the number of the request.
+        replies: The replies that are already known, by request number.
         store: Stores new replies.
         settings: The settings of the run.
-        prices: Has the prices of the models; without them, those of the method's budget are used.
+        prices: The prices of the models; by default those of the method's budget.
     """
     service_method = method.service_method
     invocation: Invocation | None = None
@@ -496,10 +496,10 @@ def _cost_of(
 
 
 class _RecordedCalls:
-    """Executes the steps of one row's call, using replies from the journal and storing new ones there.
+    """Executes the steps of a row's call, using replies from the journal and storing new replies there.
 
     Attributes:
-        batch_replies: The ``id()`` of the replies that a batch gave.
+        batch_replies: The ``id()`` of each reply that came from a batch.
     """
 
     def __init__(
@@ -564,7 +564,7 @@ class _RecordedCalls:
         return number, request_hash(effect.model.name, str(address), effect.request)
 
     def _stored(self, number: int, digest: str, effect: CallModel | Run) -> ChatReply | None:
-        """Return the reply stored in the journal, or None; raise the error if a batch returned an error."""
+        """Return the reply stored in the journal, or None; raise the error if the batch returned an error."""
         entry = self._replies.get(number)
         if entry is None or entry["request"] != digest:
             return None

@@ -1,7 +1,8 @@
 """Read tables row by row from files, dataframes, query results and iterables.
 
-``open_table`` describes a source, and ``Table.rows`` reads it in batches, as dicts of plain Python values. No
-library is imported for a source that is not its own: pyarrow reads Parquet and Arrow files and Arrow streams.
+``open_table`` describes a source, and ``Table.rows`` reads it in batches, as dicts of plain Python values.
+Libraries are imported only for sources that need them: pyarrow reads Parquet and Arrow files and Arrow
+streams.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _open_text(path: Path, newline: str | None = None) -> IO[str]:
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file without empty lines, each with the number of its last line."""
+    """Yield a CSV file's records, skipping empty lines, each with the number of its last line."""
     # the limit of Python, for the whole process, is smaller than many documents
     csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
     with reading(str(path)), _open_text(path, newline="") as file:
@@ -131,7 +132,7 @@ _FIRST_CHUNK = 1 << 16  # characters of a JSON file that are read at once; more 
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    """Yield the objects of a JSON array, without reading the whole file into memory."""
+    """Yield the objects of a JSON array without reading the whole file into memory."""
     with reading(str(path)), _open_text(path) as file:
         text = file.read(_FIRST_CHUNK).lstrip()
         if not text.startswith("["):
@@ -246,10 +247,10 @@ _ACCEPTED = (
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table whose rows can be read, such as a file, a dataframe or a list of dicts.
+    """A readable table, such as a file, a dataframe or a list of dicts.
 
     Attributes:
-        columns: The names of the columns; empty if they are not known before the rows are read.
+        columns: The names of the columns; empty if they are unknown until the rows are read.
         kind: What the source is. Objects with an Arrow stream of their own are "pyarrow".
         source: The object that was passed to ``open_table``.
         text_only: All values are texts, as in CSV files.
@@ -267,9 +268,9 @@ class Table:
 
     @cached_property
     def count(self) -> int | None:
-        """The number of rows; None if counting them would require reading the whole table.
+        """The number of rows; None if counting would require reading the whole table.
 
-        The lines of CSV and JSONL files are counted when this is first used.
+        The lines of CSV and JSONL files are counted on first use.
         """
         return self._count()
 
@@ -315,7 +316,7 @@ def _wrong(location: str, message: str) -> DefinitionError:
 
 
 def _check_names(names: Sequence[object], location: str) -> None:
-    """Raise DefinitionError unless there are column names, all of which are distinct strings."""
+    """Raise DefinitionError unless there are column names and all of them are distinct strings."""
     if not names:
         raise _wrong(location, "the table has no columns")
     for index, name in enumerate(names):
@@ -328,7 +329,7 @@ def _check_names(names: Sequence[object], location: str) -> None:
 
 
 def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator[Row]]:
-    """Return a function that yields the rows when it is first called, and raises RowsError after that."""
+    """Return a function that yields the rows on the first call and raises RowsError on later calls."""
     uses: list[None] = []
 
     def read_once() -> Iterator[Row]:
@@ -492,7 +493,7 @@ def _foreign_table(source: object) -> Table | None:
 
 
 def _is_in(source: object, package: str, name: str) -> bool:
-    """Return True if an object is of the named class of a package, without importing the package."""
+    """Return True if an object is an instance of a package's named class, without importing the package."""
     cls = getattr(sys.modules.get(package), name, None)
     return isinstance(cls, type) and isinstance(source, cls)
 
@@ -583,7 +584,7 @@ def _sqlalchemy(result: Any) -> Table:
 
 
 def _arrow(source: Any) -> Table | None:
-    """Return a Table for an object that can export Arrow data, or None."""
+    """Return a Table for an object that can export Arrow data; otherwise return None."""
     name = f"the {type(source).__name__}"
     if hasattr(source, "get_fragments") and hasattr(source, "scanner"):  # a dataset
 
@@ -687,7 +688,7 @@ def _files(source: str | PathLike[str]) -> Table:
 
 
 def _paths(source: str | PathLike[str]) -> list[Path]:
-    """List the files that a path, a folder or a glob pattern names, sorted by name."""
+    """List the files matching a path, a folder or a glob pattern, sorted by name."""
     text = str(source)
     paths: list[Path] = []
     is_folder = False

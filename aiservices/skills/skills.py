@@ -48,7 +48,7 @@ _LARGEST_FILE = 10_000_000  # bytes
 class Skill:
     """Instructions for a kind of task, and the folder with the files that belong to them.
 
-    ``Skill.read`` reads it from a folder.
+    ``Skill.read`` reads a skill from a folder.
 
     Attributes:
         name: The name, which is also the name of the folder.
@@ -74,7 +74,7 @@ class Skill:
     def read(folder: str | Path) -> Skill:
         """Read a skill from a folder that contains a file ``SKILL.md``.
 
-        Raises DefinitionError with all problems of the file. Fields that are not in the format are ignored.
+        Raises a DefinitionError that lists all problems in the file. Unknown fields are ignored.
         """
         folder = Path(folder).resolve()
         path = skill_file(folder)
@@ -103,7 +103,7 @@ class Skill:
         )
 
     def files(self) -> list[str]:
-        """Return the relative paths of the files in the folder, without SKILL.md and hidden files."""
+        """Return the relative paths of the files in the folder, except SKILL.md and hidden files."""
         return sorted(self._walk(self.folder))
 
     def _walk(self, folder: Path) -> Iterator[str]:
@@ -121,7 +121,7 @@ class Skill:
     def path_of(self, relative: str) -> Path:
         """Return the path of a file in the folder, or raise ToolException for a path that is not allowed.
 
-        Absolute paths, ``..``, hidden files, and links that lead out of the folder are refused.
+        Absolute paths, ``..``, hidden files, and links that point outside the folder are not allowed.
         """
         pure = PurePosixPath(relative.replace("\\", "/"))
         parts = [part for part in pure.parts if part != "."]
@@ -143,7 +143,7 @@ class Skill:
 
 
 def skill_file(folder: Path) -> Path | None:
-    """Return the path of the file SKILL.md in a folder, or None if there is none."""
+    """Return the path of the file SKILL.md in a folder, or None if the file does not exist."""
     return next((folder / name for name in _FILE_NAMES if (folder / name).is_file()), None)
 
 
@@ -219,10 +219,10 @@ def _default_interpreters() -> Mapping[str, Sequence[str]]:
 
 @dataclass(frozen=True)
 class ScriptSettings:
-    """Settings that allow a model to run the scripts of skills, with the rights of this process.
+    """Settings that allow a model to run skills' scripts with this process's permissions.
 
-    Each script runs in the folder of its skill, without a shell. Of the environment it gets only variables
-    such as PATH and HOME, and ``env``. Raises DefinitionError for wrong settings.
+    Each script runs in the folder of its skill, without a shell. Its environment consists of variables such
+    as PATH and HOME, and of ``env``. Raises DefinitionError for invalid settings.
 
     Attributes:
         timeout: Seconds after which a script, with the processes that it has started, is killed.
@@ -241,13 +241,13 @@ class ScriptSettings:
         check_settings("ScriptSettings", ("timeout", self.timeout, is_limited, "it must be greater than 0"))
 
     def runs(self, path: str) -> bool:
-        """Return True if a file of a skill is a script that can be run."""
+        """Return True if a skill's file is a script that can be run."""
         return path.startswith(f"{SCRIPTS}/") and Path(path).suffix in self.interpreters
 
     def run(self, skill: Skill, script: str, arguments: Sequence[str], text: str) -> str:
-        """Run a script with a text as its standard input, and return its output.
+        """Run a script with a string as its standard input, and return its output.
 
-        Raises ToolException if it cannot be run, fails, or takes too long.
+        Raises ToolException if the script cannot be run, fails, or takes too long.
         """
         path = skill.path_of(script)
         relative = path.relative_to(skill.folder).as_posix()  # the real path, if it is a link
@@ -282,7 +282,7 @@ class ScriptSettings:
 
 
 def _communicate(process: subprocess.Popen[str], text: str, timeout: float) -> tuple[str, str, bool]:
-    """Send a text to a process; return its output, its errors, and True if it was killed.
+    """Send text to a process; return its output, its errors, and True if it was killed.
 
     Unlike ``Popen.communicate``, this keeps only the beginning of a long output, and does not wait for
     processes that keep the pipes open.
@@ -345,11 +345,11 @@ _NO_TOOLS: Mapping[str, Sequence[ToolSource]] = MappingProxyType({})
 class Skills:
     """Skills that a model may use, passed as a tool: ``create(tools=[Skills.from_folder(path)])``.
 
-    The model sees the names and descriptions of the skills in a tool ``activate_skill``, which returns the
-    instructions of one. Then it can read the files of the skill with ``read_skill_file``, call the tools that
-    are scoped to it, and, if the program allows it, run its scripts with ``run_skill_script``. A skill stays
-    active while its instructions are in the conversation: also after an approval, and in later calls if a
-    ChatMemory keeps them. Raises DefinitionError with all problems of the skills and the tools.
+    The model sees the names and descriptions of the skills in a tool ``activate_skill``, which returns a
+    skill's instructions. Then it can read the files of the skill with ``read_skill_file``, call the tools
+    that are scoped to it, and, if the program allows it, run its scripts with ``run_skill_script``. A skill
+    stays active while its instructions are in the conversation: also after an approval, and in later calls if
+    a ChatMemory keeps them. Raises DefinitionError with all problems of the skills and the tools.
 
     Args:
         skills: The skills.
@@ -396,7 +396,7 @@ class Skills:
         tools: Mapping[str, Sequence[ToolSource]] = _NO_TOOLS,
         scripts: ScriptSettings | None = None,
     ) -> Skills:
-        """Read skills from folders that contain a file SKILL.md, or from folders with such subfolders.
+        """Read skills from folders that contain a file SKILL.md, or whose subfolders do.
 
         The other arguments are those of the class. Needs the extra ``skills``.
 
@@ -427,7 +427,7 @@ class Skills:
         return Skills(skills, tools=tools, scripts=scripts)
 
     def tools(self, invocation: Invocation) -> list[Tool]:
-        """Return the tools for the next request: those to activate skills, and those of active skills."""
+        """Return the tools for the next request: tools that activate skills, and tools of active skills."""
         active = [name for name in _activated(invocation) if name in self.skills]
         visible = [self._own[ACTIVATE]]
         files = [path for name in active for path in self.skills[name].files()]
@@ -509,7 +509,7 @@ def _activated(invocation: Invocation) -> list[str]:
 
 
 def _content_of(path: Path, relative: str) -> str | Media:
-    """Return the text or image in a file for the model, or raise ToolException for other files."""
+    """Return a file's text or image for the model, or raise ToolException for other kinds of files."""
     try:
         if path.suffix.lower() in _IMAGES:
             return Image.from_path(path)

@@ -1,4 +1,4 @@
-"""Create typed answers from texts that are too long for one model request, as LlamaIndex does."""
+"""Create typed answers from text that is too long for one model request, as LlamaIndex does."""
 
 from __future__ import annotations
 

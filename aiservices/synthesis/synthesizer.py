@@ -1,4 +1,4 @@
-"""Answer a question from more text than fits in one model request, with different methods."""
+"""Answer a question from more text than fits in one model request, by one of several methods."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ _LINE = "---------------------"
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPrompts:
-    """Prompt templates for answering a question from texts, and for refining the answer.
+    """Prompt templates for answering a question from passages, and for refining the answer.
 
-    All templates have the variables ``information``, the contents, each below its id, and ``question``.
+    All templates have the variables ``information`` (the contents, each below its id) and ``question``.
 
     Attributes:
         answer: Asks for an answer from contents.
@@ -105,7 +105,7 @@ class SynthesisPrompts:
 
 
 class SynthesisQuestions(NamedTuple):
-    """The service methods for answering a question from many texts, such as refining an answer.
+    """The service methods for answering a question from many passages, such as refining an answer.
 
     Attributes:
         answer: Returns the output type.
@@ -131,7 +131,7 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Prepare the model calls for answering a question from many texts, or raise DefinitionError."""
+        """Prepare the model calls for answering a question from passages, or raise DefinitionError."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
@@ -143,7 +143,7 @@ class SynthesisQuestions(NamedTuple):
         )
 
     def write(self, value: Any) -> str:
-        """Convert a preliminary answer to text, for the prompt that asks the model to refine it."""
+        """Convert a preliminary answer to text, for the prompt that asks the model to refine the answer."""
         parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
@@ -164,10 +164,10 @@ def _interface(prompts: SynthesisPrompts) -> type:
 
 @dataclass(slots=True)
 class SynthesisBudget:
-    """Limits of time, tokens and money for all the model calls that produce one answer together.
+    """Shared limits of time, tokens and money for all the model calls that produce one answer.
 
-    The seconds, tokens and money of the budget are for the whole synthesis, its number of attempts is for
-    each question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
+    The budget's seconds, tokens and money apply to the whole synthesis, and its number of attempts to each
+    question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
 
     Attributes:
         budget: The limits.
@@ -185,9 +185,9 @@ class SynthesisBudget:
         return time.monotonic() - self.began
 
     def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
-        """Prepare one of the model calls for an answer, within the remaining budget.
+        """Prepare one of an answer's model calls, within the remaining budget.
 
-        Raises BudgetExceededError if nothing of the budget is left.
+        Raises BudgetExceededError if the budget is used up.
         """
         return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
@@ -216,10 +216,10 @@ class SynthesisBudget:
 
 @dataclass(frozen=True, slots=True)
 class TextLimit:
-    """The size limit for texts in one model request, with methods to split and join texts accordingly.
+    """The size limit for text in one model request, with methods to split and join text accordingly.
 
     Attributes:
-        limit: The largest size of a text.
+        limit: The maximum size of the text in a request.
         measure: Returns the size of a text, in characters or tokens.
         setting: The name of the setting of the synthesizer that gave the limit, for error messages.
     """
@@ -234,14 +234,14 @@ class TextLimit:
             raise DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
-        """Convert retrieved texts to texts that each fit in one model request, splitting long ones.
+        """Split passages into strings that each fit in one model request.
 
-        Cutting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
+        Splitting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
         """
         return [piece for content in contents for piece in self._cut(content)]
 
     def pack(self, contents: Sequence[Content]) -> list[str]:
-        """Join texts into as few larger texts as possible, each small enough for one model request."""
+        """Join strings into as few longer strings as possible, each short enough for one model request."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece
@@ -252,7 +252,7 @@ class TextLimit:
         return packs
 
     def truncate(self, contents: Sequence[Content]) -> str:
-        """Join all retrieved texts to one text, using only the beginning of each if it would be too long."""
+        """Join all passages into one string, using only the beginning of each if it would be too long."""
         whole = format_contents(contents)
         if self.measure(whole) <= self.limit:
             return whole
@@ -283,7 +283,7 @@ class TextLimit:
 
 
 class ResponseMode(StrEnum):
-    """The method of answering from several texts, for example refining the answer with each text.
+    """The method of answering from several passages, such as refining the answer with each passage.
 
     Attributes:
         REFINE: The first content gives an answer, and each further content refines it.
@@ -303,9 +303,9 @@ class ResponseMode(StrEnum):
 
 
 class PartAnswered(NamedTuple):
-    """A stream event with the answer from one of several texts (in the mode ACCUMULATE).
+    """A stream event with the answer from one of several passages (in the mode ACCUMULATE).
 
-    The events come in the order of the contents.
+    The events are emitted in the order of the contents.
 
     Attributes:
         number: The number of the answer, counted from 0.
@@ -335,9 +335,9 @@ _DEFAULT_PROMPTS = SynthesisPrompts()
 
 
 class Synthesizer(Generic[T]):
-    """Answers questions from texts that may be too long for one request, using several model calls.
+    """Answers questions from text that may be too long for one request, using several model calls.
 
-    The answer is a value of a type.
+    The answer is a value of the output type.
 
     ``options``, ``retry`` and ``interceptors`` have the same meaning as in ``create``. Raises DefinitionError
     with all problems.
@@ -431,7 +431,7 @@ class Synthesizer(Generic[T]):
             )
 
     def synthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """Answer a question from texts or documents that may be too long for one model request.
+        """Answer a question from strings or documents that may be too long for one model request.
 
         The Result has all requests in ``attempts``, the last one in ``reply``, and the contents in
         ``sources``. Raises ValueError if there are no chunks, and the errors of a service method.
@@ -440,21 +440,21 @@ class Synthesizer(Generic[T]):
         return self._result(synthesis, run(_run_mode(self._mode, synthesis)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """Answer a question from texts or documents in async code."""
+        """Answer a question from strings or documents asynchronously."""
         synthesis = self._start(question, chunks, TaskFlows, self._questions)
         return self._result(synthesis, await arun(_run_mode(self._mode, synthesis)))
 
     def stream(self, question: str, chunks: Chunks) -> Stream[T]:
-        """Answer a question from texts or documents, streaming the answer.
+        """Answer a question from strings or documents, streaming the answer.
 
-        With ACCUMULATE the stream has the answers as PartAnswered events. Raises DefinitionError if values of
-        the output type cannot be shown while they are written, such as ChatReply.
+        With ACCUMULATE the stream contains the answers as PartAnswered events. Raises DefinitionError if
+        values of the output type cannot be shown while they are written, such as ChatReply.
         """
         synthesis = self._start(question, chunks, ThreadedFlows, self._stream_questions)
         return Stream(stream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
     def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
-        """Answer a question from texts or documents in async code, streaming the answer."""
+        """Answer a question from strings or documents asynchronously, streaming the answer."""
         synthesis = self._start(question, chunks, TaskFlows, self._stream_questions)
         return AsyncStream(astream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
@@ -463,9 +463,10 @@ class Synthesizer(Generic[T]):
     @overload
     def iterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> Generator[V, None, None]: ...
     def iterate(self, question: str, chunks: Chunks) -> Generator[Any, None, None]:
-        """Answer a question from texts or documents, yielding text chunks or list items of the answer.
+        """Answer a question from strings or documents, yielding text chunks or list items of the answer.
 
-        After the first part the model is not asked again. Raises DefinitionError for other output types.
+        Once the first part of the answer has been yielded, the model is not asked again. Raises
+        DefinitionError for other output types.
         """
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
@@ -477,7 +478,7 @@ class Synthesizer(Generic[T]):
     @overload
     def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
     def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
-        """Answer a question from texts or documents in async code, yielding text chunks or list items."""
+        """Answer a question from strings or documents asynchronously, yielding text chunks or list items."""
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
         synthesis = self._start(question, chunks, TaskFlows, questions, parts.start)
@@ -491,9 +492,9 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
-        """Prepare the model calls for yielding an answer in chunks of text or items of a list.
+        """Prepare the model calls for yielding an answer as text chunks or list items.
 
-        Raises DefinitionError if the output type has no parts.
+        Raises DefinitionError if the output type is neither text nor a list.
         """
         output_type = self._output_type
         if output_type is str or self._mode is ResponseMode.ACCUMULATE:
@@ -567,7 +568,7 @@ def _text_limit(
 
 
 class AnswerParts:
-    """Converts the events of a streamed answer to its text chunks or list items."""
+    """Converts a streamed answer's events to text chunks or list items."""
 
     def __init__(self, chunk_source: Callable[[Invocation], ChunkSource]) -> None:
         self._make_chunk_source = chunk_source
@@ -587,13 +588,13 @@ class AnswerParts:
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRun:
-    """The data for answering one question from several texts: the texts, the limits and the progress.
+    """The data for answering one question: the passages, the limits and the progress.
 
     Attributes:
         question: The question.
         contents: What to answer from.
-        questions: For requests before the last one, of which a stream shows nothing.
-        last_questions: For the request that returns the answer.
+        questions: The questions for requests before the last one, which streams do not show.
+        last_questions: The questions for the request that returns the answer.
         limit: How much text fits in one request.
         budget: The budget that all requests share.
         start_flows: Starts flows that run concurrently.
@@ -621,7 +622,7 @@ class SynthesisRun:
         return (yield from self.budget.ask(self.last_questions.pipeline, invocation))
 
     def ask_each(self, plan: MethodPlan, texts: Sequence[str]) -> Flow[list[Answer]]:
-        """Ask the same question about each text at the same time, and return the answers in order.
+        """Ask the same question about each string concurrently, and return the answers in order.
 
         Emits a PartAnswered event for each answer.
         """
@@ -647,9 +648,9 @@ class SynthesisRun:
 
 
 def _run_mode(mode: ResponseMode, synthesis: SynthesisRun) -> Flow[Answer]:
-    """Answer a question from several texts by the given method, such as REFINE or ACCUMULATE.
+    """Answer a question from several passages by the given method, such as REFINE or ACCUMULATE.
 
-    An AiServiceError gets the attempts of all requests of the synthesis.
+    If an AiServiceError is raised, it contains the attempts of all requests of the synthesis.
     """
     try:
         answer: Answer = yield from _MODES[mode](synthesis)
@@ -668,7 +669,7 @@ def _compact(synthesis: SynthesisRun) -> Flow[Answer]:
 
 
 def _refine_texts(synthesis: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
-    """Ask the model for an answer from the first text, then let it refine the answer with each other text."""
+    """Ask the model for an answer from the first text, then for a refined answer from each further text."""
     if len(texts) == 1:
         return (yield from synthesis.ask_last(synthesis.last_questions.answer, texts[0]))
     answer = yield from synthesis.ask(synthesis.questions.answer, texts[0])
@@ -719,7 +720,7 @@ _MODES: Mapping[ResponseMode, Callable[[SynthesisRun], Flow[Answer]]] = {
 class ConcurrentFlows(Protocol):
     """A group of model calls that run concurrently; after a failure, no further calls are started.
 
-    The methods of ``ThreadedFlows`` block, those of ``TaskFlows`` are awaited.
+    The methods of ``ThreadedFlows`` are blocking; those of ``TaskFlows`` are awaited.
     """
 
     def result(self, index: int, /) -> Answer | Awaitable[Answer]:
@@ -727,7 +728,7 @@ class ConcurrentFlows(Protocol):
         ...
 
     def stop(self) -> None:
-        """Do not start the remaining model calls, and do not wait for the running ones."""
+        """Do not start the remaining model calls, and do not wait for the running calls."""
         ...
 
     def join(self) -> Awaitable[None] | None:
@@ -740,7 +741,7 @@ StartFlows: TypeAlias = Callable[[Sequence[Flow[Answer]]], ConcurrentFlows]
 
 
 class ThreadedFlows:
-    """Model calls that run at the same time in threads; running ones cannot be stopped."""
+    """Model calls that run concurrently in threads; running calls cannot be stopped."""
 
     def __init__(self, flows: Sequence[Flow[Answer]], max_concurrency: int) -> None:
         self._pool = ThreadPoolExecutor(min(len(flows), max_concurrency))

@@ -1,4 +1,4 @@
-"""Calibrate the probabilities of a service method with labelled examples."""
+"""Calibrate a service method's probabilities with labelled examples."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def calibrate(
 ) -> Calibrated:
     """Call a service method for labelled examples, and fit calibrations and thresholds for its answers.
 
-    The method is called without the calibration and the thresholds of its service. For a method that returns
-    a record, ``expected`` of a case is such a record or a dict; fields without a label are skipped. Labels
-    are needed in the hundreds: below about 100 a calibration seldom helps, and a threshold for an error of
-    5 % needs about 300.
+    The method is called without its service's calibration and thresholds. For a method that returns a record,
+    ``expected`` of a case is such a record or a dict; fields without a label are skipped. Hundreds of labels
+    are needed: below about 100 a calibration seldom helps, and a threshold for an error of 5 % needs about
+    300.
 
     Args:
         method: A method of a service that returns a Decision, a bool, an Enum, a Literal, or a record of
@@ -118,7 +118,7 @@ class Calibrated(NamedTuple):
     """The result of ``calibrate``; ``str()`` converts it to a table.
 
     Attributes:
-        calibration: The calibrations, to be written to a file.
+        calibration: The calibrations that can be written to a file.
         samples: The labelled probabilities of each answer, by JSON path: before and after the calibration.
         error: The share of wrong answers that thresholds must keep below.
         confidence: The probability with which they do so.
@@ -132,11 +132,11 @@ class Calibrated(NamedTuple):
     failed: tuple[AiServiceError, ...] = ()
 
     def write(self, path: Any) -> None:
-        """Write the calibrations to a JSON file; others that the file already has are kept."""
+        """Write the calibrations to a JSON file, keeping other calibrations that are already in the file."""
         self.calibration.write(path)
 
     def thresholds(self, path: str = "$") -> list[Threshold]:
-        """Return a table of thresholds, with the share of answers that each accepts and their error rate."""
+        """Return a table of thresholds, with the share of accepted answers and their error rate for each."""
         _, after = self.samples[path]
         return threshold_table(after, self.confidence)
 

@@ -1,4 +1,4 @@
-"""Read test cases for an evaluation from CSV, JSONL and YAML files, with the types of a method."""
+"""Read an evaluation's test cases from CSV, JSONL and YAML files, parsing values as a method's types."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ENVELOPE = "value"
 
 
 def cases_from(path: str | PathLike[str], method: Callable[..., object]) -> list[Case[Any]]:
-    """Read the test cases of an evaluation from a CSV, JSONL or YAML file.
+    """Read an evaluation's test cases from a CSV, JSONL or YAML file.
 
     Each row of a CSV file, each object of a JSONL file, and each mapping in the list of a YAML file is a
     case. Its fields are the arguments of the method, and if needed ``expected``, ``case`` (the name of the
-    case) and ``tags``. Values are read by the types of the method, without repairs.
+    case) and ``tags``. Values are parsed as the method's types, without repairing mistakes.
 
     In CSV files, a cell is a text, or JSON if the type is not a text. An empty cell is left out if the
     parameter has a default, and an empty ``expected`` is not given. Empty rows are skipped. Tags are
@@ -98,14 +98,14 @@ class _FileError(Exception):
 
 
 class _RoleProblem(Exception):
-    """Raised for a method parameter, such as a tool context, that a case file cannot provide."""
+    """Raised for a method parameter that a case file cannot provide, such as a tool context."""
 
 
 class _Field(NamedTuple):
     """A value in a case file, with its location.
 
     Attributes:
-        value: A text from a CSV file, or JSON data.
+        value: A string from a CSV file, or JSON data.
         location: Where it is, such as "line 3, column letter".
         is_cell: True if it comes from a CSV file, where all values are texts.
     """
@@ -116,7 +116,7 @@ class _Field(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """A case read from a file: its location, such as "line 3", and its fields."""
+    """A test case read from a file: its location, such as "line 3", and its fields."""
 
     location: str
     fields: Mapping[str, _Field]
@@ -126,7 +126,7 @@ class _Record(NamedTuple):
 
 
 class _CaseReader:
-    """Converts the fields of a case to arguments and an expected value, with the types of a method."""
+    """Converts a test case's fields to arguments and an expected value, as a method's types."""
 
     def __init__(self, plan: MethodPlan, folder: Path) -> None:
         self._qualname = plan.call.qualname
@@ -419,7 +419,7 @@ def _position(node: Any) -> str:
 
 
 def _json_data(data: object, node: object) -> object:
-    """Return the data of a YAML node if JSON can represent it, else raise an error."""
+    """Return a YAML node's data if JSON can represent it; otherwise raise an error."""
     if isinstance(data, dict):
         if not all(isinstance(key, str) for key in data):
             raise _FileError(_position(node), "the keys of a mapping must be texts; write them in quotes")

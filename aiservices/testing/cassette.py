@@ -1,4 +1,4 @@
-"""A chat model that records the replies of another model in a file (a cassette) and replays them later."""
+"""A chat model that records another model's replies in a file (a cassette) and replays them later."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MIN_SECRET_LENGTH = 8  # a shorter value may be a word of the prompt
 
 
 def request_to_json(request: ChatRequest) -> dict[str, Any]:
-    """Convert a model request to JSON data, without headers, timeout, deadline and empty fields."""
+    """Convert a model request to JSON data, leaving out headers, timeout, deadline and empty fields."""
     options = {name: value for name, value in asdict(request.options).items() if value is not None}
     for name in _NOT_RECORDED:
         options.pop(name, None)
@@ -86,9 +86,9 @@ def request_to_json(request: ChatRequest) -> dict[str, Any]:
 
 
 def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
-    """Convert one chunk of a streamed model reply to JSON data.
+    """Convert a chunk of a streamed model reply to JSON data.
 
-    The whole reply that the last chunk carries is left out.
+    The last chunk also carries the whole reply, which is left out.
 
     A delta that has only text becomes a string.
     """
@@ -116,10 +116,10 @@ def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
 
 
 def without_secrets(data: object, redact: Callable[[str], str]) -> Any:
-    """Replace secrets in JSON data by "(removed)".
+    """Replace secrets in JSON data with "(removed)".
 
-    A secret is recognized by its key, by its form, or because an environment variable such as
-    ``…_API_KEY`` has it as its value. Then ``redact`` is applied to each text.
+    A secret is recognized by its key, by its form, or because an environment variable such as ``…_API_KEY``
+    has it as its value. Then ``redact`` is applied to each string.
     """
     if isinstance(data, dict):
         return {
@@ -141,15 +141,14 @@ def _text_without_secrets(text: str) -> str:
 
 
 def canonical_json(data: object) -> str:
-    """Convert JSON data to an indented text with sorted keys, which is the same for equal data."""
+    """Convert JSON data to indented text with sorted keys, which is identical for equal data."""
     return json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file atomically, so that the old file remains if writing fails; create missing folders.
 
-    A new file gets permissions for its owner only, because it contains prompts. An existing file keeps its
-    permissions.
+    Only the owner can read a new file, because it contains prompts. An existing file keeps its permissions.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid4().hex}")
@@ -169,7 +168,7 @@ class CassetteError(Exception):
 
 
 class CassetteMode(StrEnum):
-    """The mode of a cassette (a file of recorded replies), which says what requests it records.
+    """The mode of a cassette (a file of recorded replies), which determines the requests it records.
 
     Attributes:
         NONE: Record nothing. A request that was not recorded is an error.
@@ -220,7 +219,7 @@ class CassetteChatModel:
         self._open(CassetteFile(Path(path), CassetteMode(mode)), model, redact)
 
     def also(self, model: ChatModel | str) -> CassetteChatModel:
-        """Return a chat model for another model, which records and replays replies in the same file."""
+        """Return a chat model that records and replays another model's replies in the same file."""
         other = CassetteChatModel.__new__(CassetteChatModel)
         other._open(self._file, model, self._redact)
         return other
@@ -405,7 +404,7 @@ _FORMAT_VERSION = 1
 
 @dataclass(eq=False)
 class Exchange:
-    """A recorded model request with the reply or error, as JSON data.
+    """A recorded model request with its reply or error, as JSON data.
 
     Attributes:
         request: The request, with the name of the model.
@@ -420,7 +419,7 @@ class Exchange:
     error: Mapping[str, Any] | None = None
 
     def check(self) -> None:
-        """Raise an error, such as KeyError, if a recorded request and reply cannot be replayed."""
+        """Raise an error, such as KeyError, if a recorded request and its reply cannot be replayed."""
         dict(self.request)
         for piece in self.pieces:
             delta_from_json(piece)
@@ -435,7 +434,7 @@ class Exchange:
 
 
 class CassetteFile:
-    """The recorded model requests and replies in one cassette file.
+    """The model requests and replies recorded in a cassette file.
 
     It is safe to use from several threads, and the file is written atomically.
 
@@ -470,7 +469,7 @@ class CassetteFile:
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
         """Return the next recorded reply or error for a model request, or None if it was not recorded.
 
-        Raises CassetteError if it was not recorded and must not be recorded now.
+        Raises CassetteError if the request was not recorded and must not be recorded now.
         """
         key = canonical_json(request)
         with self._lock:
@@ -487,7 +486,7 @@ class CassetteFile:
 
     @contextmanager
     def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
-        """Context manager that records a model request and the reply to it, and saves them at the end.
+        """Context manager that records a model request and its reply, and saves them at the end.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
         """

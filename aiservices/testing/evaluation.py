@@ -31,7 +31,7 @@ class Case(Generic[E]):
         expected: The value that scorers compare with; None is a value like any other. If it is not given, a
             scorer that needs it fails with an error in the report.
         name: The name of the case in the report. The default is its number, counted from 1.
-        tags: Words for groups of cases. The report has the scores of each tag.
+        tags: Names of groups of cases. The report has the scores for each tag.
     """
 
     arguments: Mapping[str, Any]
@@ -180,7 +180,7 @@ async def aevaluate(
 
 
 class _Evaluation:
-    """The evaluation of a service method with test cases, for both blocking and async methods."""
+    """The evaluation of a blocking or async service method with test cases."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class _Evaluation:
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        """Run all test cases of an evaluation at the same time, and return the report."""
+        """Run all test cases of an evaluation concurrently, and return the report."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
         # Each case is one effect, so that the driver runs them in threads or tasks with one limit.
@@ -244,7 +244,7 @@ def _problems(
     max_concurrency: int,
     confidence: float,
 ) -> Iterator[str]:
-    """Yield the mistakes in arguments of the evaluation, such as ``exact`` instead of ``exact()``."""
+    """Yield the mistakes in an evaluation's arguments, such as ``exact`` instead of ``exact()``."""
     if not callable(method):
         yield f"{type(method).__name__} cannot be called; pass a method, as in evaluate(desk.ticket, …)"
     if not cases:
@@ -269,7 +269,7 @@ def _problems(
 
 
 def _score(scorer: Scorer[Any], scorer_input: ScorerInput[Any]) -> Flow[MeasuredCall]:
-    """Call a scorer for an answer; return the score, or the error that the scorer raised."""
+    """Call a scorer for an answer; return the score, or the error raised by the scorer."""
     try:
         arguments = scorer.select_arguments(scorer_input)
     except TypeError as error:

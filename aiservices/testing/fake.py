@@ -50,9 +50,9 @@ _PROBABILITY = 0.9  # of a made-up answer
 class FakeChatModel(ScriptedChatModel):
     """A fake chat model that answers each request with a generated, valid value of the expected type.
 
-    The answer goes through the whole pipeline: it is written as the strategy asks for it and parsed by the
-    service. A request gets the same answer for the same ``seed`` in every process and in any order. The model
-    records its ``requests``.
+    The answer goes through the whole pipeline: it is written in the format that the strategy requests and
+    parsed by the service. A request gets the same answer for the same ``seed`` in every process and in any
+    order. The model records its ``requests``.
 
     Arguments:
         seed: Selects the made-up values.
@@ -116,7 +116,7 @@ class FakeChatModel(ScriptedChatModel):
 
     @property
     def unused_values(self) -> list[Any]:
-        """The keys of ``values`` that no request has used so far, such as a misspelt ``"Desk.tickt"``."""
+        """The keys of ``values`` that no request has used yet, such as a misspelt ``"Desk.tickt"``."""
         return [key for key in self._values if key not in self._used]
 
     def _reply(self, request: ChatRequest) -> ChatReply:
@@ -142,7 +142,7 @@ class FakeChatModel(ScriptedChatModel):
         return HypothesisChoices(self._draw)
 
     def _next_call(self, request: ChatRequest, choices: Choices) -> ToolCall | None:
-        """Return the next generated tool call of the fake model, or None after enough tool calls."""
+        """Return the fake model's next generated tool call, or None after enough tool calls."""
         output_tool = _output_tool(request)
         offered = {} if request.tooling is None else {tool.name: tool for tool in request.tooling.tools}
         wanted = [name for name in offered if output_tool is None or name != output_tool.name]
@@ -166,7 +166,7 @@ class FakeChatModel(ScriptedChatModel):
         return None
 
     def _images(self, request: ChatRequest) -> tuple[Image, ...]:
-        """Return the images of an answer: those in ``values`` for the method, or one with a single pixel."""
+        """Return an answer's images: those in ``values`` for the method, or a single one-pixel image."""
         value = self._values.get(request.qualname, self._values.get(Image, _PIXEL))
         images = value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(image, Image) for image in images):
@@ -190,7 +190,7 @@ class FakeChatModel(ScriptedChatModel):
         return choices.text(1, None) if schema is None else dump_json(json_value_for(schema, choices))
 
     def _key(self, request: ChatRequest) -> Any:
-        """Find the key in ``values`` (a method name or type) for the requested answer, or return None."""
+        """Return the key in ``values`` (a method name or type) for the requested answer, or None."""
         if request.qualname in self._values:
             return request.qualname
         try:
@@ -200,7 +200,7 @@ class FakeChatModel(ScriptedChatModel):
         return request.parser.target.type if has_type and request.parser is not None else None
 
     def _write(self, value: Any, key: Any, parser: TypeParser[Any] | None) -> str:
-        """Write a value from ``values`` as a model would, or raise DefinitionError."""
+        """Convert a value from ``values`` to a reply as a model would write it, or raise DefinitionError."""
         name = repr(key) if isinstance(key, str) else type_name(key)
         location = f"FakeChatModel(values={{{name}: …}})"
         if parser is None:
@@ -225,7 +225,7 @@ class FakeChatModel(ScriptedChatModel):
 def _probabilities(
     request: ChatRequest, text: str, decisions: Sequence[Decision[Any]]
 ) -> dict[str, Distribution] | None:
-    """Return the probabilities of the configured decisions, with 0.9 for each generated answer."""
+    """Return the configured decisions' probabilities, with 0.9 for each generated answer."""
     if request.parser is None or not request.logprobs:
         return None
     # The text is written and then read again, each in the order of the decisions in the value.
@@ -250,7 +250,7 @@ def _probabilities(
 
 
 def _output_tool(request: ChatRequest) -> ToolSpecification | None:
-    """Return the tool by which the model must give its final answer, or None if the answer is text."""
+    """Return the tool with which the model must give its final answer, or None if the answer is text."""
     tooling = request.tooling
     if tooling is None or request.response_format is not None or tooling.choice == "auto":
         return None
@@ -282,10 +282,10 @@ _SAMPLES_BY_ROLE: dict[Role, object] = {
 
 
 def sample_arguments(method: object) -> dict[str, Any]:
-    """Generate arguments for the parameters of a service method that have no default.
+    """Generate arguments for a service method's parameters that have no default.
 
-    A text parameter gets ``<name>``, another one a value of its type. Raises TypeError for a parameter whose
-    type is unknown or unsupported.
+    A string parameter gets ``<name>``, and any other parameter a value of its type. Raises TypeError for a
+    parameter whose type is unknown or unsupported.
     """
     plan = plan_of(method)
     required = {

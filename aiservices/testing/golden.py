@@ -1,4 +1,4 @@
-"""Compare the model requests of a service with accepted versions (golden files) in tests."""
+"""Compare a service's model requests with accepted versions (golden files) in tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GoldenError(AssertionError):
 
 
 class Golden:
-    """Compares the model requests of a service with the golden files (accepted versions) of one test.
+    """Compares a service's model requests with the golden files (accepted versions) of one test.
 
     The first comparison uses ``path``; further ones use files numbered from 2. With ``update`` the golden
     files are written instead.
@@ -35,8 +35,8 @@ class Golden:
     def __call__(self, subject: object, /, *args: object, **kwargs: object) -> None:
         """Compare the model requests of one or all methods of a service with their golden files.
 
-        For a service, each keyword is the name of a method and its value a mapping of arguments, as in
-        ``golden(service, ask={"text": "tea"})``. The arguments of other methods are made up. Raises
+        For a service, each keyword is a method's name and its value a mapping of arguments, as in
+        ``golden(service, ask={"text": "tea"})``. The arguments of other methods are generated. Raises
         GoldenError with the difference, and TypeError if the subject is not a service.
         """
         text = _text(subject, args, kwargs) + "\n"

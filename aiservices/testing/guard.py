@@ -1,4 +1,4 @@
-"""Block requests to real models in tests that have no permission, by patching the sending classes."""
+"""Block requests to real models in tests without permission, by patching the classes that send requests."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class Permissions(Protocol):
 
     @property
     def hosts(self) -> Collection[str]:
-        """The host names to which every test may send model requests."""
+        """The host names to which all tests may send model requests."""
         ...
 
     @property
     def local_permitted(self) -> bool:
-        """True if every test may run the embedded model (llama.cpp in this process)."""
+        """True if all tests may run the embedded model (llama.cpp in this process)."""
         ...
 
 
 class RealCallGuard:
-    """Patches the classes that send model requests, so that each request of a test is checked first."""
+    """Patches the classes that send model requests, so that each test request is checked first."""
 
     def __init__(self, permissions: Permissions) -> None:
         self._permissions = permissions
         self._undo: list[Callable[[], None]] = []
 
     def protect(self, module: ModuleType) -> None:
-        """Patch the classes of a module that send requests, so that tests cannot call real models."""
+        """Patch a module's classes that send requests, so that tests cannot call real models."""
         PATCHES[module.__name__](self, module)
 
     def undo(self) -> None:
@@ -56,7 +56,7 @@ class RealCallGuard:
             self._undo.pop()()
 
     def patch(self, cls: type, name: str, replacement: Callable[..., Any]) -> None:
-        """Replace a method of a class until it is restored, to block requests to real models."""
+        """Replace a class's method until it is restored, to block requests to real models."""
         original = getattr(cls, name)
         setattr(cls, name, wraps(original)(replacement))
         self._undo.append(lambda: setattr(cls, name, original))

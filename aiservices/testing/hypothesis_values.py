@@ -1,4 +1,4 @@
-"""Let the testing library Hypothesis choose generated values: edge cases first, and simple failures."""
+"""Let the testing library Hypothesis choose generated values: edge cases first, and simplified failures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HypothesisChoices:
 def strategy_of(output_type: TypeForm[T] | TypeParser[T]) -> st.SearchStrategy[T]:
     """Return a Hypothesis strategy that generates values of a return type.
 
-    Each value is read from a JSON text by the parser of the type. ``output_type`` is the type, or its parser.
+    Each value is parsed from JSON text by the type's parser. ``output_type`` is the type, or its parser.
     Raises UnsupportedTypeError for a type that has no parser.
 
         @given(strategy_of(Ticket))

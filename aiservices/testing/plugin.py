@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures, options, and protection against calls of real models.
+"""The pytest plugin: fixtures, options, and protection against calls to real models.
 
-Pytest imports it in every test run of an environment that has the package installed. It imports the library
-only when a fixture needs it.
+Pytest imports this module in every test run if the package is installed. The module imports the library only
+when a fixture needs it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """A pytest fixture that compares the model requests of a service with an accepted file.
+    """A pytest fixture that compares a service's model requests with an accepted file.
 
     Call ``golden(service)`` or ``golden(service.method, …)``.
     """
@@ -103,7 +103,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]:
     """A pytest fixture: ``cassette(model)`` returns a model that records replies and replays them.
 
-    The option --cassettes records them.
+    The option --cassettes records the replies.
 
     Further models of the test use the same file and the ``redact`` of the first one.
     """
@@ -141,8 +141,8 @@ _MAX_FILE_NAME = 120  # bytes; file systems accept 255, and encrypted ones 143
 def _file_name(test: str, suffix: str) -> str:
     """Return a unique name for a test's data file.
 
-    Parameter ids may contain characters that are not valid in file names, and be long. Such a name is
-    changed, and a hash of the original makes it unique.
+    Parameter ids may be long or contain characters that are not valid in file names. Such a name is changed,
+    and a hash of the original makes it unique.
     """
     name = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in test)
     if name == test and len((name + suffix).encode()) <= _MAX_FILE_NAME:
@@ -152,7 +152,7 @@ def _file_name(test: str, suffix: str) -> str:
 
 
 class GuardedRun:
-    """Makes sure in one pytest run that tests call real models only with permission."""
+    """Ensures that the tests of one pytest run call real models only with permission."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.real_models = bool(config.getoption("--real-models"))
@@ -164,7 +164,7 @@ class GuardedRun:
         self._finder = ImportWatcher(self.protect)
 
     def start(self) -> None:
-        """Block real model requests in the modules that send them, now or after their import."""
+        """Block real model requests in the modules that send them, now or when they are imported later."""
         sys.meta_path.insert(0, self._finder)
         for name in WATCHED:
             if name in sys.modules:
@@ -183,9 +183,9 @@ class GuardedRun:
 
 
 class ImportWatcher(MetaPathFinder):
-    """An import hook that calls a function when one of the watched modules has been imported.
+    """An import hook that calls a function after a watched module has been imported.
 
-    Importing the modules to guard them would cost every test run the import of the library.
+    Importing the watched modules just to guard them would make every test run import the library.
     """
 
     def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
@@ -211,7 +211,7 @@ class ImportWatcher(MetaPathFinder):
 
 
 class WatchingLoader(Loader):
-    """A module loader that calls a function after the module was executed.
+    """A module loader that calls a function after the module has been executed.
 
     It forwards all other attributes to the wrapped loader, because pytest's loader loads other files, too.
     """

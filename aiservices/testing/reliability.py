@@ -33,11 +33,11 @@ _TABLE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # the thresholds that tables sho
 
 
 class Labelled(NamedTuple):
-    """The probabilities that a model gave for the possible answers, and the index of the right answer.
+    """The probabilities that a model gave for the possible answers, and the index of the correct answer.
 
     Attributes:
         probabilities: The probability of each possible answer.
-        answer: The position of the right answer.
+        answer: The index of the correct answer.
     """
 
     probabilities: tuple[float, ...]
@@ -50,7 +50,7 @@ class Labelled(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """True if the most likely answer is the right one."""
+        """True if the most likely answer is the correct one."""
         return self.probabilities.index(self.confidence) == self.answer
 
 
@@ -61,7 +61,7 @@ class Threshold(NamedTuple):
         value: Answers with at least this probability are accepted.
         coverage: The share of the examples with such an answer.
         error: The share of wrong answers among them.
-        upper: The upper bound of the error at the confidence that was asked for.
+        upper: The upper bound of the error at the requested confidence.
     """
 
     value: float
@@ -93,7 +93,7 @@ class ReliabilityBin(NamedTuple):
 
 
 def brier(samples: Sequence[Labelled]) -> float:
-    """Return the mean squared distance between the probabilities and the right answer, from 0 to 1."""
+    """Return the mean squared distance between the probabilities and the correct answer, from 0 to 1."""
     total = 0.0
     for sample in samples:
         squares = [
@@ -104,14 +104,14 @@ def brier(samples: Sequence[Labelled]) -> float:
 
 
 def log_loss(samples: Sequence[Labelled]) -> float:
-    """Return the mean negative logarithm of the probability of the right answer."""
+    """Return the mean negative logarithm of the correct answer's probability."""
     return -sum(math.log(max(one.probabilities[one.answer], 1e-6)) for one in samples) / len(samples)
 
 
 def auroc(samples: Sequence[Labelled]) -> float | None:
     """Return the area under the ROC curve (AUROC) for two possible answers, or None if undefined.
 
-    None for more than two answers, or if all examples have the same answer.
+    It is undefined for more than two answers, or if all examples have the same answer.
     """
     if len(samples[0].probabilities) != 2:
         return None
@@ -132,7 +132,7 @@ def auroc(samples: Sequence[Labelled]) -> float | None:
 def calibration_error(samples: Sequence[Labelled], bins: int = _BINS) -> float:
     """Return the expected calibration error: the mean gap between stated and observed frequencies, in bins.
 
-    For two answers, it belongs to the second answer, otherwise to the most likely one.
+    With two possible answers, it is measured for the second answer, otherwise for the most likely answer.
     """
     return _error_in_bins([_stated(one) for one in samples], bins)
 
@@ -140,7 +140,7 @@ def calibration_error(samples: Sequence[Labelled], bins: int = _BINS) -> float:
 def calibration_error_if_perfect(samples: Sequence[Labelled], bins: int = _BINS) -> float:
     """Return the calibration error that chance alone would cause if all probabilities were perfect.
 
-    With few examples it is far from 0, because the observed frequencies vary by chance.
+    With few examples this error is far from 0, because the observed frequencies vary by chance.
     """
     draw = random.Random(_SEED)
     stated = [probability for probability, _ in map(_stated, samples)]
@@ -177,9 +177,10 @@ def reliability_bins(samples: Sequence[Labelled], confidence: float) -> list[Rel
 
 
 def _bins(stated: list[tuple[float, bool]], bins: int) -> list[list[tuple[float, bool]]]:
-    """Sort pairs by their probability into bins; equal probabilities are in the same bin.
+    """Sort pairs by probability into bins; equal probabilities go into the same bin.
 
-    So the bins do not depend on the order of the examples. Bins can differ in size, and there can be fewer.
+    As a result, the bins do not depend on the order of the examples. Bins can differ in size, and there can
+    be fewer than requested.
     """
     filled: dict[int, list[tuple[float, bool]]] = {}
     start = 0
@@ -301,8 +302,8 @@ def _candidates(samples: Sequence[Labelled]) -> list[Callable[[Sequence[Labelled
 def fit(samples: Sequence[Labelled]) -> tuple[Calibrator, list[Labelled]]:
     """Fit the calibration with the lowest log loss, and return it with the corrected examples.
 
-    Each example is corrected by a fit without it (five folds). A calibration is only kept if the log loss of
-    these probabilities is lower than with the original ones.
+    Each example is corrected by a fit that excludes it (five folds). A calibration is kept only if these
+    probabilities have a lower log loss than the original probabilities.
     """
     best, best_samples = Calibrator(), list(samples)
     if len({one.answer for one in samples}) < 2 or len(samples) < 2 * _FOLDS:
@@ -333,7 +334,7 @@ def _cross_fitted(
 
 
 def upper_bound(errors: int, accepted: int, confidence: float) -> float:
-    """Return the upper bound of the error rate, given ``errors`` wrong answers among ``accepted``.
+    """Return the upper bound of the error rate, given ``errors`` wrong answers among ``accepted`` answers.
 
     It is the one-sided bound of Clopper and Pearson: the true rate is above it with a probability of at most
     ``1 - confidence``.
@@ -370,7 +371,7 @@ def _binomial_tail(errors: int, accepted: int, rate: float) -> float:
 
 
 def threshold_at(samples: Sequence[Labelled], value: float, confidence: float) -> Threshold:
-    """Measure which share of answers a probability threshold accepts, and how many of those are wrong."""
+    """Measure the share of answers that a probability threshold accepts, and how many of them are wrong."""
     accepted = [one for one in samples if one.confidence >= value]
     errors = sum(not one.is_right for one in accepted)
     if not accepted:
@@ -405,7 +406,7 @@ def find_threshold(samples: Sequence[Labelled], error: float, confidence: float)
 
 
 def labels_needed(error: float, confidence: float) -> int:
-    """Return how many answers, all of them right, are needed to show that the error rate is below a limit."""
+    """Return how many answers, all correct, are needed to show that the error rate is below a limit."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - error))
 
 
@@ -414,7 +415,7 @@ THRESHOLD_COLUMNS = ("threshold", "coverage", "error", "upper bound")
 
 
 class Reliability(NamedTuple):
-    """How well the probabilities of decisions agree with the answers that were expected.
+    """How well the probabilities of decisions agree with the expected answers.
 
     Attributes:
         options: The possible answers. With two, the probability of the second one is compared, otherwise that
@@ -434,7 +435,7 @@ class Reliability(NamedTuple):
 
     @property
     def thresholds(self) -> list[Threshold]:
-        """The share and the error rate of the accepted answers for each of several thresholds."""
+        """The share and error rate of accepted answers for each of several thresholds."""
         return threshold_table(self.samples, self.confidence)
 
     @property
@@ -444,7 +445,7 @@ class Reliability(NamedTuple):
 
     @property
     def calibration_error(self) -> str:
-        """A text with the calibration error, and the error that perfect probabilities would have."""
+        """Text that states the calibration error, and the error that perfect probabilities would have."""
         error, chance = calibration_error(self.samples), calibration_error_if_perfect(self.samples)
         return f"calibration error {error:.3f}; perfect probabilities would have {chance:.3f} by chance"
 
@@ -487,17 +488,17 @@ class Reliability(NamedTuple):
         ]
 
     def svg(self) -> str:
-        """Return a plot of stated and observed frequencies with their intervals, as SVG."""
+        """Return an SVG plot of stated and observed frequencies with their confidence intervals."""
         title = f"Reliability of {len(self.samples)} decisions"
         return reliability_svg({"": self.samples}, title, self.title, self.confidence)
 
 
 def reliability_of(pairs: Iterable[tuple[object, object]], confidence: float) -> Reliability | None:
-    """Compare decisions with the expected answers; None if there are none with probabilities.
+    """Compare decisions with the expected answers; return None if no decisions have probabilities.
 
-    ``pairs`` are values and expected values. Each member of a list counts as a decision of its own. Other
-    values than decisions are left out, and so are decisions whose expected value is not one of the possible
-    answers of the first decision.
+    ``pairs`` are values and expected values. Each member of a list counts as a separate decision. Values
+    other than decisions are left out, and so are decisions whose expected value is not one of the first
+    decision's possible answers.
     """
     options: list[object] = []
     samples: list[Labelled] = []
@@ -546,7 +547,7 @@ def reliability_svg(
     stated: str = "stated probability",
     confidence: float = 0.95,
 ) -> str:
-    """Return a plot of the frequencies that were stated and observed, with their intervals, as SVG.
+    """Return an SVG plot of stated and observed frequencies with their confidence intervals.
 
     ``series`` are the names and labelled probabilities of one or two sets of points, ``stated`` is the label
     of the horizontal axis.

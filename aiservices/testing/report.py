@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of one test case of an evaluation.
+    """The result of one test case in an evaluation.
 
     Attributes:
         name: The name of the case, or its number.
@@ -47,10 +47,10 @@ class Outcome(NamedTuple):
         expected: The expected value of the case.
         value: The answer; None if the call failed.
         error: The error of the call, or None.
-        scores: The score of each scorer by its name, or the error that the scorer raised.
+        scores: Each scorer's score, or the error that the scorer raised, by the scorer's name.
         attempts: The number of requests to the model.
-        usage: The tokens of the call, without the judges.
-        seconds: The wall time of the call, without the scorers.
+        usage: The tokens of the call, excluding the judges.
+        seconds: The wall time of the call, excluding the scorers.
         judge_usage: The tokens of scorers that call a model.
         tags: The tags of the case.
     """
@@ -115,7 +115,7 @@ class Report(Generic[T_co]):
 
     @property
     def errors(self) -> list[tuple[str, Exception]]:
-        """All errors of an evaluation, each with the name of its test case.
+        """All errors in an evaluation, each with the name of its test case.
 
         The name for an error of a scorer is ``case, scorer``.
         """
@@ -131,12 +131,12 @@ class Report(Generic[T_co]):
 
     @property
     def attempts(self) -> int:
-        """The number of model requests of all evaluated calls, without the requests of scorers."""
+        """The number of model requests in all evaluated calls, excluding the scorers' requests."""
         return sum(outcome.attempts for outcome in self.outcomes)
 
     @property
     def usage(self) -> Usage:
-        """The tokens used by all evaluated calls, without the tokens used by scorers."""
+        """The tokens used by all evaluated calls, excluding the scorers' tokens."""
         return sum((outcome.usage for outcome in self.outcomes), Usage())
 
     @property
@@ -148,7 +148,7 @@ class Report(Generic[T_co]):
     def reliability(self) -> Reliability | None:
         """How well the probabilities of decisions agree with the expected answers.
 
-        None if the method returned no Decision with probabilities, or no case has an expected answer.
+        None if the method returned no Decisions with probabilities, or if no case has an expected answer.
         """
         values = [(one.value, one.expected) for one in self.outcomes if one.error is None]
         return reliability_of(values, self.confidence)
@@ -160,7 +160,7 @@ class Report(Generic[T_co]):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of the cases, in the order of their first occurrence."""
+        """The tags of the cases, in order of first occurrence."""
         return tuple(dict.fromkeys(tag for outcome in self.outcomes for tag in outcome.tags))
 
     def summary(self, scorer: str, tag: str | None = None) -> Summary:
@@ -193,7 +193,7 @@ class Report(Generic[T_co]):
         return _text_report(self)
 
     def show(self) -> None:
-        """Print the tables of the evaluation report, with colours if the package rich is installed."""
+        """Print the evaluation report's tables, with colours if the package rich is installed."""
         _print_report(self)
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
@@ -207,7 +207,7 @@ class Report(Generic[T_co]):
 
 
 def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
-    """Return the Wilson score interval of a rate, or the interval from 0 to 1 without any cases.
+    """Return the Wilson score interval of a rate, or the interval from 0 to 1 if there are no cases.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22 (1927), 209-212. Brown, Cai and DasGupta, "Interval estimation for a
@@ -302,7 +302,7 @@ def _text_report(report: Report[object]) -> str:
 
 
 def _tag_rows(report: Report[object]) -> list[tuple[str, ...]]:
-    """Return the table rows of the report with the scores for each tag."""
+    """Return the report's table rows with the scores for each tag."""
     return [
         (tag, *_summary_cells(report.summary(name, tag))) for tag in report.tags for name in report.scorers
     ]
@@ -426,7 +426,7 @@ _MAX_LABEL_LENGTH = 22
 
 
 class PlotRow(NamedTuple):
-    """One row of the plot in an evaluation report, which shows the result of one scorer.
+    """A row of the plot in an evaluation report, which shows the result of one scorer.
 
     Positions are in units of the plot.
 
@@ -502,14 +502,14 @@ def _plot_row(report: Report[object], summary: Summary, number: int) -> PlotRow:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return tick marks for a plot axis: round numbers at equal distances over its whole length."""
+    """Return tick marks for a plot axis: round numbers at equal distances along the axis."""
     power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * _TICKS >= high - low)
     return [step * factor for factor in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
 def _scale(report: Report[object], summary: Summary) -> tuple[float, float]:
-    """Return the ends of the score axis of a plot: 0 and 1, or a wider range if necessary."""
+    """Return the ends of a plot's score axis: 0 and 1, or a wider range if necessary."""
     scores = [outcome.scores.get(summary.scorer) for outcome in report.outcomes]
     numbers = [float(score) for score in scores if isinstance(score, (int, float))]
     numbers += [] if summary.interval is None or summary.is_rate else list(summary.interval)

@@ -1,4 +1,4 @@
-"""Rate the answers in an evaluation with scorers, and measure the tokens and time of each call."""
+"""Score the answers in an evaluation, and measure the tokens and time of each call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
 class ScorerInput(NamedTuple, Generic[T]):
-    """The input of a scorer: a test case, and the value that the evaluated method returned for it.
+    """A scorer's input: a test case, and the value that the evaluated method returned for it.
 
     Attributes:
         arguments: The arguments of the call, by parameter name.
@@ -69,11 +69,11 @@ class Scorer(Generic[T_contra]):
     """A named function that scores each answer with True or False, or a number (higher is better).
 
     Attributes:
-        name: The name of the scorer in the report.
+        name: The scorer's name in the report.
         function: Returns the score. It may be async, or a method of a service.
         select_arguments: Returns the keyword arguments of ``function`` for an answer. Raises TypeError if the
             case lacks a value that ``function`` needs.
-        is_rate: True if the scores are bools, False if they are numbers; None if only the scores tell.
+        is_rate: True if the scores are bools, False if they are numbers; None if unknown in advance.
     """
 
     name: str
@@ -93,11 +93,11 @@ def exact(name: str = "exact") -> Scorer[Any]:
 
 
 def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:
-    """Return a scorer that checks if an answer contains the expected text, item or key.
+    """Return a scorer that checks if an answer contains the expected string, item or key.
 
     If several are expected (a list, tuple or set), the value must contain all of them. The scorer fails with
-    TypeError for a value that is not a text, list, tuple, set or mapping. ``name`` is the name of the scorer
-    in reports, and with ``ignore_case`` upper and lower case are the same.
+    TypeError for a value that is not a string, list, tuple, set or mapping. ``name`` is the name of the
+    scorer in reports, and with ``ignore_case`` upper and lower case are the same.
     """
 
     def score(value: object, expected: object) -> bool:
@@ -115,7 +115,7 @@ def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any
 
 
 def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Scorer[float]:
-    """Return a scorer that checks if a number in an answer is close to the expected one.
+    """Return a scorer that checks if a number in an answer is close to the expected number.
 
     ``rel`` and ``abs`` are the relative and absolute tolerances of ``math.isclose``. ``name`` is the name of
     the scorer in reports.
@@ -128,11 +128,11 @@ def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Sco
 
 
 def similar(model: EmbeddingModel, at_least: float | None = 0.8, name: str = "similar") -> Scorer[str]:
-    """Return a scorer that checks if a text means the same as the expected one, by their embeddings.
+    """Return a scorer that checks if an answer means the same as the expected text, by comparing embeddings.
 
-    It compares the cosine of the two vectors, from -1 to 1, with ``at_least``; None makes the cosine itself
-    the score. Which cosine is enough depends on the model. ``embed`` of the model may be async. ``name`` is
-    the name of the scorer in reports.
+    It compares the cosine similarity of the two vectors, from -1 to 1, with ``at_least``; None makes the
+    similarity itself the score. How much similarity is enough depends on the model. ``embed`` of the model
+    may be async. ``name`` is the name of the scorer in reports.
     """
     is_threshold = at_least is None or (
         isinstance(at_least, (int, float)) and not isinstance(at_least, bool) and -1 <= at_least <= 1
@@ -166,7 +166,7 @@ def similar(model: EmbeddingModel, at_least: float | None = 0.8, name: str = "si
 
 
 def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the cosine of the angle between two vectors; raise ValueError if there is none."""
+    """Return the cosine similarity of two vectors; raise ValueError if it is undefined."""
     product = math.fsum(a * b for a, b in zip(first, second, strict=True))
     lengths = math.hypot(*first) * math.hypot(*second)
     if not lengths or not math.isfinite(lengths):
@@ -177,7 +177,7 @@ def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
 def brier(name: str = "brier") -> Scorer[Decision[Any]]:
     """Return a scorer for the Brier score, the squared error of the probabilities in a Decision.
 
-    It is from 0 (certain and right) to 1 (certain and wrong). For a list, it is the mean of its
+    The score ranges from 0 (certain and right) to 1 (certain and wrong). For a list, it is the mean over the
     members. ``name`` is the name of the scorer in reports.
     """
 
@@ -192,10 +192,10 @@ def brier(name: str = "brier") -> Scorer[Decision[Any]]:
 
 
 def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
-    """Return a scorer that measures a Decision by the negative logarithm of the right answer's probability.
+    """Return a scorer for a Decision's log loss: the negative logarithm of the correct answer's probability.
 
-    It is 0 for a certain and right answer, and grows the surer a wrong answer is. For a list, it is the
-    mean of its members. ``name`` is the name of the scorer in reports.
+    The score is 0 for a certain and right answer, and grows with the certainty of a wrong answer. For a list,
+    it is the mean over the members. ``name`` is the name of the scorer in reports.
     """
 
     def score(value: Decision[Any], expected: Any) -> float:
@@ -315,7 +315,7 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
 
 
 def _consume(returned: Any, shape: ReturnShape) -> Any:
-    """Return the value of a service call, reading a stream to its end."""
+    """Return a service call's value, reading a stream to its end."""
     if shape is ReturnShape.STREAM:
         returned = returned.result()
     if shape is ReturnShape.TEXT_STREAM:
@@ -336,14 +336,14 @@ def _without_result(value: object) -> Any:
 
 
 def is_async(method: object) -> bool:
-    """Return True if a call of a method must be awaited or iterated with ``async for``."""
+    """Return True if a method's call must be awaited or iterated with ``async for``."""
     if is_service_method(method):
         return service_method_of(method).plan.returns.is_async
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
 
 
 def title_of(method: object) -> str:
-    """Return the title of an evaluation report, such as ``Service.method → model``."""
+    """Return an evaluation report's title, such as ``Service.method → model``."""
     if is_service_method(method):
         plan = service_method_of(method).plan.call
         return f"{plan.qualname} → {plan.model.name}"

@@ -1,8 +1,8 @@
 """Generate values that fit the type of a parser, a JSON Schema or a regular expression.
 
-All of them are built from the choices of a ``Choices`` object: ``SeededChoices`` here, or Hypothesis (in the
+All values are built from the choices of a ``Choices`` object: ``SeededChoices`` here, or Hypothesis (in the
 module ``hypothesis_values``). The parts, from top to bottom: values for a parser, JSON values for a schema,
-texts for the formats of JSON Schema, the choices, texts for a pattern.
+strings for JSON Schema formats, the choices, strings that match a pattern.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AnyParser: TypeAlias = TypeParser[Any]
 
 
 class Choices(Protocol):
-    """The interface of random sources for generated values: numbers, texts and choices.
+    """The interface of random sources for generated values: numbers, strings and choices.
 
     Ranges include both bounds; a bound of None means unbounded.
     """
@@ -45,7 +45,7 @@ class Choices(Protocol):
     def text(self, least: int, most: int | None) -> str: ...
     def matching(self, pattern: str) -> str: ...
     def reject(self) -> None:
-        """Discard the random choices that led to an invalid value, so that others can be tried."""
+        """Discard the random choices that led to an invalid value, so that other choices can be tried."""
 
 
 # --- Values for a parser ---
@@ -58,8 +58,8 @@ class TextFormats(NamedTuple):
     """The formats, such as "date", of generated strings whose JSON Schema specifies no format.
 
     Attributes:
-        keys: The format of the keys of an object, a key of ``FORMATS``. None means any text.
-        others: The format of all other texts.
+        keys: The format of the keys of an object, a key of ``FORMATS``. None means any string.
+        others: The format of all other strings.
     """
 
     keys: str | None = None
@@ -111,7 +111,7 @@ def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
 
 
 def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
-    """Generate one value and its reply text, and check that the parser reads the value from the text.
+    """Generate a value and its reply text, and check that the parser reads the value from the text.
 
     Raises OutputParsingError or ValueError if the parser does not accept it.
     """
@@ -130,7 +130,7 @@ def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: Tex
 def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
     """Return the string formats, such as "date", whose generated example values a parser accepts.
 
-    They are found with seeded choices, so that the result is the same for all ``Choices``.
+    The formats are determined with seeded choices, so that the result is the same for all ``Choices``.
     """
     formats = _FORMATS_OF_PARSERS.get(parser)
     if formats is None:
@@ -153,7 +153,7 @@ def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> b
 
 
 def _without_encoding(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return the parser of a type without the changes that were made for strict mode or wrapping."""
+    """Return a type's parser without the changes made for strict mode or wrapping."""
     node = parser.node
     while isinstance(node, (EncodedNode, EnvelopeNode)):
         node = node.inner
@@ -361,7 +361,7 @@ def _without(schema: JsonSchema, *keywords: str) -> dict[str, Any]:
 
 
 def _merge(one: object, other: JsonSchema) -> Any:
-    """Combine the keywords and properties of two JSON Schemas in one schema."""
+    """Combine the keywords and properties of two JSON Schemas into one schema."""
     if not isinstance(one, Mapping):
         return other or one
     merged = {**other, **one}
@@ -438,7 +438,7 @@ pebble quartz river saffron timber umbra velvet willow yarrow zephyr""".split()
 
 
 class SeededChoices:
-    """A random source with a seed for generated values, which are small and the same in every process."""
+    """A random source with a seed, which gives small values that are the same in every process."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -494,10 +494,10 @@ _CHARACTERS_OF_CATEGORY = {
 
 
 def text_matching(pattern: str, rng: random.Random) -> str:
-    """Generate a short text that is likely to match a regular expression.
+    """Generate a short string that is likely to match a regular expression.
 
-    Lookarounds and conditional groups are ignored, so the caller must check the text. Raises re.error for an
-    invalid pattern.
+    Lookarounds and conditional groups are ignored, so the caller must check the string. Raises re.error for
+    an invalid pattern.
     """
     # re has no public syntax tree. Hypothesis reads this private one, too.
     tree = re._parser.parse(pattern)  # type: ignore[attr-defined]  # private, absent from the stubs
@@ -505,7 +505,7 @@ def text_matching(pattern: str, rng: random.Random) -> str:
 
 
 class _PatternWriter:
-    """Generates a text that matches a parsed regular expression."""
+    """Generates a string that matches a parsed regular expression."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

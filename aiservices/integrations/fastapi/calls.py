@@ -1,4 +1,4 @@
-"""Run a service method for a remote caller, over HTTP or MCP, and report its errors as problems.
+"""Run a service method for a remote caller, over HTTP or MCP, and convert its errors to JSON errors.
 
 This module needs neither FastAPI nor httpx2.
 """
@@ -57,8 +57,8 @@ def log_problem(
 ) -> Problem:
     """Log the exception of a failed call, and return the JSON error for the remote caller.
 
-    Unexpected errors are logged with their traceback. If ``approvals`` are given, callers may approve tool
-    calls, so the problem contains them.
+    Unexpected errors are logged with their traceback. If ``approvals`` is given, callers may approve tool
+    calls, so the JSON error lists the pending tool calls.
     """
     problem = problem_of(error, qualname)
     if isinstance(error, ApprovalRequiredError) and approvals is not None:
@@ -74,14 +74,14 @@ def log_problem(
 
 
 class ApprovalSettings(NamedTuple):
-    """Settings that let HTTP clients approve tool calls, with a key to sign the data of waiting calls.
+    """Settings that let HTTP clients approve tool calls, with a key that signs the data of waiting calls.
 
     Attributes:
         key: The secret that signs states. By default it is random, so a state can be resumed only by the
             process that returned it, until that process ends. If several processes serve the same service,
             they need the same key, and a store.
         store: A store that all processes use. It records which states were resumed, so that each is resumed
-            once. A ``key`` needs one. It may be the store of a ChatMemory.
+            once. A ``key`` requires a store, which may be the store of a ChatMemory.
         expires_after: The seconds after which a state cannot be resumed any more.
     """
 
@@ -134,7 +134,7 @@ class ApprovalStates:
     def claim(self, state: SuspendedCall) -> None:
         """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before.
 
-        Like ChatMemory, this is done before the tools run, so a call that fails cannot run them again.
+        As in ChatMemory, the mark is set before the tools run, so a call that fails cannot run them again.
         """
         if self._store is None:
             if not self._claim_here(state.id, state.expires_at or math.inf):
@@ -199,9 +199,9 @@ class Threads:
 
 
 class MethodCall:
-    """A call of a service method for an HTTP client, which may disconnect before the answer is complete.
+    """A service method call for an HTTP client, which may disconnect before the answer is complete.
 
-    ``args`` and ``kwargs`` are the arguments of ``function``, a bound method of the service.
+    ``args`` and ``kwargs`` are the arguments for ``function``, a bound method of the service.
 
     Attributes:
         invocation: The data of the call, if ``create`` made the function and the call has started.
@@ -227,7 +227,7 @@ class MethodCall:
     def prepare(self) -> None:
         """Render the prompt of a service method before the method is called.
 
-        ``start`` renders it otherwise. A function that ``create`` did not make has no prompt to render.
+        Without this, ``start`` renders the prompt. A function that ``create`` did not make has no prompt.
         """
         if self._service_method is not None:
             method = self._service_method
@@ -235,7 +235,7 @@ class MethodCall:
             self.invocation.state.is_abandoned = self._is_abandoned  # another thread may have set it
 
     def start(self) -> Any:
-        """Call the service method and return the result; for an async method, this is a coroutine."""
+        """Call the service method and return its result, which is a coroutine for an async method."""
         if self._service_method is None:
             return self._function(*self._args, **self._kwargs)
         if self.invocation is None:
@@ -267,7 +267,8 @@ class MethodCall:
 class ResumedCall(MethodCall):
     """A service call that continues after its tool calls were approved or rejected.
 
-    ``states`` records which states were resumed. ``arguments`` are those that the server sets, by name.
+    ``states`` records which states were resumed. ``arguments`` are the arguments that the server sets, by
+    name.
 
     Raises SuspendedCallError if the call belongs to another caller, and the errors of ``resume``.
     """
@@ -343,7 +344,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await work that runs in a thread; even if the task is cancelled, wait until the thread has finished.
+    """Await work that runs in a thread; even if the task is cancelled, wait for the thread to finish.
 
     A generator that is running in a thread cannot be closed.
     """

@@ -1,7 +1,7 @@
 """Convert the arguments and return values of service methods to JSON text and back.
 
-``JsonCodec`` writes and reads one type. Media, messages and ``Result`` have a JSON form of their own, defined
-here as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on. This module needs neither
+``JsonCodec`` writes and reads one type. Media, messages and ``Result`` have special JSON forms, defined here
+as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on. This module needs neither
 FastAPI nor httpx2.
 """
 
@@ -82,7 +82,7 @@ class JsonCodec(Generic[T]):
     """Converts values of one type to JSON text and back without loss.
 
     Attributes:
-        parser: The parser of the type.
+        parser: The type's parser.
         name: The type as a user would write it, such as ``list[int]``.
     """
 
@@ -114,7 +114,7 @@ class JsonCodec(Generic[T]):
             return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
 
     def read(self, text: str) -> T:
-        """Parse JSON text as a value of the type, without repairs, or raise OutputParsingError."""
+        """Parse JSON text as a value of the type without repairing mistakes, or raise OutputParsingError."""
         try:
             with self._context():
                 return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
@@ -127,8 +127,8 @@ class JsonCodec(Generic[T]):
 def _without_time_formats(schema: object) -> Any:
     """Return a copy of a JSON Schema that also accepts times without a UTC offset.
 
-    The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has none. Therefore
-    patterns replace them.
+    The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has no offset. The copy
+    uses patterns instead.
     """
     if isinstance(schema, list):
         return [_without_time_formats(part) for part in schema]
@@ -141,7 +141,7 @@ def _without_time_formats(schema: object) -> Any:
 
 
 def _collect_examples(tp: object, examples: dict[str, dict[str, list[object]]]) -> None:
-    """Collect the ``Field(examples=…)`` values of pydantic models and dataclasses, also nested ones."""
+    """Collect the ``Field(examples=…)`` values of pydantic models and dataclasses, including nested types."""
     for argument in get_args(tp):
         _collect_examples(argument, examples)
     cls, title = get_origin(tp) or tp, type_name(tp)
@@ -166,7 +166,7 @@ def _collect_examples(tp: object, examples: dict[str, dict[str, list[object]]]) 
 
 
 def _with_examples(schema: object, examples: Mapping[str, Mapping[str, list[object]]]) -> Any:
-    """Add the ``examples`` of pydantic fields to the properties in a copy of a JSON Schema."""
+    """Return a copy of a JSON Schema in which properties have the ``examples`` of their pydantic fields."""
     if isinstance(schema, list):
         return [_with_examples(part, examples) for part in schema]
     if not isinstance(schema, dict):
@@ -188,7 +188,7 @@ def _outside_envelope(problem: Problem) -> Problem:
 def codec_for(
     tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
 ) -> JsonCodec[Any]:
-    """Return the converter between values of a type and JSON text, or raise UnsupportedTypeError."""
+    """Return a converter between values of a type and JSON text, or raise UnsupportedTypeError."""
     if _is_hashable(tp) and tp in _RETURNED_MEDIA:
         return _MediaCodec(codec_for(json_type(tp), registry).parser, tp)
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
@@ -232,7 +232,7 @@ class _MediaJson:
         self.to_media()  # reports a bad value while the arguments are read, with the path of the argument
 
     def to_media(self) -> Media:
-        """Convert the JSON form to an image, sound or file; raise ValueError unless it has data or a URL."""
+        """Convert the JSON form to an image, sound or file; raise ValueError without data or a URL."""
         if self.data is None and self.url is not None and self.url.startswith("data:"):
             return self.kind.from_url(self.url, self.media_type)
         data = None if self.data is None else b64decode(self.data, validate=True)
@@ -269,7 +269,7 @@ class FileJson(_MediaJson):
 # The docstrings of these records and of their fields become descriptions in the OpenAPI document.
 @dataclass(frozen=True)
 class UserMessageJson:
-    """The JSON form of a user's message: a text with images, sounds and files."""
+    """The JSON form of a user message: text with images, sounds and files."""
 
     text: str
     type: Literal["user"] = "user"
@@ -316,7 +316,7 @@ _RETURNED_MEDIA = (Image, list[Image])
 
 
 def json_type(tp: Any) -> Any:
-    """Replace media and message classes in a type annotation with classes for their JSON form."""
+    """Replace media and message classes in a type annotation with the classes of their JSON form."""
     if _is_hashable(tp) and tp in _RECORDS:
         return _RECORDS[tp]
     origin, args = get_origin(tp), get_args(tp)
@@ -331,7 +331,7 @@ def json_type(tp: Any) -> Any:
 
 
 def to_json_records(value: Any) -> Any:
-    """Convert media and messages in a value to JSON objects; a system message is a ValueError."""
+    """Convert media and messages in a value to JSON objects; raise ValueError for a system message."""
     # Exact types: a subclass may have fields that the record cannot hold, so the codec rejects it.
     if type(value) in _MEDIA_RECORDS:
         return _media_record(value)
@@ -398,7 +398,7 @@ class UsageJson(_FrozenModel):
 
 
 class AttemptJson(_FrozenModel):
-    """The JSON form of a request to a model, without the texts of the request and the reply."""
+    """The JSON form of a model request, without the text of the request or the reply."""
 
     model: str
     """The name of the model."""
@@ -415,7 +415,7 @@ class AttemptJson(_FrozenModel):
 
 
 class CoercionJson(_FrozenModel):
-    """The JSON form of a change that the parser made to a model's reply to read it."""
+    """The JSON form of a change that the parser made to a model's reply in order to read it."""
 
     path: str
     """The JSON path of the changed part."""
@@ -445,7 +445,7 @@ class ToolRunJson(_FrozenModel):
 
 
 class InnerCallJson(_FrozenModel):
-    """The JSON form of a call of a service method that a tool made."""
+    """The JSON form of a service method call that a tool made."""
 
     qualname: str
     """The method."""
@@ -460,7 +460,7 @@ class InnerCallJson(_FrozenModel):
 
 
 class AccountJson(_FrozenModel):
-    """The JSON form of the details of a service call: the reply, model requests, tokens and tool calls."""
+    """The JSON form of a service call's details: the reply, model requests, tokens and tool calls."""
 
     text: str
     """The reply from which the value was read."""
@@ -491,7 +491,7 @@ class AccountJson(_FrozenModel):
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
 ) -> JsonCodec[Any]:
-    """Return a JSON converter for the Result object of a service call, including request details."""
+    """Return a JSON converter for a service call's Result object, including request details."""
     title = "".join(character for character in name if character.isalnum())
     value_type = json_type(tp) if _is_hashable(tp) and tp in _RETURNED_MEDIA else tp
     record = typed_dict(f"{title}Result", {"value": value_type, "account": AccountJson})
@@ -499,13 +499,13 @@ def result_codec(
 
 
 def write_value(value: object, codec: JsonCodec[Any]) -> str:
-    """Convert the value of a service call to JSON text, or raise ValueError if that is impossible."""
+    """Convert a service call's value to JSON text, or raise ValueError if it cannot be converted."""
     # The raw response of the provider may hold anything, so a ChatReply is sent without it.
     return codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
 
 
 def write_result(result: Result[object], value_codec: JsonCodec[Any]) -> str:
-    """Convert a service call's Result to JSON text, or raise ValueError if that is impossible."""
+    """Convert a service call's Result to JSON text, or raise ValueError if it cannot be converted."""
     reply = result.reply
     account = AccountJson(
         text=reply.text,
@@ -527,8 +527,8 @@ def write_result(result: Result[object], value_codec: JsonCodec[Any]) -> str:
 def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
     """Parse the JSON text of a service call's Result.
 
-    Raises OutputParsingError for other texts. Some parts of the original are lost: sources become plain data,
-    tool runs have a text but no result, the texts of rejected attempts are empty, and costs are not known.
+    Raises OutputParsingError for other text. Some parts of the original are lost: sources become plain data,
+    tool runs have text but no result, rejected attempts have no text, and costs are unknown.
     """
     record = codec.read(text)
     account: AccountJson = record["account"]
@@ -574,7 +574,7 @@ def _inner_call_from_json(record: InnerCallJson) -> InnerCall:
 
 
 def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
-    """Convert the records of model requests to JSON objects, without the texts of requests and replies."""
+    """Convert the records of model requests to JSON objects, without the text of requests or replies."""
     return tuple(
         AttemptJson(
             model=attempt.model,

@@ -59,7 +59,7 @@ class Argument(NamedTuple):
         name: The name of the parameter.
         annotation: The declared type as a user would write it.
         role: The role of the parameter, if it is not plain data for the templates.
-        codec: The codec of the type, or of a list of it for ``*args``.
+        codec: The codec of the type; for ``*args``, the codec of a list of that type.
         required: True if the parameter has no default.
         variadic: True for ``*args``.
     """
@@ -98,7 +98,7 @@ class QueryParameter(NamedTuple):
     """A query parameter with which a GET request passes an argument, or one field of a record.
 
     Attributes:
-        name: The name in the query string.
+        name: The parameter's name in the query string.
         schema: The JSON Schema of the value, without null: a query string has no null, but a caller can leave
             an optional parameter out.
         required: True if the value has no default.
@@ -124,7 +124,7 @@ class QueryParameter(NamedTuple):
 def _query_parameter(
     name: str, schema: JsonSchema, *, required: bool, is_field: bool = False
 ) -> QueryParameter | None:
-    """Return the query parameter for a text, number, boolean or list of these; None for other values."""
+    """Return the query parameter for a string, number, boolean or list of these; else return None."""
     value = _without_null(schema, required=required)
     item = value.get("items") or {} if value.get("type") == "array" else value
     fits = isinstance(item.get("type"), str) and item["type"] in _SCALAR_TYPES
@@ -151,7 +151,7 @@ class Method:
         value_codec: The codec of the value; for an iterator, of one item.
         result_codec: The codec of a Result: the value with its ``account``.
         arguments_codec: The codec of the JSON object of all arguments.
-        doc: The description of the method, from its docstring.
+        doc: The method's description, from its docstring.
     """
 
     def __init__(
@@ -184,18 +184,18 @@ class Method:
 
     @property
     def streams(self) -> bool:
-        """True if a service method returns an iterator or a stream."""
+        """True if the service method returns an iterator or a stream."""
         return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
     def http_methods(self, *, allow_get: bool) -> tuple[str, ...]:
-        """Return the HTTP methods of an endpoint: POST, and GET if a query string can hold all arguments."""
+        """Return an endpoint's HTTP methods: POST, and GET if a query string can hold all arguments."""
         return ("POST", "GET") if allow_get and self.query_parameters is not None else ("POST",)
 
     @cached_property
     def query_parameters(self) -> tuple[QueryParameter, ...] | None:
         """The query parameters of a GET request; None if a query string cannot hold all arguments.
 
-        It also cannot if two records, or a record and an argument, have a name in common.
+        Also None if two records, or a record and an argument, have a name in common.
         """
         parameters: list[QueryParameter] = []
         for argument in self.arguments:
@@ -210,17 +210,17 @@ class Method:
 
     @property
     def returns_nothing(self) -> bool:
-        """True if a service method returns None, so that the HTTP response has no body."""
+        """True if the service method returns None, so that the HTTP response has no body."""
         return self.returns.shape is ReturnShape.VALUE and self.returns.output_type in (None, NoneType)
 
     @property
     def return_codec(self) -> JsonCodec[Any]:
-        """The converter of a service method's return value to JSON for the response body."""
+        """The converter from a service method's return value to JSON for the response body."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """The required parameters of a service method that the server sets, not the HTTP client."""
+        """A service method's required parameters that the server, not the HTTP client, must set."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty
@@ -233,10 +233,10 @@ class Method:
     def dump_arguments(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], omit: Collection[str] = ()
     ) -> str:
-        """Convert the arguments of a service method to a JSON object for the body of the HTTP request.
+        """Convert a service method's arguments to a JSON object for the body of the HTTP request.
 
-        Arguments that are not passed, and those named in ``omit``, are left out. Raises TypeError if the
-        arguments do not fit the signature, and ValueError if a value does not have its declared type.
+        Arguments that are not passed or are named in ``omit`` are left out. Raises TypeError if the arguments
+        do not fit the signature, and ValueError if a value does not have its declared type.
         """
         try:
             values = self.signature.bind(*args, **kwargs).arguments  # without defaults, which the server has
@@ -289,7 +289,7 @@ def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
 
 
 class Contract(NamedTuple):
-    """The description of a service interface for HTTP clients: its name, docstring and methods.
+    """A service interface described for HTTP clients: its name, docstring and methods.
 
     Attributes:
         name: The name of the interface.
@@ -308,7 +308,7 @@ def contract_of(
     """Describe an interface (a Protocol, an ABC or a service's class) for remote callers.
 
     ``parsers`` are the parser factories that were passed to ``create``. ``server_arguments`` names parameters
-    that remote callers do not pass. Raises DefinitionError with all problems at once.
+    that remote callers do not pass. Raises a DefinitionError that lists all problems.
     """
     cls = get_origin(interface) or interface
     registry = DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY
@@ -347,7 +347,7 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Describe a method of an interface, or return None and add the method's problems to a list."""
+    """Describe an interface method, or return None and add the method's problems to a list."""
     function = inspect.unwrap(attribute)
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
@@ -412,7 +412,7 @@ def _argument(
 ) -> tuple[Argument, object] | None:
     """Describe a method parameter for HTTP clients; add an error to ``problems`` if it is unsupported.
 
-    The result is the description and the type of the argument in JSON.
+    The result is the description and the argument's JSON type.
     """
     name = parameter.name
     declaration = signature.parameters[name]
@@ -462,8 +462,8 @@ def caller_problems(
 ) -> list[DefinitionProblem]:
     """Return an error for each service method through which a caller could pose as another user.
 
-    That is the case if callers can choose a MemoryId or UserName, or if all share one conversation.
-    ``served`` are the contracts with their services.
+    Callers can do so if they can choose a MemoryId or UserName, or if all share one conversation. ``served``
+    are the contracts with their services.
     """
     problems = []
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Describe the methods of a service in the OpenAPI document of FastAPI, or as plain JSON data.
+"""Describe a service's methods in FastAPI's OpenAPI document, or as plain JSON data.
 
 FastAPI builds the OpenAPI document from pydantic types. The schemas of a ``Contract`` are already complete,
 so ``schema_type`` wraps a finished JSON Schema in a class that pydantic copies into the document.
@@ -185,9 +185,9 @@ def schema_type(
 ) -> type[SchemaType]:
     """Create a class for FastAPI that has the given JSON Schema in the OpenAPI document.
 
-    ``service`` keeps apart definitions of the same name in different services. ``validate`` converts the
-    values; without it every value is accepted. ``components`` are further schemas for the document, by their
-    names.
+    ``service`` distinguishes definitions with the same name in different services. ``validate`` converts the
+    values; without it every value is accepted. ``components`` maps the names of further schemas to add to the
+    document to these schemas.
     """
     definitions: Mapping[str, object] = schema.get("$defs", {})
     root = {key: value for key, value in schema.items() if key != "$defs"}
@@ -203,10 +203,10 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return a key for a JSON Schema definition that lets pydantic merge equal definitions into one.
+    """Return a key for a JSON Schema definition with which pydantic merges equal definitions.
 
-    Pydantic merges definitions with the same reference and numbers those with the same name but another
-    reference. The hash makes equal definitions of several methods one component.
+    Pydantic merges definitions with the same reference, and numbers definitions with the same name but
+    different references. With the hash, equal definitions of several methods become one component.
     """
     text = json.dumps([body, definitions], sort_keys=True, default=str).encode()
     return f"{service}.{name}:{int(sha256(text).hexdigest()[:12], 16)}"
@@ -233,7 +233,7 @@ def _core_schema(
 
 
 def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
-    """Change each ``$ref`` from ``$defs`` to the ``components`` of the OpenAPI document."""
+    """Change each ``$ref`` to ``$defs`` so that it refers to the OpenAPI document's ``components``."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]
     if not isinstance(body, dict):

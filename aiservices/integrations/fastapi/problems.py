@@ -1,7 +1,7 @@
-"""Convert exceptions to HTTP error responses (RFC 9457), and reject requests of other hosts and origins.
+"""Convert exceptions to HTTP error responses (RFC 9457), and check the host and origin of requests.
 
-A problem never contains a key, a prompt or text of a model or provider: its title depends on the class of the
-error only. Errors in the caller's own arguments are reported in full. This module needs Starlette, but
+A problem never contains an API key, a prompt, or text from a model or provider: its title depends only on the
+error's class. Errors in the caller's own arguments are reported in full. This module needs Starlette, but
 neither FastAPI nor httpx2.
 """
 
@@ -59,7 +59,7 @@ class ProblemKind(NamedTuple):
     """A kind of HTTP error response: its name, status and title.
 
     Attributes:
-        name: The last part of its ``type``.
+        name: The last part of the ``type`` URN.
         status: The HTTP status of the response.
         title: What went wrong, in words that are safe for every caller.
     """
@@ -134,7 +134,7 @@ class Problem(BaseModel):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The HTTP headers of an error response, such as ``Retry-After`` if the time to wait is known."""
+        """The HTTP headers of an error response, such as ``Retry-After`` if the waiting time is known."""
         return {} if self.retry_after is None else {"Retry-After": str(max(0, math.ceil(self.retry_after)))}
 
     def json_bytes(self) -> bytes:
@@ -211,7 +211,7 @@ KINDS: tuple[ProblemKind, ...] = (
 
 
 def problem_of(error: Exception, qualname: str) -> Problem:
-    """Convert the exception of a failed service call to a JSON error for the HTTP client (RFC 9457)."""
+    """Convert the exception of a failed service call to a JSON error (RFC 9457) for the HTTP client."""
     kind = _kind_of(error)
     # The cause of an exceeded budget is the last error of the model. It says whether and when to retry.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
@@ -259,7 +259,7 @@ def _kind_of(error: Exception) -> ProblemKind:
 def _retry_after(error: ModelError | None) -> float | None:
     """Return the seconds to wait before a retry, or None if the provider did not say.
 
-    For a rate limit without a time it is one second.
+    For a rate limit error without a waiting time, return one second.
     """
     seconds = None if error is None else error.retry_after
     # JSON has no infinity, and a caller cannot wait for a negative time.
@@ -282,9 +282,9 @@ def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
 
 
 def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
-    """Convert the exception about a request's arguments to a list of the mistakes in them.
+    """Convert an exception about a request's arguments to a list of the individual mistakes.
 
-    ``root`` is the path of the text that the parser read, in the JSON object of all arguments.
+    ``root`` is the path of the parsed text within the JSON object of all arguments.
     """
     parts = []
     for problem in error.problems:
@@ -312,7 +312,7 @@ def not_json_problem(qualname: str) -> Problem:
 
 
 def http_method_problem(allowed: Sequence[str], qualname: str) -> Problem:
-    """Return the JSON error for a request with an HTTP method that the endpoint does not answer."""
+    """Return the JSON error for a request with an HTTP method that the endpoint does not support."""
     arguments = "; POST takes the arguments as a JSON object" if "POST" in allowed else ""
     return _problem(_HTTP_METHOD, qualname, f"send a {' or '.join(allowed)} request{arguments}")
 
@@ -340,7 +340,7 @@ def host_problem(host: str) -> Problem:
 
 
 def origin_problem(origin: str) -> Problem:
-    """Return the JSON error for a request that a browser sent from a web page of another origin."""
+    """Return the JSON error for a browser request that comes from a web page of another origin."""
     return _problem(_ORIGIN_REFUSED, detail=f"the request comes from a page of {shorten(origin, 60)!r}")
 
 
@@ -362,12 +362,12 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
 
 
 class RequestCheck:
-    """ASGI middleware that rejects requests to unknown host names or from web pages of other origins.
+    """ASGI middleware that rejects requests for unknown host names or from web pages of other origins.
 
     Args:
         app: The application.
-        allowed_hosts: The host names of the application. None allows all.
-        same_origin: True to refuse requests that a browser sends for a web page of another origin.
+        allowed_hosts: The application's host names. None allows all.
+        same_origin: True to reject browser requests that come from a web page of another origin.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ class RequestCheck:
 
 
 def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[DefinitionProblem]:
-    """Return an error for each value in the list of allowed hosts that is not a host name."""
+    """Return an error for each entry in the list of allowed hosts that is not a valid host name."""
     if isinstance(allowed_hosts, str):
         return [DefinitionProblem(location, f"allowed_hosts is a str; pass [{allowed_hosts!r}]")]
     return [
@@ -407,7 +407,7 @@ def host_problems(location: str, allowed_hosts: Collection[str] | None) -> list[
 
 
 def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
-    """Return True if the Host header of a request contains an IP address, localhost or an allowed host."""
+    """Return True if a request's Host header contains an IP address, localhost or an allowed host."""
     name = _PORT.sub("", host).strip("[]").rstrip(".").lower()
     try:
         ip_address(name)
@@ -425,9 +425,9 @@ def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
 
 
 def _is_same_origin(method: str, headers: Headers) -> bool:
-    """Return False if a browser sent the request from a web page of another origin.
+    """Return False if the request comes from a browser showing a web page of another origin.
 
-    A link on another page may open a page of this server: a GET request never calls a model here.
+    Links on other sites are allowed, because a GET request never calls a model on this server.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:

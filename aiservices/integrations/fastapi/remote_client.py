@@ -1,4 +1,4 @@
-"""Call a remote service over HTTP through an object that has the same interface as the service.
+"""Call a remote service over HTTP through an object that has the service's interface.
 
 Needs httpx2, but not FastAPI.
 """
@@ -126,8 +126,8 @@ def client(
         parsers: The ``parsers`` that were passed to the router.
         headers: Headers for every request, for example ``Authorization``.
         timeout: The seconds to wait for a connection, for a response, and for each next chunk of a stream.
-        http: A client of your own for blocking methods. You close it.
-        async_http: A client of your own for async methods. You close it.
+        http: Your own client for blocking methods, which you must close.
+        async_http: Your own client for async methods, which you must close.
 
     Blocking methods block, async methods are awaited, and streams work as those of a local service. A value
     that does not have its declared type raises ValueError, and arguments that do not fit the signature raise
@@ -174,7 +174,7 @@ def _problems_of_settings(
 
 
 def _init_without_arguments(self: object) -> None:
-    """Do nothing, as the ``__init__`` of an HTTP client class."""
+    """The ``__init__`` of an HTTP client class; does nothing."""
 
 
 def _remote_method(
@@ -225,7 +225,7 @@ def _remote_method(
 
 
 def _sender(method: Method, transport: Transport, *, is_async: bool) -> Callable[[str, str], Any]:
-    """Return a function that sends the body of a request to a path, and reads the response."""
+    """Return a function that sends a request body to a path and reads the response."""
     qualname = method.qualname
 
     def send_blocking(path: str, body: str) -> object:
@@ -283,9 +283,9 @@ async def _aiterate(method: Method, path: str, transport: Transport, body: str) 
 
 
 class Transport:
-    """Sends the HTTP requests of a client for a remote service, in blocking or async code.
+    """Sends a remote client's HTTP requests, blocking or asynchronously.
 
-    It has one blocking HTTP client, and one async HTTP client for each event loop.
+    It has one blocking HTTP client, and one async HTTP client per event loop.
     """
 
     def __init__(
@@ -308,16 +308,17 @@ class Transport:
         self._async_clients = PerLoop(self._new_async_client, httpx2.AsyncClient.aclose, _abandon)
 
     def check_client(self, *, is_async: bool) -> None:
-        """Raise TypeError if only an HTTP client for the other kind of code, blocking or async, was passed.
+        """Raise TypeError if the user passed only a blocking HTTP client for an async method, or vice versa.
 
-        It may have the headers that authorize requests.
+        A default client must not be used instead, because only the user's client may have the authorization
+        headers.
         """
         if self._has_one_client and (self._async_http is None) is is_async:
             needed = "async_http=httpx2.AsyncClient(...)" if is_async else "http=httpx2.Client(...)"
             raise TypeError(f"client() got only the other HTTP client; pass {needed} too")
 
     def call(self, qualname: str, path: str, body: str) -> str:
-        """Send an HTTP request; return the body of the response, or raise AiServiceError."""
+        """Send an HTTP request and return the response body, or raise AiServiceError."""
         with self._http_errors(qualname):
             response = self._blocking_client().post(
                 self._base_url + path, content=body, headers=self._json_headers
@@ -326,7 +327,7 @@ class Transport:
         return response.text
 
     async def acall(self, qualname: str, path: str, body: str) -> str:
-        """Send an HTTP request in async code; return the body of the response, or raise AiServiceError."""
+        """Send an HTTP request asynchronously and return the response body, or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             response = await http.post(self._base_url + path, content=body, headers=self._json_headers)
@@ -336,7 +337,7 @@ class Transport:
     def events(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> Generator[ServerSentEvent, None, None]:
-        """Send an HTTP request; yield the server-sent events of the response, or raise AiServiceError."""
+        """Send an HTTP request and yield the server-sent events of the response, or raise AiServiceError."""
         with (
             self._http_errors(qualname),
             self._blocking_client().sse(
@@ -356,7 +357,7 @@ class Transport:
     async def aevents(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        """Send an HTTP request in async code; yield the server-sent events, or raise AiServiceError."""
+        """Send an HTTP request asynchronously and yield its server-sent events, or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
             async with http.sse(
@@ -392,7 +393,7 @@ class Transport:
 
     @contextmanager
     def _http_errors(self, qualname: str) -> Generator[None, None, None]:
-        """Convert httpx2 exceptions of a ``with`` block to ModelTimeoutError or ModelConnectionError."""
+        """Convert httpx2 exceptions in a ``with`` block to ModelTimeoutError or ModelConnectionError."""
         try:
             yield
         except httpx2.TimeoutException as error:
@@ -408,22 +409,22 @@ class Transport:
 
 @cache
 def _ssl_context() -> SSLContext:
-    """Return the default TLS settings of the HTTP client.
+    """Return the HTTP client's default TLS settings.
 
-    They are loaded once, because loading the certificates blocks the event loop.
+    The settings are loaded once, because loading the certificates blocks the event loop.
     """
     return httpx2.create_ssl_context()
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Do nothing with an HTTP client whose event loop is closed, since its sockets are closed, too."""
+    """Do nothing with an HTTP client whose event loop is closed, since its sockets are already closed."""
 
 
 # --- Events ---
 
 
 class RemoteEventDecoder:
-    """Converts server-sent events of a remote streaming method to list items or stream events."""
+    """Converts a remote streaming method's server-sent events to list items or stream events."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -491,7 +492,7 @@ def _item_error(data: JsonObject) -> object:
 
 
 class RemoteServiceError(AiServiceError):
-    """Raised for an error of a remote service for which there is no more specific exception class.
+    """Raised for an error of a remote service that has no more specific exception class.
 
     Attributes:
         problem: The problem that the service sent; None if something else answered, for example the login of
@@ -537,7 +538,7 @@ _ERRORS_WITH_ID: dict[str, Callable[[Problem], AiServiceError]] = {
 
 
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
-    """Return the exception for an error in the response of a remote service."""
+    """Return the exception for a JSON error in a remote service's response."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
     error.attempts = attempts_from_json(problem.attempts)
     return error

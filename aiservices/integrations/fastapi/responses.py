@@ -1,6 +1,6 @@
-"""Build the HTTP responses for calls of service methods: JSON, a problem, or a stream of events.
+"""Build the HTTP responses for service method calls: JSON, a JSON error, or a stream of events.
 
-The endpoints of ``router`` and those of the playground share this module.
+The endpoints of ``router`` and of the playground share this module.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class SseEvent(NamedTuple):
     """One server-sent event.
 
     Attributes:
-        name: Its name.
-        data: Its data, a JSON text without line breaks.
+        name: The event's name.
+        data: The event's data, as JSON text without line breaks.
     """
 
     name: EventName
@@ -263,7 +263,7 @@ def json_response(text: str) -> Response:
 
 
 def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
-    """Return the JSON error for an HTTP request that FastAPI rejected, for example one without a body."""
+    """Return the JSON error for an HTTP request that FastAPI rejected, for example because it had no body."""
     parts = []
     for details in error.errors():
         origin, *steps = details["loc"]
@@ -352,8 +352,8 @@ async def stream_method(
 ) -> Response:
     """Call a streaming service method, and return an HTTP response that sends its server-sent events.
 
-    A request with a ``Last-Event-ID`` continues an earlier stream, which is not possible. It gets the status
-    204, which tells the ``EventSource`` of a browser not to connect again.
+    A request with a ``Last-Event-ID`` asks to continue an earlier stream, which is not possible. It gets the
+    status 204, which tells a browser's ``EventSource`` not to reconnect.
 
     An error before the first visible event is raised, so that it can still become an error status. Later
     errors become the last event.
@@ -396,7 +396,7 @@ async def _events(
 
 
 async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent]:
-    """Return the server-sent events up to the first one that contains a part of the answer."""
+    """Return the server-sent events up to and including the first one that contains part of the answer."""
     first = []
     async for event in events:
         first.append(event)

@@ -1,4 +1,4 @@
-"""Serve the methods of a service over HTTP with FastAPI: ``router``, ``app`` and ``provide``.
+"""Serve a service's methods over HTTP with FastAPI: ``router``, ``app`` and ``provide``.
 
 Each method becomes a POST route that takes its arguments as a JSON object. With ``allow_get`` it is also a
 GET route, if a query string can hold the arguments. Arguments are read and results are written by the codecs
@@ -160,12 +160,12 @@ def router(
     """Create a FastAPI router with one route for each method of a service.
 
     Args:
-        service: A service that ``create`` returned, or the ``provide`` of it, which tests can override.
+        service: A service that ``create`` returned, or the result of ``provide``, which tests can override.
         interface: The Protocol or ABC, if the service is another kind of object.
         prefix: The URL path before the path of each method.
         paths: Other paths for some methods, by method name: ``{"is_positive": "/boolean"}``.
-        server_arguments: FastAPI dependencies for parameters that callers must not pass, by parameter name.
-            For example the user who is logged in.
+        server_arguments: FastAPI dependencies for parameters that callers must not pass, by parameter name,
+            for example the logged-in user.
         caller_arguments: The MemoryId and UserName parameters that callers may pass. Each caller can then
             continue every conversation, so they need a dependency in server_arguments otherwise.
         parsers: The parser factories that were passed to ``create``.
@@ -443,7 +443,7 @@ class _TextRequest(Request):
     """
 
     async def read(self, max_size: int, qualname: str) -> None:
-        """Read the body of an HTTP request, or raise ProblemError if it is larger than ``max_size`` bytes."""
+        """Read an HTTP request's body, or raise ProblemError if it is larger than ``max_size`` bytes."""
         declared_size = self.headers.get("content-length", "")
         if declared_size.isdecimal() and int(declared_size) > max_size:
             raise ProblemError(body_too_large_problem(max_size, qualname))
@@ -466,7 +466,7 @@ class _TextRequest(Request):
 
 
 def _size_of_headers(scope: Scope) -> int:
-    """Return the size of an HTTP request's headers and URL in bytes."""
+    """Return the size in bytes of an HTTP request's headers and URL."""
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     for name, value in scope["headers"]:
         size += len(name) + len(value)
@@ -501,7 +501,7 @@ class Endpoints:
 
     @property
     def can_wait_for_approval(self) -> bool:
-        """True if the service method has tools and HTTP clients may approve the tool calls."""
+        """True if the service method has tools and HTTP clients may approve tool calls."""
         if self._states is None:
             return False
         function = getattr(self._provider.service, self._method.name, None)
@@ -593,7 +593,7 @@ class Endpoints:
             raise ProblemError(log_problem(error, qualname)) from error
 
     def _json_text(self, body: object) -> JsonText:
-        """Return the body of an HTTP request as text, or raise ProblemError if it is not sent as JSON."""
+        """Return an HTTP request's body as text, or raise ProblemError if it is not sent as JSON."""
         if not isinstance(body, JsonText):
             raise ProblemError(not_json_problem(self._method.qualname))
         return body
@@ -643,7 +643,7 @@ class Endpoints:
     def _with_signature(
         self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]
     ) -> Callable[..., Awaitable[Response]]:
-        """Set the signature of an endpoint, in which FastAPI finds the parameters and dependencies."""
+        """Set an endpoint's signature, in which FastAPI finds the parameters and dependencies."""
         hints: dict[str, object] = {
             "request": Request,
             **parameters,
@@ -688,7 +688,7 @@ def _write(method: Method, value: Any) -> str:
 
 
 def _query_arguments(request: Request, method: Method) -> dict[str, object]:
-    """Parse a service method's arguments in the query string, or raise ProblemError with all mistakes."""
+    """Parse a service method's arguments from the query string, or raise ProblemError with all mistakes."""
     query = request.query_params
     names = {argument.name for argument in method.arguments}
     names |= {parameter.name for parameter in method.query_parameters or ()}
@@ -745,9 +745,9 @@ def _json_of_argument(
 
 
 def _json_of_query(query: QueryParams, parameter: QueryParameter, wrong_values: list[WrongPart]) -> str:
-    """Convert the values of a query parameter to JSON text, and add mistakes to a list.
+    """Convert a query parameter's values to JSON text, and add mistakes to a list.
 
-    Strings get quotes. The only value of a list may be the JSON of the whole list.
+    Strings are quoted. If a list has only one value, this value may be the JSON text of the whole list.
     """
     path, texts = f"$.{parameter.name}", query.getlist(parameter.name)
     if len(texts) == 1 and parameter.is_list and _is_json_array(texts[0]):

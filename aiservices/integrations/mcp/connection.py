@@ -1,6 +1,6 @@
-"""A connection to one MCP server, and the event loop on which it runs.
+"""A connection to an MCP server, and the event loop on which the connection runs.
 
-The package ``mcp`` is imported late, so that importing this module does not need it.
+The package ``mcp`` is imported only when it is used, so this module can be imported without it.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ AskUser: TypeAlias = Callable[[McpQuestion], McpAnswer | Awaitable[McpAnswer]]
 
 
 class WrongAnswerError(ValueError):
-    """Raised if the program's answer to a question of an MCP server does not fit the question."""
+    """Raised if the program's answer to an MCP server's question does not fit the question."""
 
 
 async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> ElicitResult:
     """Ask the user a question from an MCP server, and return the answer as an MCP object.
 
-    A blocking function runs in a thread. Raises WrongAnswerError and what ``ask`` raises.
+    A blocking ``ask`` function runs in a thread. Raises WrongAnswerError, and any exception of ``ask``.
     """
     from jsonschema import Draft202012Validator, ValidationError
     from mcp_types import ElicitRequestFormParams, ElicitResult
@@ -121,9 +121,9 @@ class McpSampling(Protocol):
 
 
 class Sampler:
-    """Answers an MCP server's requests to a model (sampling), each with a service call of its own.
+    """Answers an MCP server's requests to a model (sampling), each with a separate service call.
 
-    Raises DefinitionError if there is no such model.
+    Raises DefinitionError if the model does not exist.
     """
 
     def __init__(self, model: ChatModel | str) -> None:
@@ -132,7 +132,7 @@ class Sampler:
         self._service = create(McpSampling, model)
 
     async def reply(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Send the messages of an MCP server to the model, or raise ValueError for unsupported messages."""
+        """Send an MCP server's messages to the model, or raise ValueError for unsupported messages."""
         from mcp_types import CreateMessageResult, TextContent
 
         from .contents import message_of, part_of
@@ -163,7 +163,7 @@ class Sampler:
 
 
 class _Page(Protocol):
-    """One page of a list that an MCP server returns, such as its tools."""
+    """One page of a list, such as the list of tools, that an MCP server returns."""
 
     @property
     def next_cursor(self) -> str | None: ...
@@ -186,11 +186,11 @@ class _ServerStoppedError(McpServerError):
 
 
 class ServerRequests(NamedTuple):
-    """The functions that answer requests which an MCP server sends to its client.
+    """The functions that answer an MCP server's requests to its client.
 
     Attributes:
-        ask: Asks the user a question; None if the server must not ask.
-        sampler: Sends messages to a model; None if the server must not use one.
+        ask: Asks the user a question; None if the server may not ask questions.
+        sampler: Sends messages to a model; None if the server may not use a model.
     """
 
     ask: AskUser | None
@@ -201,10 +201,10 @@ class Connection:
     """A connection to one MCP server, whose coroutines must all run on the same event loop.
 
     Args:
-        new_client: Returns a new client of the server.
+        new_client: Returns a new client for the server.
         name: The name of the server in error messages.
         timeout: The seconds to wait for the server to open, and for each of its responses.
-        requests: How the requests of the server are answered.
+        requests: Answers the server's requests.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class Connection:
             self._owner = None
 
     async def _open_client(self) -> Client:
-        """Return the connected MCP client, reconnecting if the server has stopped. Raises McpServerError."""
+        """Return the connected MCP client, reconnecting if the server stopped; may raise McpServerError."""
         if self._client is None:
             async with self._reopening:  # several calls may notice the stop; the first one opens it again
                 if self._is_closed:
@@ -307,12 +307,12 @@ class Connection:
 
     @property
     def announces_changes(self) -> bool:
-        """True if the MCP server announces changes of its tool list, or might do so."""
+        """True if the MCP server announces, or may announce, changes of its tool list."""
         tools = None if self._client is None else self._client.server_capabilities.tools
         return tools is None or bool(tools.list_changed)
 
     async def tools(self) -> list[ServerTool]:
-        """Return the current tools of the MCP server, restarting the server if it has stopped.
+        """Return the MCP server's current tools, restarting the server if it has stopped.
 
         Raises McpServerError if the server cannot be restarted or cannot list its tools.
         """
@@ -376,7 +376,7 @@ class Connection:
     # --- Tools, resources and prompts ---
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Call a tool of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
+        """Call a tool of the MCP server; raise TimeoutError, or ToolException for a server error."""
         async with self._sampling_call:
             self._caller, self._final_error = copy_context(), None
             try:
@@ -386,7 +386,7 @@ class Connection:
                     raise self._final_error
 
     async def read(self, uri: str) -> ReadResourceResult:
-        """Read a resource of the MCP server, or raise TimeoutError or (for a server error) ToolException."""
+        """Read a resource of the MCP server; raise TimeoutError, or ToolException for a server error."""
         return await self._tool_request(lambda client: client.read_resource(uri))
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
@@ -396,7 +396,7 @@ class Connection:
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a tool request to the MCP server; errors become a ToolException that the model can read.
 
-        A request is sent once: a server that stops may have done what was asked.
+        A request is sent only once, because a server that stops may already have carried it out.
         """
         from mcp import MCPError
 
@@ -408,7 +408,7 @@ class Connection:
             raise ToolException(error.message) from error
 
     async def _request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request to the MCP server and return its response, opening the server if it had stopped.
+        """Send a request to the MCP server and return its response, reconnecting if the server had stopped.
 
         Raises _ServerStoppedError, McpServerError, TimeoutError, or the MCPError of the server.
         """
@@ -456,7 +456,7 @@ class Connection:
                 self._final_error = error  # it ends the call, like an error of an inner call
 
     async def _answer(self, work: Awaitable[T], kind: str) -> T | ErrorData:
-        """Answer a request of the MCP server; if that fails, log the error and send a general message."""
+        """Answer an MCP server's request; if that fails, log the error and reply with a general message."""
         from mcp_types import INTERNAL_ERROR, ErrorData
 
         try:
@@ -470,10 +470,10 @@ class Connection:
 
 
 class _Deadlines:
-    """The time limits of requests to an MCP server, which pause while the server waits for the program.
+    """Time limits for requests to an MCP server, which pause while the server waits for the program.
 
     Args:
-        timeout: The seconds for each request, and for the rest of it after the program has answered.
+        timeout: The seconds for each request, and for the rest of the request after the program has answered.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -511,7 +511,7 @@ class _Deadlines:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the message of an error, or of the first error inside an exception group."""
+    """Return an error's message, or the message of the first error in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
@@ -523,7 +523,7 @@ def _error_text(error: BaseException) -> str:
 def stdio_server_client(
     command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | Path | None
 ) -> Client:
-    """Return an MCP client that runs a local MCP server as a process while the client is open."""
+    """Return an MCP client that runs a local MCP server process while the client is open."""
     from mcp import Client, StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
@@ -559,7 +559,7 @@ async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) ->
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own until it is closed."""
+    """An event loop that runs in its own thread until it is closed."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -581,7 +581,7 @@ class LoopThread:
 
 
 def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine on the event loop of another thread, and block until it returns."""
+    """Run a coroutine on another thread's event loop, and block until it returns."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
@@ -591,7 +591,7 @@ def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventL
 
 
 async def await_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Await a coroutine that must run on a specific event loop, possibly of another thread."""
+    """Await a coroutine that must run on a specific event loop, possibly in another thread."""
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

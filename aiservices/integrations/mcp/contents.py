@@ -1,4 +1,4 @@
-"""Convert the contents of MCP messages to texts, media and messages of this library, and back."""
+"""Convert MCP message contents to this library's text, media and messages, and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def content_block(part: str | Media) -> ContentBlock:
-    """Convert a text, image, sound or file to a block of an MCP message."""
+    """Convert text, an image, a sound or a file to a block of an MCP message."""
     if isinstance(part, str):
         return TextContent(text=part)
     name = part.name or part.kind
@@ -51,9 +51,9 @@ def content_block(part: str | Media) -> ContentBlock:
 
 
 def prompt_messages(messages: Sequence[Message]) -> list[PromptMessage]:
-    """Convert messages to those of an MCP prompt, with one message for each part.
+    """Convert messages to MCP prompt messages, with one message for each part.
 
-    MCP has no system messages, so they become messages of the user.
+    MCP has no system messages, so system messages become user messages.
     """
     prompt: list[PromptMessage] = []
     for message in messages:
@@ -64,7 +64,7 @@ def prompt_messages(messages: Sequence[Message]) -> list[PromptMessage]:
 
 
 def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
-    """Return a message with texts and media, or raise ValueError if the model's role has media.
+    """Convert MCP content to a message with text and media; raise ValueError for media from the model.
 
     Raises ValueError.
     """
@@ -79,7 +79,7 @@ def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
 
 
 def part_of(block: ContentBlock | SamplingMessageContentBlock) -> str | Media:
-    """Convert a block of an MCP message to a text or media; a link becomes a note. Raises ValueError."""
+    """Convert a block of an MCP message to text or media; a link becomes a note. Raises ValueError."""
     match block:
         case TextContent():
             return block.text
@@ -95,7 +95,7 @@ def part_of(block: ContentBlock | SamplingMessageContentBlock) -> str | Media:
 
 
 def resource_part(contents: TextResourceContents | BlobResourceContents) -> str | Media:
-    """Convert the contents of a resource to a text, an image, a sound or a file."""
+    """Convert a resource's contents to text, an image, a sound or a file."""
     if isinstance(contents, TextResourceContents):
         return contents.text
     data, media_type = b64decode(contents.blob), contents.mime_type or _UNKNOWN_TYPE
@@ -110,9 +110,9 @@ def resource_part(contents: TextResourceContents | BlobResourceContents) -> str 
 
 
 def text_of_result(result: CallToolResult) -> str:
-    """Convert the result of an MCP tool to text: structured content as JSON, other content as its texts.
+    """Convert an MCP tool's result to text: structured content as JSON, other content as its text parts.
 
-    Images and other content are replaced by a note. Raises ToolException with the text if the result is an
+    Images and other content are replaced with a note. Raises ToolException with the text if the result is an
     error.
     """
     texts = [block.text for block in result.content if block.type == "text"]
@@ -132,7 +132,7 @@ def text_of_resource(result: ReadResourceResult) -> str:
 
 
 def without_control_characters(text: str) -> str:
-    """Remove control characters, except newlines and tabs, from a text that an MCP server sent."""
+    """Remove control characters, except newlines and tabs, from text that an MCP server sent."""
     return _CONTROL_CHARACTERS.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""Offer the methods of a service as tools of an MCP server: ``mcp_server`` and ``mount_mcp``."""
+"""Offer a service's methods as tools of an MCP server: ``mcp_server`` and ``mount_mcp``."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ _UNFIT_SCHEMA: JsonSchema = {
 
 
 class ServiceTool:
-    """A tool of an MCP server that calls a method of a service.
+    """A tool of an MCP server that calls a service method.
 
     Args:
-        method: The description of the method.
+        method: The method's description.
         function: The bound method of the service.
-        server_arguments: For each parameter that the server sets, a function of the request. It may be async.
+        server_arguments: For each parameter that the server sets, a (maybe async) function of the request.
         threads: The threads for blocking methods.
-        states: Which suspended calls were resumed; None if clients cannot approve tool calls.
+        states: Records which suspended calls were resumed; None if clients cannot approve tool calls.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class ServiceTool:
         return complete_result(method, value, write_value(value, method.value_codec))
 
     async def _streamed_result(self, request: McpRequest, call: MethodCall) -> CallToolResult:
-        """Read a streamed answer to its end, report its parts as progress, and return the complete value."""
+        """Read a streamed answer to its end, report partial results as progress, and return the value."""
         method, shape = self.method, self.method.returns.shape
         is_stream = shape is ReturnShape.STREAM
         source = call.start() if method.returns.is_async else await call.run(method.qualname, self._threads)
@@ -262,7 +262,7 @@ class ServiceTool:
         decision: ElicitResult,
         server_values: Mapping[str, object],
     ) -> MethodCall:
-        """Return the suspended call to continue after a person has decided about the tool calls ``ids``."""
+        """Return the suspended call to continue after a person decided about the tool calls in ``ids``."""
         qualname = self.method.qualname
         if decision.action == "cancel":
             raise ProblemError(suspended_call_problem("the approval was cancelled", qualname))
@@ -296,7 +296,7 @@ def _question(error: ApprovalRequiredError) -> ElicitRequestFormParams:
 
 
 class _TextReader:
-    """Joins the chunks of a streamed text."""
+    """Joins the chunks of streamed text."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -314,7 +314,7 @@ class _TextReader:
 
 
 class _ItemReader:
-    """Collects the items of a streamed list, and separately those that cannot be read."""
+    """Collects a streamed list's items, and separately the items that cannot be read."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -339,7 +339,7 @@ class _ItemReader:
 
 
 class _StreamReader:
-    """Waits for the final value of a stream, and reports new text or the names of complete fields."""
+    """Waits for a stream's final value, and reports new text or the names of complete fields."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -381,9 +381,9 @@ class _ValueSchema(NamedTuple):
 
 
 def output_schema(method: Method) -> JsonSchema:
-    """Return the JSON Schema of the structured result of a service method, which is always an object.
+    """Return the JSON Schema of a service method's structured result, which is always an object.
 
-    A value that is not an object travels in an envelope, as ``{"value": …}``.
+    A value that is not an object is wrapped in an envelope, as ``{"value": …}``.
     """
     value_schema, other_fields = _value_schema(method)
     if value_schema.get("type") == "object":
@@ -411,9 +411,9 @@ def _value_schema(method: Method) -> _ValueSchema:
 def complete_result(
     method: Method, value: object, json_text: str, other_fields: Mapping[str, object] | None = None
 ) -> CallToolResult:
-    """Return the MCP result of a call, with the value both as structured JSON and as text.
+    """Return a call's MCP result, with the value both as structured JSON and as text.
 
-    Images are blocks of their own.
+    Images become separate blocks.
     """
     data = json.loads(json_text)
     is_object = _value_schema(method).schema.get("type") == "object"
@@ -448,18 +448,18 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # the specification of MCP al
 
 
 class _Session(NamedTuple):
-    """The key of per-connection state in an MCP server: one client over stdio, all clients over HTTP."""
+    """The key of an MCP server's per-session state: one key per client over stdio, a shared key over HTTP."""
 
     id: str
 
 
 def session_id(request: McpRequest) -> str:
-    """Return the id of the client's session, for a MemoryId in the ``server_arguments`` of an MCP server.
+    """Return the client's session id, for a MemoryId in the ``server_arguments`` of an MCP server.
 
     ``request`` is the ``ServerRequestContext`` of the package ``mcp``. Over stdio, each client has its own
-    process, and a random id. Over HTTP it is the id that the server gave the session, which clients know only
-    of their own. Since version 2026-07-28 of the protocol, there are no sessions over HTTP: such clients get
-    an error, so use the user who is logged in instead.
+    process and a random id. Over HTTP it is the id that the server gave the session; each client knows only
+    its own id. Since version 2026-07-28 of the protocol, there are no sessions over HTTP: clients of this
+    version get an error, so use the logged-in user instead.
     """
     connection_id = request.session._connection.session_id  # the header alone could name any session
     if connection_id is not None:
@@ -559,7 +559,7 @@ def mount_mcp(
         app: The application. Its lifespan starts and stops the MCP server.
         service: A service that ``create`` returned.
         path: The URL path of the MCP server.
-        allowed_hosts: The host names of the application, such as ``"api.example.com"``. Requests for others
+        allowed_hosts: The application's host names, such as ``"api.example.com"``. Requests for other hosts
             are refused, except for IP addresses and localhost; ``["*"]`` allows all. Requests that a browser
             sends from pages of other origins are always refused.
         auth: The authorization of the package ``mcp``: the issuer of tokens and the scopes that are required.
@@ -633,7 +633,7 @@ class _MountedServer:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Context manager that serves requests until the block ends; it can be used again."""
+        """Context manager that serves requests until the block ends; it is reusable."""
         application = self._new_application()  # a session manager runs only once
         async with self._server.session_manager.run():
             self._application = application
@@ -673,7 +673,7 @@ def _check_settings(
     threads: int,
     max_waiting_calls: int,
 ) -> None:
-    """Raise DefinitionError for wrong settings of the MCP server, and for names that MCP does not allow."""
+    """Raise DefinitionError for invalid MCP server settings, and for names that MCP does not allow."""
     problems = server_argument_problems([contract], server_arguments)
     problems += caller_problems([(contract, service)], caller_arguments)
     problems += [
@@ -693,14 +693,14 @@ def _check_settings(
 
 
 class _Handlers:
-    """The functions that answer the requests of MCP clients."""
+    """The functions that answer MCP clients' requests."""
 
     def __init__(self, tools: Mapping[str, ServiceTool]) -> None:
         self._tools = tools
         self._prompts = {name: tool for name, tool in tools.items() if is_service_method(tool.function)}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the JSON Schema of a tool's arguments, or None if there is no such tool."""
+        """Return the JSON Schema of a tool's arguments, or None if the tool does not exist."""
         return self._tools[name].specification.input_schema if name in self._tools else None
 
     async def list_tools(self, request: McpRequest, params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -757,9 +757,9 @@ def _prompt_arguments(method: Method) -> list[PromptArgument]:
 
 
 def _read_texts(texts: Mapping[str, str], method: Method) -> dict[str, Any]:
-    """Parse the arguments of an MCP prompt, which arrive as texts, or raise ProblemError.
+    """Parse the arguments of an MCP prompt, which arrive as strings, or raise ProblemError.
 
-    A text is used unchanged if the type accepts it. Otherwise it is read as JSON.
+    A string is used unchanged if the type accepts it. Otherwise it is read as JSON.
     """
     fields = []
     arguments = {argument.name: argument for argument in method.arguments}

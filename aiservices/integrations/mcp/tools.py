@@ -52,7 +52,7 @@ _URI_ARGUMENT = {
 
 
 class McpSettings(TypedDict, total=False):
-    """The settings of McpTools that are the same for all kinds of servers."""
+    """The settings of McpTools that apply to all kinds of servers."""
 
     only: Iterable[str] | None
     exclude: Iterable[str]
@@ -65,7 +65,7 @@ class McpSettings(TypedDict, total=False):
 
 
 class McpTools:
-    """The tools of one MCP server, to pass to ``create(tools=[...])``.
+    """The tools of an MCP server, to be passed to ``create(tools=[...])``.
 
     >>> with McpTools.stdio("uvx", ["mcp-server-time"], prefix="time_") as tools:  # doctest: +SKIP
     ...     clerk = create(Clerk, model, tools=[tools])
@@ -143,8 +143,8 @@ class McpTools:
     ) -> McpTools:
         """Use the tools of a local MCP server, which a ``with`` statement starts as a process.
 
-        The process gets ``env``, and of this process's environment only variables such as PATH and HOME. It
-        writes to the stderr of this process. The ``settings`` are those of McpTools.
+        The process gets ``env``, and from this process's environment only variables such as PATH and HOME. It
+        writes to this process's stderr. The ``settings`` are those of McpTools.
         """
 
         def new_client() -> Client:
@@ -158,7 +158,7 @@ class McpTools:
     ) -> McpTools:
         """Create McpTools for a server at a URL (streamable HTTP); a ``with`` block opens the connection.
 
-        ``headers`` are sent with every request. They do not appear in error messages. The ``settings`` are
+        ``headers`` are sent with every request, and do not appear in error messages. The ``settings`` are
         those of McpTools.
         """
 
@@ -237,7 +237,7 @@ class McpTools:
     # --- Tools for a call ---
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the current tools of the MCP server; for an async service method, return an awaitable."""
+        """Return the MCP server's current tools, or an awaitable of them for an async service method."""
         if invocation is not None and invocation.plan.is_async:
             return self._await(self._tools_for(invocation, is_async=True))
         return self._block_on(self._tools_for(invocation, is_async=False))
@@ -352,42 +352,42 @@ class McpTools:
     # --- Resources and prompts for programs ---
 
     def list_resources(self) -> list[Resource]:
-        """Return the resources of the MCP server, as objects of the package ``mcp``."""
+        """Return the MCP server's resources, as objects of the package ``mcp``."""
         return self._block_on(self._open_connection().resources())
 
     async def alist_resources(self) -> list[Resource]:
-        """Return the resources of the MCP server, as objects of the package ``mcp``, in async code."""
+        """Return the MCP server's resources asynchronously, as objects of the package ``mcp``."""
         return await self._await(self._open_connection().resources())
 
     def read_resource(self, uri: str) -> list[str | Media]:
-        """Return the contents of a resource: a list of texts, images, sounds and files, usually of length 1.
+        """Return a resource's contents: a list of strings, images, sounds and files, usually of length 1.
 
-        They can be passed to methods of services. ``uri`` need not be in the list of the server. Raises
-        McpServerError.
+        The contents can be passed to service methods. ``uri`` need not be in the server's list of resources.
+        Raises McpServerError.
         """
         return self._block_on(self._read_resource(uri))
 
     async def aread_resource(self, uri: str) -> list[str | Media]:
-        """Return the contents of a resource, like ``read_resource(uri)``."""
+        """Return a resource's contents asynchronously, like ``read_resource(uri)``."""
         return await self._await(self._read_resource(uri))
 
     def list_prompts(self) -> list[Prompt]:
-        """Return the prompts of the MCP server with their arguments, as objects of the package ``mcp``."""
+        """Return the MCP server's prompts with their arguments, as objects of the package ``mcp``."""
         return self._block_on(self._open_connection().prompts())
 
     async def alist_prompts(self) -> list[Prompt]:
-        """Return the prompts of the MCP server with their arguments, in async code."""
+        """Return the MCP server's prompts with their arguments, asynchronously."""
         return await self._await(self._open_connection().prompts())
 
     def get_prompt(self, name: str, /, **arguments: str) -> list[Message]:
         """Return the messages of an MCP prompt, which can be passed to a parameter with History.
 
-        ``name`` is its name, and ``arguments`` are those of the prompt. Raises McpServerError.
+        ``name`` is the prompt's name, and ``arguments`` are its arguments. Raises McpServerError.
         """
         return self._block_on(self._get_prompt(name, arguments))
 
     async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return the messages of an MCP prompt in async code, like ``get_prompt(name, **arguments)``."""
+        """Return the messages of an MCP prompt asynchronously, like ``get_prompt(name, **arguments)``."""
         return await self._await(self._get_prompt(name, arguments))
 
     async def _read_resource(self, uri: str) -> list[str | Media]:
@@ -407,7 +407,7 @@ class McpTools:
             raise McpServerError(f"{self._name}: the prompt {name} cannot be used: {error}") from error
 
     async def _for_program(self, work: Awaitable[T], what: str) -> T:
-        """Await a request that the program made, not the model, and convert its errors to McpServerError."""
+        """Await a request made by the program rather than the model, converting errors to McpServerError."""
         try:
             return await work
         except TimeoutError as error:

@@ -3,7 +3,7 @@
 ``gen_ai.*`` follows the OpenTelemetry semantic conventions for generative AI, status Development:
 https://github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai), as the package
 opentelemetry-util-genai 1.3b0 writes them (October 2026). ``error.type``, ``server.*`` and ``http.*`` are
-stable conventions. ``aiservices.*`` are names of this library for what the conventions do not cover.
+stable conventions. ``aiservices.*`` are this library's names for data that the conventions do not cover.
 """
 
 from __future__ import annotations
@@ -189,9 +189,9 @@ def _host_and_port(endpoint: str) -> dict[str, str | int]:
 
 
 def options_attributes(options: ChatOptions) -> Attributes:
-    """Return the span attributes for the chat options of a model request, such as the temperature.
+    """Return the span attributes for a model request's chat options, such as the temperature.
 
-    The default options of the model object are not known here.
+    The model object's default options are not included, because they are not known here.
     """
     values = {
         REQUEST_TEMPERATURE: options.temperature,
@@ -232,8 +232,8 @@ def usage_attributes(usage: Usage) -> Attributes:
 def decision_attributes(decisions: Sequence[Decision[object]]) -> Attributes:
     """Return the span attributes for the least certain decision of an answer, without its value.
 
-    They are the source and the value of its probability, whether it was calibrated, and the number of
-    decisions. An answer without decisions has none of them.
+    They are the source and value of its probability, whether it was calibrated, and the number of decisions.
+    An answer without decisions has none of these attributes.
     """
     if not decisions:
         return {}
@@ -276,9 +276,9 @@ def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attrib
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates in a text, because they cannot be encoded as UTF-8.
+    """Replace lone surrogates in a string, because they cannot be encoded as UTF-8.
 
-    They would make the exporters of OpenTelemetry fail.
+    Lone surrogates would make OpenTelemetry's exporters fail.
     """
     return text.encode("utf-8", "replace").decode()
 

@@ -1,8 +1,8 @@
 """Create OpenTelemetry spans and metrics for the calls of one service, or of all services.
 
 ``OpenTelemetry`` is an interceptor, which ``AiServicesInstrumentor`` adds to all services. For each call it
-creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. It replaces each
-model with a ``TracedModel``, which opens the span of a request.
+creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. It wraps each model
+in a ``TracedModel``, which opens a span for each request.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class AiServicesInstrumentor:
     ) -> None:
         """Start tracing all services; a second call replaces the settings.
 
-        The arguments are those of ``OpenTelemetry``. Others are ignored: the command passes the same keywords
-        to all instrumentors.
+        The arguments are those of ``OpenTelemetry``. Unknown keywords are ignored, because the command
+        ``opentelemetry-instrument`` passes the same keywords to all instrumentors.
         """
         telemetry = OpenTelemetry(
             tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
@@ -136,7 +136,7 @@ def _other_global_interceptors() -> list[Interceptor]:
 
 
 class Signals:
-    """The OpenTelemetry tracer, metrics and settings that are used to trace service calls."""
+    """The OpenTelemetry tracer, metrics and settings used to trace service calls."""
 
     def __init__(
         self,
@@ -171,14 +171,14 @@ class Signals:
         }
 
     def cost(self, reply: ChatReply, model_name: str) -> tuple[float, str] | None:
-        """Return the cost of a model's reply and the currency, or None if the price is unknown."""
+        """Return a model reply's cost and the currency, or None if the price is unknown."""
         if self._prices is None:
             return None
         cost = self._prices.cost([Attempt(model_name, reply, None, 0.0)])
         return None if cost is None else (cost, self._prices.currency)
 
     def record_tokens(self, usage: Usage, attributes: Mapping[str, str | int], context: Context) -> None:
-        """Record the input and output tokens of a model's reply in the token metric."""
+        """Record a model reply's input and output tokens in the token metric."""
         for kind, number in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             self._tokens.record(number, {**attributes, names.TOKEN_TYPE: kind}, context)
 
@@ -186,8 +186,9 @@ class Signals:
 class TracedCall:
     """Creates the OpenTelemetry spans for a service call and for its model requests and tool calls.
 
-    ``trace_effect`` performs each effect of the call inside its span. In the conventions a method with tools
-    is an agent, since the model decides which actions are taken. A method without tools is a workflow.
+    ``trace_effect`` performs each effect of the call inside its span. By the OpenTelemetry conventions a
+    method with tools is an agent, since the model decides which actions are taken. A method without tools is
+    a workflow.
     """
 
     def __init__(self, signals: Signals, invocation: Invocation) -> None:
@@ -268,7 +269,7 @@ class TracedCall:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
 
     def _in_call_context(self, effect: Run) -> Run:
-        """Wrap a function so that the span of the service call is active while the function runs."""
+        """Wrap a function so that the service call's span is active while the function runs."""
         function, context = effect.function, self._context
 
         def run() -> object:
@@ -285,7 +286,7 @@ class TracedCall:
         return replace(effect, function=wraps(function)(arun if on_event_loop else run))
 
     def _in_tool_span(self, effect: Run, call: ToolCall) -> Run:
-        """Wrap a tool call so that the tool runs inside an OpenTelemetry span of its own."""
+        """Wrap a tool call so that the tool runs inside its own OpenTelemetry span."""
         function: Callable[[], Any] = effect.function
 
         def run() -> ToolRun:
@@ -306,7 +307,7 @@ class TracedCall:
     def _tool_span(self, call: ToolCall) -> Iterator[list[ToolRun]]:
         """Context manager for the OpenTelemetry span of a tool call.
 
-        The block appends its ToolRun to the list that it receives.
+        The block receives a list, to which it appends its ToolRun.
         """
         signals, start_time, runs = self._signals, time.perf_counter(), list[ToolRun]()
         tool_name = {names.TOOL_NAME: call.name, names.TOOL_TYPE: "function", **self._call_name}
@@ -360,7 +361,7 @@ class TracedCall:
         *,
         closed_early: bool = False,
     ) -> None:
-        """End the OpenTelemetry span of a service call and record the duration of the call.
+        """End a service call's OpenTelemetry span, and record the call's duration.
 
         ``closed_early`` means that the reader closed the stream before its end.
         """
@@ -394,7 +395,7 @@ class TracedRows:
     """The OpenTelemetry span of one ``map_rows`` run, and the metric that counts its rows.
 
     Attributes:
-        context: A context manager in which the spans of calls become children of this span.
+        context: A context manager that makes the spans of calls children of this span.
     """
 
     def __init__(self, signals: Signals, name: str) -> None:
@@ -433,9 +434,9 @@ class TracedRows:
 class TracedModel:
     """Wraps a chat model to write the OpenTelemetry span and metrics of one request.
 
-    The span is current only while the model works. Between two chunks of a stream it is not current, because
-    spans that the reader of the stream opens would become children of the request. The span starts with the
-    request. ``end`` ends it when the outcome of the request is known.
+    The span is current only while the model works. It is not current between two chunks of a stream, because
+    spans opened by the stream's reader would become children of the request. The span starts with the
+    request, and ``end`` ends it when the request's outcome is known.
     """
 
     def __init__(self, model: ChatModel, signals: Signals, parent: Context, conversation: Attributes) -> None:
@@ -456,7 +457,7 @@ class TracedModel:
 
     @property
     def wrapped_model(self) -> ChatModel:
-        """The model that gets the requests."""
+        """The model to which requests are forwarded."""
         return self._model
 
     @property
@@ -534,7 +535,7 @@ class TracedModel:
             self._stop()
 
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
-        """Start the span of a model request; return an OpenTelemetry context in which the span is current."""
+        """Start a model request's span; return an OpenTelemetry context in which the span is current."""
         own_name, other_model = self._model.name, request.options.model
         # Only the name of the model is replaced. The provider of the model object remains.
         if other_model is not None:
@@ -574,9 +575,9 @@ class TracedModel:
         self._stop_times = (time.perf_counter(), time.time_ns())
 
     def end(self, error: BaseException | None = None, *, closed_early: bool = False) -> None:
-        """End the OpenTelemetry span of a model request; also record metrics if the request was sent.
+        """End a model request's OpenTelemetry span; also record metrics if the request was sent.
 
-        ``error`` is the error of the whole effect, ``closed_early`` means that the stream was closed before
+        ``error`` is the error of the whole effect. ``closed_early`` means that the stream was closed before
         its end.
         """
         span = self._span
@@ -656,7 +657,7 @@ def log_errors() -> Iterator[None]:
 def set_error(span: Span, error: BaseException, *, content: bool) -> None:
     """Mark a span as failed; the error message is included only if message contents may be recorded.
 
-    The message may quote prompts or replies, so it counts as content.
+    The error message may quote prompts or replies, so it counts as message content.
     """
     span.set_attribute(names.ERROR_TYPE, names.error_type(error))
     if isinstance(error, ModelError) and error.status is not None:

@@ -1,4 +1,4 @@
-"""A web page for trying service methods (extra ``fastapi``), and a tree view of service calls."""
+"""A web page for trying out service methods (extra ``fastapi``), and a tree view of service calls."""
 
 from __future__ import annotations
 

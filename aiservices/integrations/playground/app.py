@@ -1,8 +1,8 @@
-"""Add the playground, a web page for trying services, to a FastAPI application.
+"""Add the playground, a web page for trying out services, to a FastAPI application.
 
 The page consists of the files in ``static``, a JSON description of the services, and two endpoints for each
-method: ``run`` calls it and streams the outcome with the details of the call, ``preview`` returns what it
-would send to the model.
+method: ``run`` calls the method and streams the outcome with the call's details, and ``preview`` returns the
+request that the method would send to the model.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
 class _PlaygroundService(NamedTuple):
-    """A service on the web page for trying services, with its id in URLs and descriptions of its methods."""
+    """A service in the playground, with its id in URLs and descriptions of its methods."""
 
     id: str
     prefix: str
@@ -111,9 +111,9 @@ def mount(
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     dependencies: Sequence[Any] = (),
 ) -> None:
-    """Add a web page to a FastAPI application for calling the methods of services.
+    """Add a web page for calling services' methods to a FastAPI application.
 
-    It shows the prompt, the schema, the value and the details of each call.
+    The page shows each call's prompt, schema, value and details.
 
     Args:
         app: The application.
@@ -174,9 +174,9 @@ def _page_route_class(allowed_hosts: Collection[str] | None) -> type[ServiceRout
     """Return a FastAPI route class for the playground that rejects requests from other origins."""
 
     class PageRoute(ServiceRoute):
-        """A FastAPI route that serves the web page for trying services, and checks each request's origin.
+        """A FastAPI route that serves the playground and checks each request's origin.
 
-        Other routes of the application are not checked.
+        The application's other routes are not checked.
         """
 
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -205,7 +205,7 @@ def _page_services(
 
 
 def _page_description(service: _PlaygroundService, server_arguments: Mapping[str, object]) -> JsonObject:
-    """Describe a service as JSON for the web page, with the URLs to call and preview its methods."""
+    """Describe a service as JSON for the web page, with the URLs for calling and previewing its methods."""
     description = description_of(service.contract, service.prefix)
     for method_description in description["methods"]:
         method = service.contract.methods[method_description["name"]]
@@ -247,7 +247,7 @@ def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
 class RunEndpoints(Endpoints):
     """FastAPI endpoints through which a web page calls service methods and receives the answers.
 
-    The last event is ``end`` with the details of the call, after ``result`` or ``error``.
+    The last event is ``end`` with the call's details; it follows ``result`` or ``error``.
     """
 
     async def _respond(
@@ -268,7 +268,7 @@ class RunEndpoints(Endpoints):
 async def _run_events(
     method: Method, run: PlaygroundRun, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
-    """Yield the events of a call from the web page: each step as it happens, and finally the outcome."""
+    """Yield the events of a call from the web page: each step as it happens, then the outcome."""
     events: asyncio.Queue[SseEvent | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -347,9 +347,9 @@ async def _answer_events(
 
 
 class PlaygroundRun(MethodCall):
-    """A service method call from the web page for trying services, with its result and details.
+    """A service method call made from the playground page, with its result and details.
 
-    Only the methods of a service that ``create`` returned have details.
+    Details are available only for methods of a service that ``create`` returned.
 
     Attributes:
         items: The items that the function yielded, if it returned an iterator.
@@ -363,9 +363,9 @@ class PlaygroundRun(MethodCall):
         self.items: list[Any] = []
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
-        """Return the result of a service call as JSON text, and store it to show the details later.
+        """Return a service call's result as JSON text, and store it to show the details later.
 
-        Raises ValueError if the value cannot be written.
+        Raises ValueError if the value cannot be converted.
         """
         self._outcome = outcome
         value = outcome.value if isinstance(outcome, Result) else outcome
@@ -374,9 +374,9 @@ class PlaygroundRun(MethodCall):
         return f'{{"value": {text}}}'
 
     def account_json(self) -> str:
-        """Return the details of a service call, such as tokens, as JSON text; ``null`` without details.
+        """Return a service call's details, such as tokens, as JSON text; ``null`` without details.
 
-        A call that failed has details too.
+        Failed calls have details, too.
         """
         if self.invocation is None:
             return "null"
@@ -401,8 +401,9 @@ class PlaygroundRun(MethodCall):
     def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
         """Return the changes that the parser made to the model's reply, or None if they are unknown.
 
-        Only a Result records them. For other return types the last reply is read again. If that gives another
-        value, an interceptor changed the value or combined several replies, and the changes are not known.
+        Only a Result records these changes. For other return types the last reply is parsed again. If that
+        gives a different value, an interceptor changed the value or combined several replies, and the changes
+        are unknown.
         """
         if isinstance(self._outcome, Result):
             return self._outcome.coercions
@@ -475,7 +476,7 @@ def preview_json(preview: Preview) -> str:
 
 
 def _message_parts(message: Message) -> list[dict[str, str]]:
-    """Return the texts in a message, and descriptions of its media and tool calls."""
+    """Return the text parts of a message, and descriptions of its media and tool calls."""
     if isinstance(message, UserMessage):
         return [{"text": part} if isinstance(part, str) else {"media": str(part)} for part in message.parts]
     tool_calls = message.tool_calls if isinstance(message, AiMessage) else ()

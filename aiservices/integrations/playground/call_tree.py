@@ -1,4 +1,4 @@
-"""Record service calls as a tree that a person can read, as text or as an HTML page."""
+"""Record service calls as a tree for people to read, as text or as an HTML page."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Step:
     Attributes:
         id: The position in the list of all steps.
         parent: The id of the step that contains it; None at the top.
-        kind: What it is.
-        name: The method, the model, the tool or the event.
+        kind: The kind of step.
+        name: The name of the method, model, tool or event.
         start: Seconds since the first step.
-        state: How it ended; "waiting" if a call was suspended, "stopped" if its caller left.
+        state: How the step ended; "waiting" if a call was suspended, "stopped" if its caller left.
         seconds: Wall time; None while it runs.
         usage: The tokens of a request, or of all requests inside a call; None if none are known.
         cost: What they cost; None if a price is not known.
@@ -86,7 +86,7 @@ class Step:
 
     @property
     def facts(self) -> list[str]:
-        """The state, duration, tokens and cost of the step as texts, leaving out what is unknown."""
+        """The step's state, duration, tokens and cost as strings, leaving out unknown facts."""
         facts: list[str] = [] if self.state == "done" else [self.state]
         if self.seconds is not None and self.kind != "event":
             is_short = self.seconds < 0.9995
@@ -98,7 +98,7 @@ class Step:
         return facts
 
     def add(self, usage: Usage | None, cost: float | None) -> None:
-        """Add the tokens and the cost of a reply."""
+        """Add a reply's tokens and cost to the step."""
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage + usage
         self.cost = None if cost is None or self.cost is None else self.cost + cost
@@ -110,7 +110,7 @@ class Step:
 
 
 class _Call:
-    """A service call in the call tree, with the state that is needed to add its next events."""
+    """A service call in the call tree, with the state needed to add its later events."""
 
     def __init__(self, step: Step, outer: _Call | None, invocation: Invocation) -> None:
         self.step, self.outer, self.invocation = step, outer, invocation
@@ -124,7 +124,7 @@ class _Call:
 class CallTree:
     """A listener that records service calls as a tree, with messages, tools, times, tokens and cost.
 
-    It hears all calls of a block, those that tools make included::
+    It receives the events of all calls in a ``with`` block, including calls made by tools::
 
         tree = CallTree()
         with SharedBudget(listeners=[tree]):
@@ -144,7 +144,7 @@ class CallTree:
         self._calls: dict[str, _Call] = {}  # by the ids of their invocations
 
     def __call__(self, event: object) -> None:
-        """Add an event of a call to the tree."""
+        """Add an event of a service call to the tree."""
         invocation = getattr(event, "invocation", None)
         if not isinstance(invocation, Invocation):
             return
@@ -177,7 +177,7 @@ class CallTree:
     # Methods for subclasses.
 
     def _step_changed(self, step: Step) -> None:
-        """Do nothing; called with each step that was added or changed, so that a subclass can show it."""
+        """Do nothing; called with each added or changed step, so that a subclass can show the step."""
 
     def _error_text(self, error: BaseException) -> str:
         """Return the text that the call tree shows for an error."""
@@ -243,7 +243,7 @@ class CallTree:
                 self._end(step, "done", 0.0, ("", _shown(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
-        """Add to a step the messages of a request that were not in the previous request of the call."""
+        """Add to a step those messages of its request that were not in the call's previous request."""
         equal = 0
         for earlier, message in zip(call.messages, messages, strict=False):
             if earlier != message:
@@ -328,14 +328,14 @@ class CallTree:
         call.messages, call.requests = (), []
 
     def _mark_stopped(self) -> None:
-        """Mark the calls whose streams were closed early as stopped, because no event reports that."""
+        """Mark calls whose streams were closed early as stopped, because no event reports the closing."""
         for call in self._calls.values():
             if call.step.state == "running" and call.invocation.is_abandoned:
                 self._end_call(call, "stopped")
 
 
 def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, indent: str) -> Iterator[str]:
-    """Yield text lines for all steps below a parent step; ``steps`` maps parents to their steps."""
+    """Yield lines of text for all steps below a parent step; ``steps`` maps parents to their steps."""
     for step in steps.get(parent, ()):
         yield f"{step.start:8.3f} s  {indent}{': '.join(filter(None, (step.name, ', '.join(step.facts))))}"
         for label, text in step.texts:
@@ -344,7 +344,7 @@ def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, inden
 
 
 def _shown(value: object) -> str:
-    """Return a text unchanged, and the ``repr`` of any other value."""
+    """Return a string unchanged, and the ``repr`` of any other value."""
     if isinstance(value, str):
         return str.__str__(value)  # the text of an enum member, not its name
     try:
@@ -354,7 +354,7 @@ def _shown(value: object) -> str:
 
 
 def _text_of(message: Message) -> str:
-    """Return the text of a message, including descriptions of its media and its tool calls."""
+    """Return a message's text, including descriptions of its media and its tool calls."""
     parts: Sequence[object] = (message.text,)
     if not isinstance(message, SystemMessage) and message.contents:
         parts = message.parts
@@ -366,7 +366,8 @@ def _text_of(message: Message) -> str:
 def _page(title: str, text: str, steps: Sequence[str]) -> str:
     """Return an HTML page that shows the steps of a call tree, with the playground's scripts and styles.
 
-    Without JavaScript it shows the text. Its policy allows no connections and no conversion of text to HTML.
+    Without JavaScript the page shows the tree as text. Its content security policy forbids connections and
+    the conversion of text to HTML.
     """
     scripts = [(STATIC / name).read_text("utf-8") for name in ("dom.js", "call_tree.js")]
     script = "".join(_IMPORT.sub("", one) for one in scripts) + _SHOW_STEPS

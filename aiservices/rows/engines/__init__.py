@@ -1,4 +1,4 @@
-"""Ways to run ``map_rows`` elsewhere: as cheaper batches, or in worker processes of Ray and Spark."""
+"""Other ways to run ``map_rows``: as cheaper batches, or in Ray or Spark worker processes."""
 
 from .batch import BatchEngine
 from .ray import RayEngine

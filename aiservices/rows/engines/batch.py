@@ -1,9 +1,9 @@
-"""Run ``map_rows`` with the batch services of providers, which take files of requests and reply later.
+"""Run ``map_rows`` with providers' batch services, which take files of requests and reply later.
 
-The calls of the rows are generators, which are advanced to their next request. These requests are a wave:
-they are written to files, and submitted as batches. When the responses are there, they are written to the
-journal, and the calls run again over them, to their end or to the next request. So a run can stop at any
-time.
+Each row's call is a generator, which is advanced to its next request. The next requests of all rows are a
+wave: they are written to files and submitted as batches. When the responses arrive, they are written to the
+journal, and the calls run again with these responses, to their end or to their next request. Therefore a run
+can stop at any time.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class BatchEngine:
 
 
 class _Numbers:
-    """A set of row numbers, stored with one bit per number."""
+    """A set of row numbers, stored as one bit per number."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -176,7 +176,7 @@ class _Wave:
         self._open: dict[tuple[str, ...], _OpenFile] = {}
 
     def add(self, row: str, number: int, digest: str, effect: CallModel) -> None:
-        """Add a request to a batch file, unless some batch already contains it."""
+        """Add a request to a batch file, unless a batch already contains it."""
         custom_id = f"{row}-{number}"
         if custom_id in self._known:
             return
@@ -206,7 +206,7 @@ class _Wave:
 
 
 class _OpenFile:
-    """An open file to which the requests of one batch are written."""
+    """An open file to which a batch's requests are written."""
 
     def __init__(self, batches: BatchFolder, record: BatchRecord) -> None:
         self._batches = batches
@@ -230,7 +230,7 @@ class _OpenFile:
         self._record.bytes = self._bytes
 
     def close(self) -> None:
-        """Write the file to disk, and mark its batch as ready to submit."""
+        """Flush the file to disk, and mark its batch as ready to submit."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -239,10 +239,10 @@ class _OpenFile:
 
 @dataclass
 class BatchRecord:
-    """The state of one batch, stored as a JSON file.
+    """The state of a batch, stored as a JSON file.
 
     Attributes:
-        name: Its name, by which the provider can find it.
+        name: The batch's name, by which the provider can find it.
         model: The name of the model.
         endpoint: The URL of the model's server.
         path: The path of the requests.
@@ -270,18 +270,18 @@ class BatchRecord:
 
 
 def batch_folder(journal: Path) -> Path:
-    """Return the path of the folder that stores the batches of a journal."""
+    """Return the path of the folder that stores a journal's batches."""
     return journal.with_name(f"{journal.name}.batches")
 
 
 def read_records(folder: Path) -> list[BatchRecord]:
-    """Read the stored states of all unfinished batches, the oldest first."""
+    """Read the stored states of all unfinished batches, oldest first."""
     records = [BatchRecord(**json.loads(path.read_text("utf-8"))) for path in folder.glob("*.json")]
     return sorted(records, key=lambda record: (record.submitted_at or float("inf"), record.name))
 
 
 class BatchFolder:
-    """The unfinished batches of one run: their files, and their progress at the provider.
+    """A run's unfinished batches: their files, and their progress at the provider.
 
     Attributes:
         engine: The settings.
@@ -326,7 +326,7 @@ class BatchFolder:
         return self._folder / f"{record.name}.{suffix}"
 
     def save(self, record: BatchRecord, state: State) -> None:
-        """Set the state of a batch, and save it to disk."""
+        """Set a batch's state, and save it to disk."""
         record.state = state
         if record not in self.records:
             self.records.append(record)
@@ -356,7 +356,7 @@ class BatchFolder:
         return {request.custom_id for record in self.records for request in self.requests(record)}
 
     def service(self, record: BatchRecord) -> BatchService:
-        """Return a client of the batch service that processes the given batch."""
+        """Return a client for the batch service that processes the given batch."""
         model = self.models.get((record.model, record.endpoint))
         if model is None:
             raise RowsError(
@@ -367,7 +367,7 @@ class BatchFolder:
         return batch_service(model, record.path, record.headers, self.engine.poll)
 
     def forget_unsubmitted(self) -> None:
-        """Delete the batches that were not submitted, because their requests are now sent one by one."""
+        """Delete the batches that were not submitted, because their requests are now sent individually."""
         for record in [record for record in self.records if record.state == "written"]:
             self.remove(record)
 
@@ -376,7 +376,8 @@ class BatchFolder:
     async def finish_all(self, give_up: float) -> None:
         """Submit all batches, wait for them, and write their responses to the journal.
 
-        After the time ``give_up`` it cancels those that are not finished, and stores what they have.
+        After the time ``give_up`` it cancels the unfinished batches, and stores the responses that they
+        already have.
         """
         for record in list(self.records):
             if record.state == "submitting":
@@ -450,7 +451,7 @@ class BatchFolder:
                 await self._find(record)  # it may be there although the answer did not arrive
 
     def _exceeds(self, record: BatchRecord) -> bool:
-        """Return True if a batch must wait, because running batches may use up the budget."""
+        """Return True if a batch must wait, because the running batches may use up the budget."""
         error, limits = self._spent.exceeded(), self._spent.limits
         if error is not None:
             self.stopped = error
@@ -482,7 +483,7 @@ class BatchFolder:
         return True
 
     def _expected(self, record: BatchRecord) -> tuple[Usage, float]:
-        """Estimate the tokens and the cost of a batch from its size and from the replies so far."""
+        """Estimate a batch's tokens and cost from its size and the replies so far."""
         spent = self._spent
         answered = max(1, spent.requests)
         output = spent.usage.output_tokens / answered if spent.usage.output_tokens else _OUTPUT_TOKENS
@@ -506,7 +507,7 @@ class BatchFolder:
             self.save(one, "written")
 
     def _refuse(self, record: BatchRecord, message: str) -> None:
-        """Keep a batch that the provider refused for later; split it if no other batch is running."""
+        """Postpone a batch that the provider refused; split it if no other batch is running."""
         record.refused, record.id = True, ""
         self.save(record, "written")
         if any(one.state == "submitted" for one in self.records):
@@ -544,7 +545,7 @@ class BatchFolder:
         self.save(record, "written")
 
     async def _is_own(self, service: BatchService, record: BatchRecord, batch_id: str) -> bool:
-        """Return True if a batch of the provider has our requests; this may wait for the batch to end."""
+        """Return True if a provider's batch contains our requests; may wait for the batch to end."""
         if service.finds_by_name:
             return True
         while (await service.status(batch_id)).state == "running":
@@ -607,7 +608,7 @@ class BatchFolder:
 
 
 def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | None:
-    """Return the error of a response if it means that no other request can succeed, else None."""
+    """Return a response's error if it means that no other request can succeed; otherwise return None."""
     if response.status is None or response.status < 400:
         return None
     try:
@@ -618,7 +619,7 @@ def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | 
 
 
 async def fetch_responses(folder: Path, record: BatchRecord, service: BatchService) -> int:
-    """Download the responses of a finished batch to a file, and return the number of responses."""
+    """Download a finished batch's responses to a file, and return the number of responses."""
     path = folder / f"{record.name}.responses"
     if not path.exists():
         temporary = path.with_suffix(".tmp")

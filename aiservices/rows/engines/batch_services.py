@@ -30,11 +30,11 @@ _NOT_PROCESSED = ("batch_expired", "batch_cancelled", "batch_canceled")
 
 
 class BatchRequest(NamedTuple):
-    """One request in a batch.
+    """A single request in a batch.
 
     Attributes:
-        custom_id: The id by which its response is found.
-        digest: The hash of the request.
+        custom_id: The id that identifies the response to this request.
+        digest: The request's hash.
         body: The JSON body of the HTTP request.
     """
 
@@ -44,7 +44,7 @@ class BatchRequest(NamedTuple):
 
 
 class BatchStatus(NamedTuple):
-    """The state of a batch at the provider, with the number of finished requests.
+    """A batch's state at the provider, with the number of finished requests.
 
     Attributes:
         state: "running"; "ended" if responses can be read; "failed" if there will be none.
@@ -62,7 +62,7 @@ class BatchStatus(NamedTuple):
 
 
 class BatchResponse(NamedTuple):
-    """The provider's response to one request of a batch.
+    """The provider's response to one request in a batch.
 
     Attributes:
         custom_id: The id of the request.
@@ -76,11 +76,11 @@ class BatchResponse(NamedTuple):
 
 
 class BatchService(ABC):
-    """Base class of the clients for providers' batch services, which use the credentials of a model.
+    """Base class of clients for providers' batch services; they use a model's credentials.
 
     Attributes:
-        max_requests: How many requests a batch may have.
-        max_bytes: How large the requests of a batch may be.
+        max_requests: The maximum number of requests in a batch.
+        max_bytes: The maximum total size of the requests in a batch.
         finds_by_name: True if ``find`` returns only the batch with the name; False if it returns batches of
             that time and size.
     """
@@ -110,12 +110,12 @@ class BatchService(ABC):
 
     @abstractmethod
     async def find(self, name: str, since: float, count: int) -> list[str]:
-        """Return the ids of batches that may be the one submitted under this name.
+        """Return the ids of batches that may have been submitted under the given name.
 
         Args:
             name: The name of the batch.
-            since: When it was submitted at the earliest, in seconds since 1970.
-            count: The number of its requests.
+            since: The earliest time of submission, in seconds since 1970.
+            count: The number of requests in the batch.
         """
 
     @abstractmethod
@@ -163,7 +163,7 @@ async def _content(model: HttpChatModel, request: HttpRequest) -> bytes:
 
 
 class OpenAiBatches(BatchService):
-    """The batch service of OpenAI, which reads the requests from an uploaded file."""
+    """The OpenAI batch service, which reads requests from an uploaded file."""
 
     max_requests = 50_000
     max_bytes = 190 * _MB
@@ -231,7 +231,7 @@ class OpenAiBatches(BatchService):
     async def _response_files(self, batch_id: str) -> list[str]:
         """Return the ids of the files with the responses and the errors of a finished batch.
 
-        They may be missing at first. Without them, the requests would be sent and paid again.
+        The files may be missing at first. Waiting for them avoids sending and paying for the requests again.
         """
         completed = failed = 0
         for wait in self._waits:
@@ -277,7 +277,7 @@ def _openai_response(line: Mapping[str, Any]) -> BatchResponse:
 
 
 class AnthropicBatches(BatchService):
-    """The batch service of Anthropic, called Message Batches."""
+    """The Anthropic batch service, called Message Batches."""
 
     max_requests = 100_000
     max_bytes = 240 * _MB
@@ -346,7 +346,7 @@ class AnthropicBatches(BatchService):
 
 
 class GeminiBatches(BatchService):
-    """The batch service of Gemini in AI Studio; a single HTTP request contains the whole batch."""
+    """The Gemini batch service in AI Studio; a single HTTP request contains the whole batch."""
 
     max_requests = 10_000
     max_bytes = 18 * _MB
@@ -431,7 +431,7 @@ def _seconds(time: str) -> float:
 
 
 def batch_model(model: ChatModel) -> HttpChatModel | None:
-    """Return the model inside wrappers if its provider has a batch service, else None."""
+    """Return the model inside wrappers if its provider has a batch service; otherwise return None."""
     inner = unwrap_model(model)
     if not isinstance(inner, HttpChatModel) or not inner.has_own_clients:
         return None
@@ -446,9 +446,9 @@ def batch_model(model: ChatModel) -> HttpChatModel | None:
 def batch_service(
     model: HttpChatModel, path: str, headers: Mapping[str, str], max_wait: float
 ) -> BatchService:
-    """Return a client of the batch service for a model's server and an API path.
+    """Return a client of the batch service for a model's server and API path.
 
-    A request for a state that fails is repeated after at most ``max_wait`` seconds.
+    Failed status requests are repeated after at most ``max_wait`` seconds.
     """
     kind: type[BatchService] = OpenAiBatches
     if isinstance(model, AnthropicChatModel):
@@ -459,10 +459,10 @@ def batch_service(
 
 
 def may_send_again(response: BatchResponse) -> bool:
-    """Return True if a request of a batch was not processed, or failed with a temporary error."""
+    """Return True if a batch request was not processed, or failed with a temporary error."""
     return response.status is None or response.status in (408, 409, 429) or response.status >= 500
 
 
 def is_queue_full(error: ModelError) -> bool:
-    """Return True if an error means that the provider accepts no more batches at the moment."""
+    """Return True if an error means that the provider currently accepts no more batches."""
     return isinstance(error, RateLimitError) and error.retryable

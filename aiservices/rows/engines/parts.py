@@ -1,8 +1,8 @@
-"""Files to which worker processes write their replies, one or more for each chunk of rows.
+"""Files to which worker processes write their replies, with one or more files for each chunk of rows.
 
-A part is written by one process only and never changed afterwards, so that it can be on any file system,
-also on an object store such as S3. Its lines are those of a journal. If a chunk is processed again, because a
-worker was lost, the new worker first reads what the parts of the chunk have.
+Such a file, called a part, is written by only one process and never changed afterwards, so that it can be
+stored on any file system or an object store such as S3. It has the format of a journal. If a chunk is
+processed again because a worker was lost, the new worker first reads the chunk's existing parts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SUFFIX = ".jsonl"
 
 
 class PartFolder(NamedTuple):
-    """The folder in which worker processes store replies until these are moved to the journal.
+    """The folder in which worker processes store replies until they are moved to the journal.
 
-    On a local or shared disk, a line is in the file as soon as it is written. On an object store, lines are
+    On a local or shared disk, each line is written to the file at once. On an object store, lines are
     collected: a process that is killed loses at most 100 replies, those of the last 5 seconds.
 
     Attributes:
@@ -49,7 +49,7 @@ class PartFolder(NamedTuple):
         return "://" not in self.path
 
     def read(self, chunk: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the journal lines that workers wrote for one chunk or all chunks; skip damaged lines."""
+        """Yield the journal lines that workers wrote for one chunk or all chunks, skipping damaged lines."""
         for name in self._names(chunk):
             try:
                 data = Path(name).read_bytes() if self.is_local else self._fs.cat_file(name)
@@ -94,7 +94,7 @@ class PartFolder(NamedTuple):
             ) from error
 
     def merge_into(self, journal: Journal) -> None:
-        """Move the replies and finished rows in the folder's files to the journal."""
+        """Move the replies and finished rows from the folder's files to the journal."""
         replies: dict[tuple[str, int], dict[str, object]] = {}
         for entry in self.read():
             if "done" in entry:
@@ -120,10 +120,10 @@ class PartFolder(NamedTuple):
 
 
 class Part:
-    """Writes the replies and finished rows of one chunk, after reading those of earlier attempts.
+    """Writes a chunk's replies and finished rows, after reading those of earlier attempts.
 
     Args:
-        folder: The folder; None to write nothing.
+        folder: The folder for the file; None to write nothing.
         chunk: The name of the chunk.
     """
 
@@ -144,7 +144,7 @@ class Part:
                     self._replies.setdefault(entry["reply"], {})[entry["call"]] = entry
 
     def find(self, row: str) -> dict[str, Any] | None:
-        """Return the stored entry of a row that an earlier attempt finished, else None."""
+        """Return the stored entry of a row that an earlier attempt finished; otherwise return None."""
         return self._done.get(row)
 
     def replies_of(self, row: str) -> Mapping[int, dict[str, Any]]:
@@ -152,7 +152,7 @@ class Part:
         return self._replies.get(row, {})
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
-        """Store the reply of a model to one request of a row."""
+        """Store a model's reply to one request for a row."""
         self._add(reply_line(row, call, request, reply))
 
     def add_done(self, row: str, entry: Mapping[str, Any]) -> None:

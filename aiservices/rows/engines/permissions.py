@@ -1,9 +1,10 @@
-"""A server that allows or delays the requests of all worker processes, so that they share limits.
+"""A server that permits or delays the requests of all worker processes, so that they share limits.
 
-The process that started the run is a small server. A worker asks it before each request, and tells it what
-the reply used. So N workers together keep the limits that one process would keep. If a worker is lost, its
-requests count as ended. If the server is lost, the workers send only what it had permitted. A machine that
-is lost without a word, as by a power failure, is noticed after half a minute.
+The process that started the run acts as a small server. A worker asks it before each request, and then
+reports the tokens that the reply used. In this way N workers together keep the limits that a single process
+would keep. If a worker is lost, its requests count as ended. If the server is lost, the workers send only
+requests that it had already permitted. A machine that disappears without closing its connections, for example
+after a power failure, is noticed after half a minute.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ class _Request:
 
 
 class PermissionServer:
-    """Decides for all workers when a request may be sent, within the rate limits and the budget of a run.
+    """Decides for all workers when requests may be sent, within a run's rate limits and budget.
 
     Args:
         limits: The limits of the requests to each model.
-        spent: The budget of the run.
+        spent: The run's budget.
         prices: Has the prices of models that ``spent`` does not know.
 
     Attributes:
@@ -127,7 +128,7 @@ class PermissionServer:
     async def _permit(
         self, message: dict[str, Any], permitted: dict[int, _Request], writer: asyncio.StreamWriter
     ) -> None:
-        """Reply to a worker when its request may be sent, or why it must not be sent."""
+        """Tell a worker when its request may be sent, or why it must not be sent."""
         number, characters = message["number"], message["characters"]
         key = tuple(message["model"])
         limiter = self.limiters.get(key)
@@ -154,7 +155,7 @@ class PermissionServer:
             writer.write(json.dumps(answer).encode() + b"\n")
 
     def _note(self, message: dict[str, Any], permitted: dict[int, _Request]) -> None:
-        """Record the outcome of a request in the rate limits and the budget."""
+        """Record a request's outcome in the rate limits and the budget."""
         request = permitted.get(message["number"])
         if request is None:
             return
@@ -187,7 +188,7 @@ class PermissionClient:
         self._is_lost = False
 
     async def ask(self, model: ChatModel, request: ChatRequest, wait: float) -> int | None:
-        """Wait until a request may be sent, and return its number; None if that takes too long.
+        """Wait until a request may be sent, and return its number; return None if that takes too long.
 
         Raises BudgetExceededError, and RowsError if the server cannot be reached.
         """
@@ -265,7 +266,7 @@ class PermissionClient:
 
 
 def _end_when_lost(writer: asyncio.StreamWriter) -> None:
-    """Make the system close a connection if the other machine stops responding."""
+    """Enable TCP keep-alive, so that a connection closes if the other machine stops responding."""
     connection: socket.socket = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
@@ -274,9 +275,9 @@ def _end_when_lost(writer: asyncio.StreamWriter) -> None:
 
 
 class PermittedChatModel:
-    """A chat model that asks the PermissionServer before it sends each request.
+    """A chat model that asks the PermissionServer before sending each request.
 
-    A request that the provider refuses because of a limit waits, and is sent again.
+    If the provider refuses a request because of a rate limit, the request is sent again after a wait.
     """
 
     def __init__(self, model: ChatModel, client: PermissionClient, loop: asyncio.AbstractEventLoop) -> None:
@@ -294,7 +295,7 @@ class PermittedChatModel:
 
     @property
     def wrapped_model(self) -> ChatModel:
-        """The model that receives the requests."""
+        """The model to which requests are forwarded."""
         return self._model
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
@@ -335,7 +336,7 @@ class PermittedChatModel:
             self._client.tell("headers", number, headers=limits)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request from a thread that does not run the event loop."""
+        """Send a chat request from a thread other than the event loop's thread."""
         return asyncio.run_coroutine_threadsafe(self.acomplete(request), self._loop).result()
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
@@ -344,6 +345,6 @@ class PermittedChatModel:
         yield ReplyDelta(reply.message.text, reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send a chat request, and yield the whole reply at once, in async code."""
+        """Send a chat request asynchronously, and yield the whole reply at once."""
         reply = await self.acomplete(request)
         yield ReplyDelta(reply.message.text, reply=reply)

@@ -1,4 +1,4 @@
-"""Run ``map_rows`` in worker processes of Ray, on one machine or on a cluster."""
+"""Run ``map_rows`` in Ray worker processes, on one machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHUNKS_PER_WORKER = 2  # so that a worker does not wait for the next one
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
-    """Processes the rows of ``map_rows`` in worker processes of Ray::
+    """Processes the rows of ``map_rows`` in Ray worker processes::
 
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=RayEngine(workers=4))
 
@@ -66,11 +66,11 @@ class RayEngine:
 
     @property
     def discount(self) -> float:
-        """The factor by which this engine changes the price of a request: 1, so no discount."""
+        """The factor by which this engine changes the price of a request: 1, which means no discount."""
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Raise MissingExtraError if Ray is not installed; any method can be used with it."""
+        """Raise MissingExtraError if Ray is not installed; all methods can be used with Ray."""
         import_extra("ray", "ray", "RayEngine")
         return iter(())
 
@@ -105,7 +105,7 @@ class RayEngine:
             yield row
 
     def _start_ray(self, ray: Any) -> None:
-        """Connect to a running Ray or start it, unless the program has already done so."""
+        """Connect to a running Ray cluster or start Ray, unless the program has already done so."""
         if ray.is_initialized():
             return
         started: Future[None] = Future()
@@ -124,7 +124,7 @@ class RayEngine:
 
 
 class _Worker:
-    """A Ray actor that processes chunks of rows in a process of its own."""
+    """A Ray actor that processes chunks of rows in its own process."""
 
     def __init__(self, spec: bytes) -> None:
         self._spec = spec

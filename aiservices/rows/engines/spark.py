@@ -1,4 +1,4 @@
-"""Run ``map_rows`` in Python workers of Spark, on one machine or on a cluster."""
+"""Run ``map_rows`` in Spark's Python workers, on one machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SESSION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Processes the rows of ``map_rows`` in the Python workers of Spark::
+    """Processes the rows of ``map_rows`` in Spark's Python workers::
 
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=SparkEngine(spark))
 
@@ -63,11 +63,11 @@ class SparkEngine:
 
     @property
     def discount(self) -> float:
-        """The factor by which this engine changes the price of a request: 1, so no discount."""
+        """The factor by which this engine changes the price of a request: 1, which means no discount."""
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Raise MissingExtraError if Spark is not installed; any method can be used with it."""
+        """Raise MissingExtraError if Spark is not installed; all methods can be used with Spark."""
         import_extra("pyspark", "spark", "SparkEngine")
         return iter(())
 
@@ -100,7 +100,7 @@ class SparkEngine:
 
 
 def spark_session() -> Any:
-    """Return the active SparkSession, or start one on this machine."""
+    """Return the active SparkSession, or start a session on this machine."""
     sql = import_extra("pyspark.sql", "spark", "SparkEngine")
     active = sql.SparkSession.getActiveSession()
     if active is None:
@@ -112,7 +112,7 @@ def spark_session() -> Any:
 
 
 def check_java() -> None:
-    """Raise MissingExtraError if no suitable Java version is installed for Spark."""
+    """Raise MissingExtraError if no Java version suitable for Spark is installed."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     needed = f"Spark needs Java {_JAVA} or newer"
@@ -135,7 +135,7 @@ def use_this_python(spark: Any) -> bool:
 
 
 class _SparkPool:
-    """Sends each chunk of rows to Spark as a job of its own."""
+    """Sends each chunk of rows to Spark as a separate job."""
 
     def __init__(self, spark: Any, spec: bytes, workers: int) -> None:
         self.slots = workers * _JOBS_PER_WORKER
@@ -154,7 +154,7 @@ class _SparkPool:
         return bytes(row[0])
 
     async def close(self) -> None:
-        """Wait for the running jobs, and cancel those that have not started."""
+        """Wait for running jobs, and cancel jobs that have not started."""
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
 

@@ -1,4 +1,4 @@
-"""Use a service method as a user-defined function in Ray Data and for Spark dataframes."""
+"""Use a service method as a user-defined function with Ray Data and Spark dataframes."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Udf:
         return schema.append(pa.field(fields.error, pa.string()))
 
     def spark_schema(self, frame: Any) -> Any:
-        """Return the Spark schema of the result for a dataframe, as ``mapInArrow`` needs it.
+        """Return the Spark schema of the result for a given dataframe, for use with ``mapInArrow``.
 
-        If Spark runs on this machine, its workers are made to use this Python.
+        If Spark runs on this machine, its workers are configured to use this Python interpreter.
         """
         use_this_python(frame.sparkSession)
         types = import_extra("pyspark.sql.pandas.types", "spark", "as_udf")
@@ -145,7 +145,7 @@ class Udf:
 def _values(
     done: WorkDone, reader: EntryReader, fields: Fields, method: MappedMethod
 ) -> tuple[list[object], str | None]:
-    """Return the values for the answer's columns of a row, and its error message."""
+    """Return the values of a row's answer columns, and its error message."""
     nothing: list[object] = [None] * len(fields.answers.columns)
     if done.entry is None:
         return nothing, None  # another row of the batch has the fatal error
@@ -170,8 +170,8 @@ def _values(
 def as_udf(method: Callable[..., object], /, **settings: Unpack[UdfSettings]) -> Udf:
     """Convert a service method to a user-defined function (UDF) for Ray Data and Spark dataframes.
 
-    The result has the columns of the input, those of the answer with the Arrow types of the return type, and
-    a column ``error``::
+    The result has the input columns, the answer's columns with Arrow types for the return type, and a column
+    ``error``::
 
         ticket = as_udf(desk.ticket, journal="/shared/tickets")
         answers = dataset.map_batches(ticket, batch_format="pyarrow", batch_size=1000)  # Ray Data
@@ -257,7 +257,7 @@ def _start_server(limits: Limits, budget: Budget, prices: Budget) -> PermissionA
 
 
 def _own_host() -> str:
-    """Return this machine's address at which workers of Ray or Spark can reach it."""
+    """Return the address at which Ray or Spark workers can reach this machine."""
     ray, sql = sys.modules.get("ray"), sys.modules.get("pyspark.sql")
     if ray is not None and ray.is_initialized():
         return str(ray.util.get_node_ip_address())

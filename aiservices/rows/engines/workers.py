@@ -1,8 +1,8 @@
-"""Run ``map_rows`` in worker processes; the shared part of the engines for Ray and Spark.
+"""Run ``map_rows`` in worker processes; shared by the Ray and Spark engines.
 
-The process that started the run reads the table and keeps the journal, like a run without workers. It sends
-the rows in chunks to workers. A worker writes what it has to a part of the journal, so that a chunk whose
-worker is lost can be given to another one, which asks only for what is missing.
+The process that started the run reads the table and keeps the journal, as in a run without workers. It sends
+the rows to workers in chunks. Each worker writes its replies to a part of the journal. If a worker is lost,
+another worker gets its chunk and sends only the requests whose replies are missing.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class WorkSpec(NamedTuple):
         columns: The column for each parameter whose column has another name.
         text_only: True if the values of the table are texts, as in a CSV file.
         max_concurrency: How many rows a worker processes at the same time.
-        seconds_per_row: After so many seconds a row has an error.
-        prices: Has the prices of the models.
+        seconds_per_row: The seconds after which a row fails with an error.
+        prices: The prices of the models.
         cache: Answers requests with the replies that it has stored.
         parts: The folder for parts of the journal; None for none.
         permissions: Where to ask for permission; None to send each request at once.
@@ -73,7 +73,7 @@ class WorkSpec(NamedTuple):
 
 
 class WorkRow(NamedTuple):
-    """A row to process in a worker: its id, its arguments, and replies that are already stored."""
+    """A row for a worker to process: its id, its arguments, and replies that are already stored."""
 
     row_id: str
     arguments: Mapping[str, Any]
@@ -81,10 +81,10 @@ class WorkRow(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some rows that one worker processes together.
+    """A group of rows that one worker processes together.
 
     Attributes:
-        name: The name of its parts of the journal.
+        name: The name of the chunk's journal parts.
         rows: The rows.
     """
 
@@ -93,15 +93,15 @@ class Chunk(NamedTuple):
 
 
 class WorkDone(NamedTuple):
-    """The outcome of one row that a worker returns: its journal entry, and the kind of failure, if any.
+    """The outcome of one row as returned by a worker: its journal entry, and the kind of failure, if any.
 
     Attributes:
-        entry: What the journal stores of it; None if the row was not processed, because of a fatal error.
+        entry: The journal entry; None if the row was not processed because of a fatal error.
         seconds: The duration of the call.
-        failure: The kind of its failure, as in RowFailure; None if there is an answer.
+        failure: The kind of failure, as in RowFailure; None if there is an answer.
         requests: How many requests were sent.
         usage: The tokens that they used.
-        cost: What they cost, as far as prices are known.
+        cost: The requests' cost, including only known prices.
     """
 
     entry: dict[str, Any] | None
@@ -113,7 +113,7 @@ class WorkDone(NamedTuple):
 
 
 class Worker:
-    """Calls a service method for chunks of rows in its own event loop; safe for threads."""
+    """Calls a service method for chunks of rows in its own event loop; thread-safe."""
 
     def __init__(self, spec: WorkSpec) -> None:
         self.method: MappedMethod = map_method(
@@ -149,7 +149,7 @@ class Worker:
         self._loop.close()
 
     def answer(self, chunk: Chunk) -> list[WorkDone]:
-        """Process the rows of a chunk, and return their outcomes."""
+        """Process a chunk's rows, and return their outcomes."""
         future = asyncio.run_coroutine_threadsafe(self._answer(chunk), self._loop)
         self._answers.add(future)
         try:
@@ -223,7 +223,7 @@ _workers_lock = threading.Lock()
 def answer_chunk(spec: bytes, chunk: bytes) -> bytes:
     """Process a pickled chunk in a worker process, and return the pickled list of WorkDone.
 
-    An error is returned, and not raised: the engine would repeat the chunk in vain.
+    Errors are returned instead of raised, because the engine would repeat a failed chunk in vain.
     """
     try:
         return pickle.dumps(worker_for(spec).answer(pickle.loads(chunk)))
@@ -253,7 +253,7 @@ class Pool(Protocol):
     """The interface of a group of worker processes.
 
     Attributes:
-        slots: How many chunks may be in work or wait for a worker at the same time.
+        slots: How many chunks may be in progress or waiting for a worker at the same time.
         lost: The exceptions that ``answer`` raises if a worker was lost.
     """
 
@@ -331,7 +331,7 @@ def _has_limits(budget: Budget) -> bool:
 
 
 def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress | None) -> WorkSpec:
-    """Return the data that workers need to call the service method of a job."""
+    """Return the data that workers need to call a job's service method."""
     service, name = bound_service(job.method)
     settings, method = job.settings, job.method
     return WorkSpec(
@@ -349,7 +349,7 @@ def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress |
 
 
 def bound_service(method: MappedMethod) -> tuple[Any, str]:
-    """Return the service and the name of a bound method, or raise DefinitionError if it is not bound."""
+    """Return a bound method's service and name, or raise DefinitionError if the method is not bound."""
     bound = method.bound
     service = getattr(bound, "__self__", None)
     if service is None:
@@ -359,7 +359,7 @@ def bound_service(method: MappedMethod) -> tuple[Any, str]:
 
 
 def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
-    """Pickle the data for workers, or raise DefinitionError that names what cannot be pickled."""
+    """Pickle the data for workers, or raise a DefinitionError that names what cannot be pickled."""
     dumps = import_extra("cloudpickle", "ray (or spark)", "sending a service to other processes").dumps
     try:
         data: bytes = dumps(spec)
