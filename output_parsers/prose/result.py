@@ -32,7 +32,7 @@ class TextParseError(ValueError):
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the names of parsing rules with commas, omitting repetitions; return None if there are no names."""
+    """Join the names of parsing rules with commas, without repetitions; return None if there are no names."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
