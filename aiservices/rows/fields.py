@@ -143,7 +143,7 @@ def _to_json_text(data: Json, facts: Facts) -> str:
 
 
 def utf8_text(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, with JSON escapes such as ``\ud800``."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with JSON escapes such as ``\\ud800``."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
