@@ -91,7 +91,7 @@ class SuspendedCall(NamedTuple):
 
         Args:
             key: A secret of the program with which the text is signed (HMAC with SHA-256). ``from_json`` then
-                needs the same key, and refuses a text that was changed. The text is not encrypted.
+                needs the same key, and refuses changed text. The text is not encrypted.
             expires_after: The seconds from now after which the state cannot be resumed. The default is the
                 ``expires_at`` of the state. Without a signature, whoever has the text can change it.
 

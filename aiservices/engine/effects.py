@@ -183,7 +183,7 @@ class EarlyFlows(NamedTuple):
 
 
 class RunningFlows:
-    """Flows that run concurrently: their steps in threads or tasks, the code between the steps in turn.
+    """Flows that run concurrently: steps run in threads or tasks, the code between them one flow at a time.
 
     Attributes:
         flows: The flows that have started.
@@ -289,7 +289,7 @@ class ReplyStopped(Exception):
     Attributes:
         error: The error.
         reply: The part of the reply that was read.
-        discarded_characters: The length of what was read after it to get the token counts.
+        discarded_characters: The length of the text that was read afterwards to get the token counts.
     """
 
     def __init__(self, error: Exception, reply: ChatReply) -> None:

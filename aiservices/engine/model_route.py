@@ -125,7 +125,7 @@ class StrategyFallbacks:
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return settings to request structured output always in one format, without fallback formats."""
+    """Return settings that always request structured output in one format, without fallback formats."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
@@ -323,7 +323,7 @@ class ModelFailover:
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Prepare to try several models in order; ``model_name`` replaces the name of the first one."""
+        """Prepare to try several models in order; ``model_name`` replaces the first model's name."""
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []

@@ -356,7 +356,7 @@ def _read_several_calls(
 def _with_coercion(
     parser: OutputParser[object], reading: Reading[object], text: str, rule: str
 ) -> Reading[object]:
-    """Add one conversion, such as "2 equal calls", to the record of conversions of a parsed answer.
+    """Record one more coercion, such as "2 equal calls", for a parsed answer.
 
     Raises OutputParsingError if the leniency of the parser does not allow it.
     """

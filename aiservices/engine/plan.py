@@ -95,7 +95,7 @@ class CallPlan(NamedTuple):
 
     @property
     def returns_nothing(self) -> bool:
-        """True if a service method returns None, so that it is called only for what its tools do."""
+        """True if the service method returns None, so that it is called only for its tools' side effects."""
         return self.output_type in (None, NoneType)
 
     @property
@@ -151,7 +151,7 @@ class CallState:
             empty if the budget limits neither tokens nor money.
         messages_without_state: How many messages at the start of a request are sent without the state of
             their provider, because the provider refused it.
-        sources: The texts that retrieval added to the prompt so far.
+        sources: The passages that retrieval has added to the prompt so far.
         id: An id of the call, for logs.
         undoable: The tool calls that can be undone, in the order in which they succeeded; None before the
             first tool.

@@ -433,7 +433,7 @@ class _Tokens:
 
 
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
-    """Remove the text before a value from a token; return None if no text of the value is left.
+    """Strip the text before a value from a token; return None if nothing of the value is left.
 
     White space before the value is layout, so tokens that differ only in this white space count the same.
     """
@@ -475,8 +475,8 @@ class Adjustment(NamedTuple):
 
     Attributes:
         method: The method, for error messages.
-        calibrations: The calibrations of the answer, one for each model and source; empty if there is none.
-        on_mismatch: What happens if none of them is for the model of the reply: "error" or "raw".
+        calibrations: The calibrations of the answer, one for each model and source; may be empty.
+        on_mismatch: What happens if no calibration is for the reply's model: "error" or "raw".
         threshold: For a bool: the probability from which it is True. For a Decision: the probability from
             which ``at()`` returns the value; None to use the threshold of the calibration.
         members: For a ``Decision[list[…]]``: the calibrations of its members, if each has some.

@@ -111,7 +111,7 @@ class ResponseCache(PickledByArguments):
         return answer
 
     def get(self, key: str) -> ChatReply | None:
-        """Return the stored reply for a key; None if there is none, or if it has expired or is damaged."""
+        """Return the stored reply for a key; None if the reply is missing, expired or damaged."""
         try:
             data = self._store.get(key)
         except self._store.errors as error:

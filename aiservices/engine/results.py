@@ -34,7 +34,7 @@ class Result(Generic[T_co]):
         seconds: Wall time of the whole call.
         reasons: Why the strategy was chosen, including what the provider refused.
         tool_runs: The tool calls that were executed, in order.
-        sources: The texts that retrieval added to the prompt.
+        sources: The passages that retrieval added to the prompt.
         cost: What the requests cost, those of inner calls included, by the prices of the budget; None if a
             price is not known.
         probabilities: For each bool, Enum, Literal and Decision in the value, by JSON path, the probability
@@ -200,7 +200,7 @@ class Answer:
         reasons: Why the strategy was chosen.
         messages: The messages that followed the request: tool calls, their results, and the reply.
         tool_runs: The tool calls that were executed.
-        sources: The texts that an interceptor added to the prompt.
+        sources: The passages that an interceptor added to the prompt.
         tool_run: The tool call whose result is the value; None if the value was read from the reply.
         probabilities: The probabilities of the possible answers, by JSON path.
         source_of_probabilities: Where they come from, such as "logprobs"; "" if there are none.

@@ -108,7 +108,7 @@ def _questions(
 def _options_with_probabilities(
     options: list[StrategyOption], capabilities: Capabilities, type_name: str, model_name: str
 ) -> list[StrategyOption]:
-    """Return the strategies that give log probabilities, or raise StrategyError if there are none."""
+    """Return the strategies that give log probabilities, or raise StrategyError if none of them does."""
     if not capabilities.logprobs:
         raise StrategyError(
             f"{type_name} needs probabilities, and {model_name} gives none; use a model with log "

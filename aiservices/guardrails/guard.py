@@ -204,9 +204,9 @@ def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
 
 
 def run_guard(guard: GuardFunction, subject: object, stage: Stage, invocation: Invocation) -> Flow[Verdict]:
-    """Call a guard function, report its verdict to event listeners, and return the verdict.
+    """Call a guard function and return its verdict, or raise GuardrailError if the guard refuses.
 
-    Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict. A
+    Also raises GuardrailError if the guard raises, or returns something other than a verdict. A
     BudgetExceededError is raised unchanged.
     """
     verdict = yield from guard_verdict(guard, subject, stage, invocation, invocation)

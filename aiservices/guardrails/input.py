@@ -69,7 +69,7 @@ _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of 
 
 
 class GuardMessage(str):
-    """The text of a user message that requests a new answer because a guard function rejected one.
+    """The text of a user message that requests a new answer after a guard function rejected the previous one.
 
     Input guards do not check it.
     """

@@ -86,8 +86,8 @@ class ModerationError(AiServiceError):
 
     Attributes:
         stage: "input" for user messages, "output" for an answer.
-        categories: The categories in which a text is flagged. Empty if the moderator names none or failed.
-        flagged: The texts and media that are flagged. They are not in the message, which may be logged.
+        categories: The categories in which content is flagged. Empty if the moderator names none or failed.
+        flagged: The strings and media that are flagged. They are not in the message, which may be logged.
         results: The results of the moderator, one for each text and media that it checked.
     """
 
@@ -122,7 +122,7 @@ class Moderation:
     with media, and a call with media raises a ModerationError.
 
     Args:
-        moderator: Checks the texts, for example an ``OpenAiModerator``.
+        moderator: Checks the content, for example an ``OpenAiModerator``.
         answers: Also check the answer. Streams then show nothing before the whole answer has passed.
         media: "check" to let only media pass that the moderator checked, "skip" to let media pass unchecked
             if the moderator cannot check them.

@@ -81,7 +81,7 @@ def _first_part(end: re.Pattern[str]) -> Chunks:
 
 
 class TextParts:
-    """Splits a text that arrives in pieces into complete parts, such as sentences.
+    """Splits text that arrives in pieces into complete parts, such as sentences.
 
     It takes time in proportion to the length of the text: a long incomplete part is searched again only when
     it has grown by a quarter.
@@ -358,7 +358,7 @@ class _CheckedParts:
         return (yield effect._replace(stream_filters=(*effect.stream_filters, stream_filter)))
 
     def check(self, answer: Answer) -> Flow[Answer | _Rejection]:
-        """Return the answer after all guard functions, possibly rewritten, or a rejection."""
+        """Return the answer after running all guard functions, possibly rewritten, or a rejection."""
         invocation, parts = self._invocation, self._streamed
         if not self._is_text():
             return (yield from self._guards.check(answer, invocation))
@@ -555,7 +555,7 @@ def _has_type_of_method(value: object, original: object, invocation: Invocation)
 
 
 def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
-    """Return a copy of a model's reply with another text or other arguments in its tool call."""
+    """Return a copy of a model's reply with different text, or different arguments in its tool call."""
     calls = reply.message.tool_calls if keep_call else ()
     message = AiMessage("", (replace(calls[0], arguments=text),)) if calls else AiMessage(text)
     return replace(reply, message=message, raw=None)

@@ -58,7 +58,7 @@ def memory_id_type_problem(kind: object) -> str | None:
 
 
 def memory_id_problem(memory_id: object) -> str | None:
-    """Return an error message if a value does not name a conversation, else None.
+    """Return an error message if a value is not a valid memory id, else None.
 
     The message continues a sentence that begins with "the memory id".
     """

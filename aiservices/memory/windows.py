@@ -240,7 +240,7 @@ class MessageWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages to load from the store first, which is usually enough."""
+        """The number of newest messages to load from the store at first, usually enough for the window."""
         return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
@@ -302,7 +302,7 @@ class TokenWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages to load from the store first, which is usually enough."""
+        """The number of newest messages to load from the store at first, usually enough for the window."""
         return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:

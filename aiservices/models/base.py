@@ -124,7 +124,7 @@ class ChatModel(Protocol):
 
 
 class PickledByArguments:
-    """Base class of objects with connections or locks, which are pickled as their constructor arguments."""
+    """Base class for objects with connections or locks; pickling stores only their constructor arguments."""
 
     _constructor_arguments: tuple[tuple[Any, ...], dict[str, Any]]
 

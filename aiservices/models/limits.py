@@ -632,7 +632,7 @@ class _Turn:
         self._last_error: ModelError | None = None
 
     def start(self, sent_at: float | None) -> None:
-        """Record that the request is being sent; raise the last error if it had to wait too long."""
+        """Record that the request is being sent; raise the last error if the request waited too long."""
         if sent_at is None:
             waited = time.monotonic() - self._began_at
             if self._last_error is not None:

@@ -149,7 +149,7 @@ class AiMessage:
         return message.with_state(last.provider, last.model, (*parts, *last.parts))
 
     def parts_for(self, provider: str) -> tuple[Any, ...] | None:
-        """Return the original message parts that this provider needs back in later requests, or None.
+        """Return the original message parts that a provider needs back in later requests, or None.
 
         None is also returned if another provider sent the message, or if its text or its tool calls were
         edited since, because providers refuse parts that do not fit the message.

@@ -22,8 +22,8 @@ class ScriptedChatModel(PickledByArguments):
     """A fake chat model for tests, which returns scripted replies in order and records each request.
 
     Args:
-        script: The replies in their order, or a function from a request to a reply. A reply is a text, a
-            ChatReply, or an exception, which is raised.
+        script: The replies in their order, or a function from a request to a reply. A reply is a string,
+            a ChatReply, or an exception, which is raised.
         capabilities: What the model claims to support; by default all but constrained decoding.
         name: The name of the model.
 

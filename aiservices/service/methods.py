@@ -190,7 +190,7 @@ def is_service_method(method: object) -> bool:
 
 
 class CallPath(NamedTuple):
-    """The interceptors and listeners around the calls of a method, and the limits of each call."""
+    """The interceptors and listeners for the calls of a method, and the limits of each call."""
 
     pipeline: Pipeline
     budget: Budget

@@ -78,7 +78,7 @@ def options(
         temperature: The randomness of the answer, from 0 to 2.
         top_p: The probability mass from which tokens are sampled, from 0 to 1.
         max_tokens: The largest number of tokens that the model may generate.
-        stop: One text or several texts at which the model stops generating.
+        stop: One or more strings at which the model stops generating.
         seed: The seed of the sampling, for providers that support it.
         reasoning_effort: How much a reasoning model reasons before it answers.
         cache: How long the provider should keep the beginning of the request in its prompt cache.

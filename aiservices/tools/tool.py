@@ -100,7 +100,7 @@ WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult | ToolMessage | 
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The result of a tool in two forms: what the model receives, and data for the program.
+    """A tool's result in two forms: text and media for the model, and data for the program.
 
     Attributes:
         text: The text for the model.
@@ -274,7 +274,7 @@ ErrorFormatter: TypeAlias = Callable[[ToolRun], str] | Callable[[ToolRun, Any], 
 
 
 class ToolErrors(NamedTuple):
-    """Functions that write the error text that the model receives when a tool call fails.
+    """Functions that write the error text for the model when a tool call fails.
 
     Each function gets the ToolRun and, if it takes a second argument, the Invocation of the service call.
     It returns the text, or raises an exception to end the call of the method. The exception
@@ -302,7 +302,7 @@ class ToolErrors(NamedTuple):
 
 @runtime_checkable
 class ToolProvider(Protocol):
-    """An object that provides tools for each service call, such as a client of an MCP server.
+    """An object that provides tools for each service call, such as an MCP client.
 
     With an attribute ``dynamic = True`` it is asked before each request of a call, and may return more tools
     than before. Without it, it is asked once per call.
@@ -311,9 +311,9 @@ class ToolProvider(Protocol):
     def tools(self, invocation: object) -> Iterable[ToolSource]:
         """Return the tools that the model may use in one service call.
 
-        ``invocation`` is an ``aiservices.interceptors.Invocation``. Of a dynamic provider, a tool whose name
-        was returned before in the same call stays what it was, and one that is not returned any more stays
-        available.
+        ``invocation`` is an ``aiservices.interceptors.Invocation``. If a dynamic provider returns a known
+        tool name again in the same call, the earlier tool stays unchanged; a tool that is no longer returned
+        stays available.
         """
         ...
 

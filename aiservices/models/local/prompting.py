@@ -320,7 +320,7 @@ _DATA_KEYWORDS = ("const", "default", "enum", "examples")
 
 
 def with_time_patterns(schema: object) -> Any:
-    """Replace the formats ``time`` and ``date-time`` by regex patterns everywhere in a JSON Schema."""
+    """Replace the formats ``time`` and ``date-time`` with regex patterns everywhere in a JSON Schema."""
     if isinstance(schema, list):
         return [with_time_patterns(part) for part in schema]
     if not isinstance(schema, dict):
@@ -494,7 +494,7 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if a partly received text begins, or may still begin, with a marker like ``Answer:``."""
+    """Return True if partial text begins, or may still begin, with a marker such as ``Answer:``."""
     return text.startswith(mark) or mark.startswith(text)
 
 

@@ -150,7 +150,7 @@ class Runtime:
         return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
     def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
-        """Return a llama.cpp grammar for tool calls, with any JSON object where a schema is unsupported."""
+        """Return a llama.cpp grammar for tool calls, allowing any JSON object if a schema is unsupported."""
         grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
         if self._compiles(grammar):
             return grammar

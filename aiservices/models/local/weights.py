@@ -200,7 +200,7 @@ def pull_command(name: str) -> str:
 
 
 def _resolve_file(path: Path) -> tuple[str, Path]:
-    """Return the name and absolute path of a GGUF weights file, or raise LookupError if there is none."""
+    """Return the name and absolute path of a GGUF weights file, or raise LookupError if it does not exist."""
     path = path.expanduser()
     if not path.is_file():
         raise LookupError(
@@ -211,7 +211,7 @@ def _resolve_file(path: Path) -> tuple[str, Path]:
 
 
 def _most_capable() -> tuple[str, Path]:
-    """Return the most capable model weights on this machine, or raise UnavailableError if there are none."""
+    """Return the most capable of the model weights on this machine, or raise UnavailableError."""
     for weights in KNOWN_WEIGHTS:
         if is_ready(weights):
             return weights.name, weights_path(weights)

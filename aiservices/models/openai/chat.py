@@ -1,4 +1,4 @@
-"""Requests, replies and streams in the format of the chat completions API (POST /chat/completions)."""
+"""Requests, replies and streams in OpenAI's chat completions format (POST /chat/completions)."""
 
 from __future__ import annotations
 

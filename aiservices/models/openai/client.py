@@ -198,7 +198,7 @@ class Endpoint:
 
     @property
     def start_advice(self) -> str:
-        """Advice on how to start the server, for error messages; "" if there is none."""
+        """Advice on how to start the server, for error messages; "" if no advice is known."""
         return "start Ollama with `ollama serve`" if self.address_setting == "OLLAMA_HOST" else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Requests, replies and streams in the format of OpenAI's Responses API (POST /responses)."""
+"""Requests, replies and streams in OpenAI's Responses API format (POST /responses)."""
 
 from __future__ import annotations
 

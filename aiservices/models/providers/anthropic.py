@@ -662,7 +662,7 @@ def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Anthropic's token counts, including cached input, to a Usage object, or return None."""
+    """Convert Anthropic's token counts, including cached input, to a Usage object; None without counts."""
     if not usage:
         return None
     written, read = (usage.get(f"cache_{name}_input_tokens") or 0 for name in ("creation", "read"))

@@ -608,7 +608,7 @@ def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Gemini's token counts to a Usage object that counts reasoning as output, or return None."""
+    """Convert Gemini's token counts to a Usage object that counts reasoning as output, or None."""
     if not usage or "promptTokenCount" not in usage:
         return None
     thoughts = usage.get("thoughtsTokenCount") or 0
