@@ -302,8 +302,8 @@ def map_(
 ) -> None:
     """Call a method for each row of a table.
 
-    The columns are the arguments of the method, by name. A run that was stopped goes on with the same
-    command: what is finished is in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files.
+    The columns are the method's arguments, by name. To continue a stopped run, use the same command again:
+    finished rows are in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files.
     """
     with report_errors(debug=debug):
         from .map import MapSettings, map_table
@@ -399,8 +399,9 @@ def serve(
 ) -> None:
     """Serve a service over HTTP.
 
-    Each method is an endpoint. / is a page to try the methods, /docs the page of FastAPI. Requests of web
-    pages of other origins are refused, and so are those for unknown host names. Needs the extra fastapi.
+    Each method is an endpoint. / is a page for trying out the methods, and /docs is FastAPI's documentation
+    page. Requests from web pages of other origins or for unknown host names are rejected. Needs the extra
+    fastapi.
     """
     with report_errors(debug=debug):
         from .serve import ServeSettings, serve
@@ -429,8 +430,8 @@ def mcp(
 ) -> None:
     """Serve a service to an MCP client over stdio.
 
-    Write this command into the configuration of the client. Each method is a tool and a prompt. Calls of
-    tools that need approval are shown to the user of the client. Needs the extra mcp.
+    Add this command to the client's configuration. Each method is a tool and a prompt. The client's user is
+    asked to approve tool calls that need approval. Needs the extra mcp.
     """
     with report_errors(debug=debug):
         from .serve import McpSettings, serve_mcp
@@ -441,7 +442,7 @@ def mcp(
 
 @batch_application.command(name="list")
 def list_batches(output: Output, debug: Debug = False) -> None:
-    """List the batches of a run that are not finished."""
+    """List the unfinished batches of a run."""
     with report_errors(debug=debug):
         from .map import list_batches
 
@@ -473,7 +474,7 @@ def fetch(output: Output, debug: Debug = False) -> None:
 def cancel(output: Output, debug: Debug = False) -> None:
     """Stop the batches of a run.
 
-    The responses to finished requests are kept.
+    Responses to finished requests are kept.
     """
     with report_errors(debug=debug):
         from .map import cancel
@@ -483,7 +484,7 @@ def cancel(output: Output, debug: Debug = False) -> None:
 
 @application.command(short_help="List the providers of models.")
 def providers(json: Json = False) -> None:
-    """List the providers: how to name their models, what these support, and which keys are set."""
+    """List the providers: how to name their models, what the models support, and which keys are set."""
     from .show import list_providers
 
     list_providers(as_json=json)
@@ -523,7 +524,7 @@ def pull(
 ) -> None:
     """Download weights for the embedded model, check their SHA-256, and print their path.
 
-    A download that was stopped continues with the next run.
+    An interrupted download continues with the next run.
     """
     with report_errors(debug=debug):
         from ..models.local.download import ProgressLine, pull

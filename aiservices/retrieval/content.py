@@ -100,7 +100,7 @@ def contents_of(
         pieces: The strings or documents.
         name: A piece without an id gets the id ``{name}-{number}``, counted from 1.
         id: The name of the metadata that have the id of each document, such as a page number. By default a
-            document keeps its ``id`` if that is a text.
+            document keeps its ``id`` if that is a string.
 
     Raises TypeError for a single text, because its pieces would be its characters, and ValueError if two
     pieces with different texts have the same id, or if a piece does not have the metadata ``id``.

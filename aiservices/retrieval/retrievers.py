@@ -602,7 +602,7 @@ class _Documents:
 
 
 def _import_bm25s() -> Any:
-    """Import bm25s, and restore its log level, which the import sets to show debug messages."""
+    """Import bm25s, and restore its log level, because the import enables debug messages."""
     logger = logging.getLogger("bm25s")
     level = logger.level
     is_first_import = "bm25s" not in sys.modules

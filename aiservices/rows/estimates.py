@@ -39,9 +39,9 @@ class Estimate:
 
     Attributes:
         rows: The number of rows in the table.
-        to_ask: For how many of them the model is asked: without equal rows, and without those that an earlier
+        to_ask: How many rows need a model request: without equal rows, and without those that an earlier
             run has finished.
-        sample: How many rows were asked for the estimate.
+        sample: How many rows were processed for the estimate.
         errors: How many rows of the sample had an error.
         requests: The requests of the whole run.
         input_tokens: Its input tokens.

@@ -450,7 +450,7 @@ class Fields:
         error: The name of the column with the error of the row, which is null if there is an answer.
         number: The name of the column with the number of the row, from 0; None for no such column.
         inputs_known: True if the rows have no columns other than ``inputs``.
-        input_types: Returns the Arrow types of the columns of the input, as far as they are known.
+        input_types: Returns the known Arrow types of the input columns.
     """
 
     inputs: tuple[str, ...]

@@ -233,7 +233,7 @@ class RowSettings(TypedDict, total=False):
         names: The names of the columns, for rows that are tuples.
         to: The file for the table with the answers: .jsonl, .csv, .parquet, .arrow or .feather. The rows are
             processed at once.
-        journal: The file that keeps what is finished, so that the same call goes on after an interruption; by
+        journal: The file that stores finished rows, so that the same call continues after an interruption; by
             default the name of ``to`` with ``.journal``. Without both, nothing is kept.
         restart: Discard the results of an earlier run.
         retry_failed: Process rows again that had an error in an earlier run.
@@ -242,14 +242,14 @@ class RowSettings(TypedDict, total=False):
         max_concurrency: How many rows are processed at the same time; 64 by default.
         row_timeout: The seconds after which a row has an error; 600 by default.
         max_failures: The share of failed rows that ends the run; 0.5 by default.
-        dedupe: False to ask for each of several equal rows.
+        dedupe: False to send requests for each of several equal rows.
         ordered: True to yield the rows in the order of the table.
         limit: Process only the first rows.
         progress: True for a progress bar, or a function that receives the progress.
-        review: A CSV file for the rows whose answer is unsure, with a column for the answer of a person.
-        unsure_below: The probability below which an answer is unsure; by default the threshold of its
+        review: A CSV file for the rows with uncertain answers, with a column for a person's answer.
+        unsure_below: The probability below which an answer is uncertain; by default the threshold of its
             calibration.
-        reviewed: Such a file with the answers of people, which replace those of the model.
+        reviewed: A completed review file, whose answers by people replace the model's answers.
         cache: Answers requests with the replies that it has stored, those of other runs and calls included.
         engine: ``BatchEngine(…)`` to use the batch service of the provider, ``RayEngine(…)`` or
             ``SparkEngine(…)`` to use worker processes.
@@ -294,7 +294,7 @@ def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSett
 def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method for each row of a table.
 
-    The columns are the arguments of the method, by name::
+    The columns are the method's arguments, by name::
 
         rows = map_rows(desk.ticket, "tickets.csv", key="id", to="answers.parquet")
         print(rows.summary)

@@ -66,7 +66,7 @@ class Row(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The row's answer; if there is no answer, reading it raises the row's ``error``."""
+        """The row's answer; if there is no answer, reading this property raises the row's ``error``."""
         if self.error is not None:
             raise self.error
         value: T = self._value
@@ -147,7 +147,7 @@ class Summary(Progress):
         stopped: Why the run ended before the last row; None if all rows were processed.
         output: The file with the answers; None if there is none.
         journal: The file with the replies and the finished rows; None if there is none.
-        damaged_lines: How many lines of the journal could not be read. Their rows were asked again.
+        damaged_lines: How many lines of the journal could not be read. Their rows were processed again.
         unsure: How many rows were written to the review file.
         limits_left: What was left of each limit of the budget, by name.
         error_bound: The upper limit of the share of wrong answers among those that are not unsure, from the

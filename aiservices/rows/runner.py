@@ -90,8 +90,8 @@ class RunSettings:
     Attributes:
         key: The column that identifies a row; None to tell rows apart by their content.
         max_concurrency: How many rows are processed at the same time.
-        dedupe: True to ask for equal rows once.
-        retry_failed: True to ask again for rows that had an error in an earlier run.
+        dedupe: True to send only one request for equal rows.
+        retry_failed: True to process rows again that had an error in an earlier run.
         ordered: True to yield the rows in the order of the table.
         window: With ``ordered``: how many rows may be ahead of the first one that is not finished.
         seconds_per_row: The seconds after which a row fails with an error.
@@ -160,7 +160,7 @@ class RowOutcome(NamedTuple):
     Attributes:
         entry: The journal entry for the row.
         failure: Why there is no answer; None if there is an answer.
-        result: The answer; None if another process has asked, so that only the entry has it.
+        result: The answer; None if another process sent the request, so that only the entry has the answer.
         seconds: The duration of the call.
     """
 

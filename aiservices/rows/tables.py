@@ -253,8 +253,8 @@ class Table:
         columns: The names of the columns; empty if they are unknown until the rows are read.
         kind: What the source is. Objects with an Arrow stream of their own are "pyarrow".
         source: The object that was passed to ``open_table``.
-        text_only: All values are texts, as in CSV files.
-        is_one_shot: The rows can be read only once, as those of a generator.
+        text_only: True if all values are strings, as in CSV files.
+        is_one_shot: True if the rows can be read only once, as with a generator.
     """
 
     columns: tuple[str, ...]

@@ -349,7 +349,7 @@ class Skills:
     skill's instructions. Then it can read the files of the skill with ``read_skill_file``, call the tools
     that are scoped to it, and, if the program allows it, run its scripts with ``run_skill_script``. A skill
     stays active while its instructions are in the conversation: also after an approval, and in later calls if
-    a ChatMemory keeps them. Raises DefinitionError with all problems of the skills and the tools.
+    a ChatMemory keeps them. Raises a DefinitionError that lists all problems of the skills and the tools.
 
     Args:
         skills: The skills.

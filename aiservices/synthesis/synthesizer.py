@@ -220,7 +220,7 @@ class TextLimit:
 
     Attributes:
         limit: The maximum size of the text in a request.
-        measure: Returns the size of a text, in characters or tokens.
+        measure: Returns the size of a string, in characters or tokens.
         setting: The name of the setting of the synthesizer that gave the limit, for error messages.
     """
 
@@ -241,7 +241,7 @@ class TextLimit:
         return [piece for content in contents for piece in self._cut(content)]
 
     def pack(self, contents: Sequence[Content]) -> list[str]:
-        """Join strings into as few longer strings as possible, each short enough for one model request."""
+        """Join passages into as few strings as possible, each short enough for one model request."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece
@@ -305,7 +305,7 @@ class ResponseMode(StrEnum):
 class PartAnswered(NamedTuple):
     """A stream event with the answer from one of several passages (in the mode ACCUMULATE).
 
-    The events are emitted in the order of the contents.
+    The events are emitted in the order of the passages.
 
     Attributes:
         number: The number of the answer, counted from 0.

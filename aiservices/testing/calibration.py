@@ -1,4 +1,4 @@
-"""Calibrate a service method's probabilities with labelled examples."""
+"""Calibration: adjust a service method's probabilities so that they match labelled examples."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class Calibrated(NamedTuple):
     Attributes:
         calibration: The calibrations that can be written to a file.
         samples: The labelled probabilities of each answer, by JSON path: before and after the calibration.
-        error: The share of wrong answers that thresholds must keep below.
-        confidence: The probability with which they do so.
+        error: The maximum share of wrong answers among those that a threshold accepts.
+        confidence: The probability with which the thresholds keep this limit.
         failed: The errors of calls that failed.
     """
 

@@ -107,7 +107,7 @@ class _Field(NamedTuple):
     Attributes:
         value: A string from a CSV file, or JSON data.
         location: Where it is, such as "line 3, column letter".
-        is_cell: True if it comes from a CSV file, where all values are texts.
+        is_cell: True if it comes from a CSV file, where all values are strings.
     """
 
     value: Any

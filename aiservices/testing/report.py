@@ -98,7 +98,7 @@ class Report(Generic[T_co]):
         scorers: The names of the scorers.
         confidence: The level of the intervals, for example 0.95.
         seconds: The wall time of the evaluation.
-        means: The names of the scorers that are known to give numbers, even if no call succeeded.
+        means: The names of the scorers that are known to return numbers, even if no call succeeded.
     """
 
     method: str

@@ -162,7 +162,7 @@ class ApprovalStates:
 
 
 class Threads:
-    """A limited number of threads in which an HTTP server runs blocking service methods.
+    """A thread pool of limited size, in which an HTTP server runs blocking service methods.
 
     Args:
         threads: How many methods run at the same time.

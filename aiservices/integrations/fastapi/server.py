@@ -275,7 +275,7 @@ def contract_of_provider(
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
-    """Describe the service that a FastAPI dependency returns, for remote callers."""
+    """Describe, for remote callers, the service that a FastAPI dependency returns."""
     return contract_of(
         interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
     )
@@ -299,7 +299,7 @@ def _check_settings(
     caller_arguments: Collection[str],
     allowed_hosts: Collection[str] | None = None,
 ) -> None:
-    """Raise DefinitionError for wrong settings of the HTTP server, such as unknown parameter names."""
+    """Raise DefinitionError for invalid HTTP server settings, such as unknown parameter names."""
     paths, server_arguments = settings.paths, settings.server_arguments
     contracts = [contract for contract, _ in served]
     # With several services, a setting applies to every service that has the name.

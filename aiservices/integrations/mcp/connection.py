@@ -54,7 +54,7 @@ class McpQuestion(NamedTuple):
     Attributes:
         server: The name of the server, as in error messages.
         message: The question.
-        schema: The JSON Schema of the answer, an object of texts, numbers, booleans and choices; None if the
+        schema: The answer's JSON Schema, an object of strings, numbers, booleans and choices; None if the
             user should open ``url`` instead.
         url: The address of a page that the user should open; None for a form.
     """
@@ -264,7 +264,7 @@ class Connection:
             self._owner = None
 
     async def _own_client(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
-        """Open the connection of an MCP client, and keep it open until the event ``stop`` is set.
+        """Open an MCP client's connection, and keep it open until the event ``stop`` is set.
 
         The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.

@@ -68,9 +68,9 @@ class Step:
         start: Seconds since the first step.
         state: How the step ended; "waiting" if a call was suspended, "stopped" if its caller left.
         seconds: Wall time; None while it runs.
-        usage: The tokens of a request, or of all requests inside a call; None if none are known.
-        cost: What they cost; None if a price is not known.
-        texts: Labels and texts: messages, replies, arguments, results and errors.
+        usage: The tokens of a request, or of all requests inside a call; None if unknown.
+        cost: The cost of these tokens; None if a price is unknown.
+        texts: Pairs of label and text: messages, replies, arguments, results and errors.
     """
 
     id: int

@@ -557,7 +557,7 @@ class BatchFolder:
         return False
 
     async def _check(self, record: BatchRecord) -> None:
-        """If a batch has ended, write its responses to the journal."""
+        """Write a batch's responses to the journal if the batch has ended."""
         service = self.service(record)
         is_stored = self.path(record, "responses").exists()
         status = BatchStatus("ended") if is_stored else await service.status(record.id)

@@ -66,7 +66,7 @@ class PermissionServer:
     Args:
         limits: The limits of the requests to each model.
         spent: The run's budget.
-        prices: Has the prices of models that ``spent`` does not know.
+        prices: The prices of models that have no price in ``spent``.
 
     Attributes:
         limiters: The rate limiters, by the name and address of the model.

@@ -51,7 +51,7 @@ class WorkSpec(NamedTuple):
         service: The service.
         method: The name of the method.
         columns: The column for each parameter whose column has another name.
-        text_only: True if the values of the table are texts, as in a CSV file.
+        text_only: True if the values of the table are strings, as in a CSV file.
         max_concurrency: How many rows a worker processes at the same time.
         seconds_per_row: The seconds after which a row fails with an error.
         prices: The prices of the models.
