@@ -42,7 +42,7 @@ _MARK = re.compile("\ue000[0-9a-f]+\ue001")
 
 
 class SuspendedCall(NamedTuple):
-    """A service call that is suspended until its tool calls are approved, in a form that can be stored.
+    """A service call that can be stored, suspended until its tool calls are approved.
 
     ``to_json`` and ``from_json`` convert it to and from text.
 
@@ -87,7 +87,7 @@ class SuspendedCall(NamedTuple):
     finished: tuple[ToolMessage, ...] = ()
 
     def to_json(self, *, key: str | bytes | None = None, expires_after: float | None = None) -> str:
-        """Convert a service call that waits for approval to JSON text, so that another process can resume it.
+        """Convert a suspended service call to JSON text, so that another process can resume the call.
 
         Args:
             key: A secret of the program with which the text is signed (HMAC with SHA-256). ``from_json`` then
@@ -118,7 +118,7 @@ class SuspendedCall(NamedTuple):
 
     @staticmethod
     def from_json(text: str, *, key: str | bytes | None = None, verify: bool = True) -> SuspendedCall:
-        """Restore a service call that waits for approval from its JSON text.
+        """Restore a suspended service call from JSON text.
 
         Text from an older version, with fewer keys, is accepted.
 
@@ -172,7 +172,7 @@ class AlreadyResumedError(AiServiceError):
 
 
 class ApprovalRequiredError(AiServiceError):
-    """Raised when a model's reply calls a tool that needs approval, or whose result is supplied later.
+    """Raised when a model calls a tool that needs a person's approval or an externally supplied result.
 
     No tool of that reply has run yet. If the tool belongs to a service that is itself used as a tool, the
     outer call waits, too: its error has the same calls, with ids such as "outer/inner", and the other tools

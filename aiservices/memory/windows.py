@@ -95,7 +95,7 @@ def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
 
 
 def user_message_from_dict(data: Mapping[str, object]) -> UserMessage:
-    """Convert a stored dict to a UserMessage, or raise ValueError if it is another kind of message."""
+    """Convert a stored dict to a UserMessage, or raise ValueError for other kinds of messages."""
     message = message_from_dict(data)
     if not isinstance(message, UserMessage):
         raise ValueError("it is not a user message")

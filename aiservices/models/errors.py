@@ -185,7 +185,7 @@ class InnerCall:
 
     @property
     def cost(self) -> float | None:
-        """What the call and all calls inside it cost; None if a price is not known."""
+        """The cost of the call and of all calls inside it; None if a price is unknown."""
         return total_cost(self.own_cost, self.inner_calls)
 
 

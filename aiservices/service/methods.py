@@ -417,7 +417,7 @@ def unchecked_media_problems(
 def add_service_to_interceptors(
     name: str, owner: str, interceptors: Iterable[Interceptor], *, has_default_conversation: bool
 ) -> None:
-    """Call ``add_service`` of each interceptor (middleware) that has it, to register the service.
+    """Register a service with each interceptor (middleware) that has an ``add_service`` method.
 
     Raises DefinitionError if one of them cannot be shared with another service.
     """

@@ -98,7 +98,7 @@ class Preview(NamedTuple):
 
 
 class PreviewedRequest(NamedTuple):
-    """The first chat request of a service call, with the model that it would be sent to.
+    """The first chat request of a service call, with the model that would receive it.
 
     Attributes:
         preview: The parts of the request for people.
@@ -123,7 +123,7 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
 
 
 def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> PreviewedRequest:
-    """Return the first request that a service method would send, and the model it is for."""
+    """Return the first request that a service method would send, with the model that would receive it."""
     make_invocation = getattr(getattr(method, "__self__", None), "preview_invocation", None)
     if make_invocation is not None:
         invocation: Invocation = make_invocation(*args, **kwargs)

@@ -107,7 +107,7 @@ class ApiDialect(ABC):
         """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        """Return how to change a request that the provider refused, so that it succeeds; "" if unknown.
+        """Return how to fix a request that the provider refused; "" if unknown.
 
         "drop state" means that the provider refused the state of earlier messages, such as encrypted
         reasoning. A dialect that has learned to leave out what was refused returns "send again".

@@ -247,7 +247,7 @@ class AsyncHttpClient:
 
 
 def _in_thread(sign: Signer | None) -> AsyncSigner | None:
-    """Return an asynchronous function that signs a request in a thread, because that may fetch a token."""
+    """Return an asynchronous function that signs a request in a thread, because signing may fetch a token."""
     if sign is None:
         return None
 

@@ -527,7 +527,7 @@ class _Poll:
         self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
-        """Callback in which libcurl adds or removes a socket that the HTTP client must wait for."""
+        """Callback by which libcurl adds or removes a socket that the HTTP client must wait for."""
         if action != pycurl.POLL_REMOVE:
             self.descriptor = descriptor
         if self._poll is None:

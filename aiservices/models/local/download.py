@@ -144,7 +144,7 @@ def _join(
 def _join_and_hash(
     pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
 ) -> str:
-    """Compute the SHA-256 of a file from its pieces, and write the joined file to ``target`` if it is set."""
+    """Compute a file's SHA-256 from its pieces; if ``target`` is set, also write the joined file to it."""
     digest, done = hashlib.sha256(), 0
     with open(os.devnull if target is None else target, "wb") as file:
         for piece in pieces:

@@ -275,7 +275,7 @@ def answer_schema(response_format: JsonObject) -> JsonObject:
 
 
 def answer_grammar(schema: JsonObject) -> str:
-    """Return a llama.cpp grammar that allows only JSON that matches a schema."""
+    """Return a llama.cpp grammar that allows only JSON matching a schema."""
     return f"{_GRAMMAR_HEAD}start: {_json_rule(schema)}"
 
 

@@ -141,7 +141,7 @@ class Runtime:
         return self._constraint_fields[constraint.key]
 
     def _answer_fields(self, response_format: JsonObject) -> JsonObject:
-        """Return the llama.cpp request fields that limit the reply to JSON that matches a schema.
+        """Return the llama.cpp request fields that limit the reply to JSON matching a schema.
 
         A grammar is faster than llama.cpp's ``response_format``, but llguidance does not support every JSON
         Schema. For an invalid schema, ``response_format`` also has the better error message.
@@ -164,7 +164,7 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the JSON Schema of a tool's arguments, or one for any object if llama.cpp cannot use it."""
+        """Return the JSON Schema of a tool's arguments, or a schema for any object if it is unsupported."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:

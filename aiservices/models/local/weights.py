@@ -152,7 +152,7 @@ def unmark_verified(path: Path) -> None:
 
 
 def _record_path(path: Path) -> Path:
-    """Return the path of the small file which records that model weights were verified."""
+    """Return the path of the small file that marks model weights as verified."""
     return path.with_name(path.name + ".checked")
 
 

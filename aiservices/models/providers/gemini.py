@@ -551,7 +551,7 @@ def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
 
 
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert a Gemini reply's content to a message that keeps the parts which later requests need."""
+    """Convert a Gemini reply's content to a message that keeps the parts needed by later requests."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     pieces: list[str | Media] = []
