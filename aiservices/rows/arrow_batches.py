@@ -91,7 +91,7 @@ def _python_values(column: Any) -> list[Any]:
 
 @contextmanager
 def reading(location: str) -> Iterator[None]:
-    """Context manager that converts errors while reading a table to RowsError with the table's name."""
+    """Context manager that converts errors while reading a table to a RowsError that names the table."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -481,7 +481,7 @@ class Fields:
     ) -> dict[str, Any]:
         """Build an output row from the input columns and either the answer columns or the error.
 
-        Raises RowsError if the input has an unexpected column with the name of an answer column.
+        Raises RowsError if an unexpected input column has the same name as a column that the output adds.
         """
         if self.inputs_known:
             row = {name: inputs.get(name) for name in self.inputs}

@@ -1,8 +1,8 @@
 """Create OpenTelemetry spans and metrics for the calls of one service, or of all services.
 
 ``OpenTelemetry`` is an interceptor, which ``AiServicesInstrumentor`` adds to all services. For each call it
-creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. It wraps each model
-in a ``TracedModel``, which opens a span for each request.
+creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. For each request it
+wraps the model in a ``TracedModel``, which opens the request's span.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ class _Call:
 class CallTree:
     """A listener that records service calls as a tree, with messages, tools, times, tokens and cost.
 
-    It receives the events of all calls in a ``with`` block, including calls made by tools::
+    As a listener of a ``SharedBudget``, it records all calls in the ``with`` block, including calls made by
+    tools::
 
         tree = CallTree()
         with SharedBudget(listeners=[tree]):
