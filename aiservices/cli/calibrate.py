@@ -111,7 +111,7 @@ class _Label(NamedTuple):
     options: Options
 
     def read(self, text: str) -> object:
-        """Return the answer in a cell, or raise ValueError if it is not one of the possible answers."""
+        """Return the answer in a table cell, or raise ValueError if the text is not a possible answer."""
         for normalize in (str, str.casefold):  # a spreadsheet writes TRUE
             matches = [
                 value for data, value in self.options if normalize(text) in map(normalize, _forms(data))

@@ -472,7 +472,7 @@ def fetch(output: Output, debug: Debug = False) -> None:
 
 @batch_application.command()
 def cancel(output: Output, debug: Debug = False) -> None:
-    """Stop the batches of a run.
+    """Cancel the provider's batch jobs that a run of ``map`` has started.
 
     Responses to finished requests are kept.
     """

@@ -45,7 +45,7 @@ RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
 class Transform(NamedTuple):
-    """A request hook that receives the request and the invocation.
+    """A hook that receives a request and its service call, and returns the request to send.
 
     Attributes:
         function: Returns the request to send.

@@ -433,7 +433,7 @@ class _Tokens:
 
 
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
-    """Strip the text before a value from a token; return None if nothing of the value is left.
+    """Return the part of a token that belongs to the value, or None if it ends before the value begins.
 
     White space before the value is layout, so tokens that differ only in this white space count the same.
     """
@@ -590,7 +590,7 @@ def complete_reading(
     required: bool,
     model: str,
 ) -> ProbableReading:
-    """Parse an answer together with its probabilities, after applying calibrations and thresholds.
+    """Apply calibrations and thresholds to an answer's probabilities, then parse the answer.
 
     ``read`` parses the text as it is. Where a calibration or a threshold changes an answer, the changed text
     is parsed instead. ``model`` is the name of the model that answered.
@@ -673,7 +673,7 @@ def _public(path: str, prefix: str) -> str:
 
 
 def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, list[str]]:
-    """Map the path of each answer to the paths of its probabilities; a list has one for each option."""
+    """Map each answer's path to its probability paths; an answer that is a list has one path per option."""
     paths: dict[str, list[str]] = {}
     for path, one in probabilities.items():
         paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)

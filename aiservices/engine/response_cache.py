@@ -192,7 +192,7 @@ class _CachedCall:
         return (yield effect)
 
     def _from_cache(self, effect: CallModel) -> Flow[tuple[CallModel, _Request | None]]:
-        """Return a step that gets the stored reply, or the original step with its cache key."""
+        """Return a request step that yields the cached reply, or the original step and its cache key."""
         digest = _digest(effect.model, effect.request, votes=bool(self._invocation.plan.votes))
         if digest is None:
             return effect, None

@@ -182,7 +182,7 @@ def _all_options(
 
 
 class _FormatFactory:
-    """Creates the JSON Schema, tool or prompt text with which one model is asked for values of one type."""
+    """Creates the JSON Schema, tool or prompt text that asks a model for values of a given type."""
 
     def __init__(
         self,

@@ -456,7 +456,7 @@ def _to_json(result: object) -> str:
     errors: list[TypeError] = []
 
     def to_data(value: object) -> object:
-        """Convert a value that pydantic cannot serialize to JSON-compatible data."""
+        """Return JSON-compatible data for a value that pydantic cannot serialize."""
         if has_own_text(type(value)):
             return str(value)
         try:

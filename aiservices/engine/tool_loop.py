@@ -389,7 +389,7 @@ def _no_probabilities(invocation: Invocation, model: ModelState) -> Probabilitie
 
 
 def _use_next_model(failover: ModelFailover, error: ModelError, state: CallState) -> Flow[None]:
-    """Continue with another model after an error, or raise the error if no model can be asked again."""
+    """Prepare the next attempt after an error, or raise the error if no model is left to try."""
     wait = failover.after_failure(error, may_retry=state.may_retry(), seconds_left=state.seconds_left)
     if wait is None:
         raise error

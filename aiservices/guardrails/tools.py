@@ -91,7 +91,7 @@ class ToolGuardrails:
         return call
 
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
-        """Check the result of a tool call; return the run, possibly with another result or an error."""
+        """Check a tool call's result; return the ToolRun with the result, a rewritten one or an error."""
         for guard in self._result_guards:
             on_value = isinstance(guard, Guard) and guard.on == "value"
             if on_value and run.error is not None:

@@ -278,7 +278,7 @@ def _is_sequence_of(value: object, cls: type) -> bool:
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat:
-    """The response format of a chat request for an answer in JSON that matches a JSON Schema.
+    """A response format that asks the chat model for JSON matching a JSON Schema.
 
     Attributes:
         name: A name for the schema; providers require one.

@@ -60,7 +60,7 @@ class Output(ABC):
         self._inputs = frozenset(fields.inputs)
 
     def write(self, row: Mapping[str, Any]) -> str | None:
-        """Write a row built by ``Fields.row``, and return its error, if any.
+        """Write one output row (from ``Fields.row``), and return an error if the file cannot hold its answer.
 
         A value of the answer that the file cannot hold, such as an integer beyond 64 bits in Parquet, is an
         error of the row: its answer is null then.

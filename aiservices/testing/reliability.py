@@ -381,7 +381,7 @@ def threshold_at(samples: Sequence[Labelled], value: float, confidence: float) -
 
 
 def threshold_table(samples: Sequence[Labelled], confidence: float) -> list[Threshold]:
-    """Measure coverage and error rate for several thresholds from 0.5 to 0.99."""
+    """For several confidence thresholds, measure the share of accepted answers and their error rate."""
     return [threshold_at(samples, value, confidence) for value in _TABLE]
 
 

@@ -88,7 +88,7 @@ class Denied:
 
 
 class ExternalResult(NamedTuple):
-    """The result of an external tool that the program passed to ``resume``."""
+    """A tool result that the program determined itself and passed to ``resume``."""
 
     value: object
 

@@ -170,7 +170,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return the position in the JSON of a field or item inside the current value."""
+        """Return the JSON position of one field or item of the current value."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)

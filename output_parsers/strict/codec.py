@@ -437,7 +437,7 @@ class Finding(NamedTuple):
 
 
 class SchemaLocation(NamedTuple):
-    """The path of a part of a JSON Schema or Python type, for messages.
+    """The path to one part of a JSON Schema or Python type, for use in error messages.
 
     Attributes:
         path: The path as a user would write it.

@@ -176,7 +176,7 @@ class PermissionServer:
 
 
 class PermissionClient:
-    """A worker process's connection to the server that permits requests."""
+    """A worker's connection to the process that it asks for permission before each model request."""
 
     def __init__(self, address: PermissionAddress) -> None:
         self.address = address

@@ -70,7 +70,7 @@ class RayEngine:
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Raise MissingExtraError if Ray is not installed; all methods can be used with Ray."""
+        """Return no problems, as Ray can run all methods; raise MissingExtraError without Ray."""
         import_extra("ray", "ray", "RayEngine")
         return iter(())
 

@@ -67,7 +67,7 @@ class SparkEngine:
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Raise MissingExtraError if Spark is not installed; all methods can be used with Spark."""
+        """Return no problems, as Spark can run all methods; raise MissingExtraError without Spark."""
         import_extra("pyspark", "spark", "SparkEngine")
         return iter(())
 
