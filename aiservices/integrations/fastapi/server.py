@@ -62,28 +62,24 @@ from .openapi import (
     schema_type,
 )
 from .problems import (
-    NO_STORE,
-    RequestCheck,
     WrongPart,
     argument_problem,
     body_too_large_problem,
     headers_too_large_problem,
-    host_problems,
     http_method_problem,
     not_json_problem,
-    problem_response,
     suspended_call_problem,
     wrong_parts,
 )
+from .request_check import NO_STORE, RequestCheck, host_problems, problem_response
 from .responses import (
     DocumentedEventStream,
-    StreamMode,
     cancel_on_disconnect,
-    event_schema,
     json_response,
     stream_method,
     validation_problem,
 )
+from .sse import StreamMode, event_schema
 
 S = TypeVar("S")
 

@@ -72,14 +72,8 @@ from ..fastapi.calls import (
 )
 from ..fastapi.codec import write_value
 from ..fastapi.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
-from ..fastapi.problems import (
-    Problem,
-    RequestCheck,
-    argument_problem,
-    host_problems,
-    suspended_call_problem,
-    wrong_parts,
-)
+from ..fastapi.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
+from ..fastapi.request_check import RequestCheck, host_problems
 from .contents import content_block, prompt_messages
 
 # --- A method as a tool ---

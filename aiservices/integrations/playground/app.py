@@ -41,17 +41,9 @@ from ..fastapi.calls import MethodCall, ProblemError, Threads, iterate, log_prob
 from ..fastapi.codec import JsonCodec, JsonObject
 from ..fastapi.contract import Contract, Method, caller_problems
 from ..fastapi.openapi import description_of
-from ..fastapi.problems import RequestCheck, host_problems, problem_of
-from ..fastapi.responses import (
-    EventName,
-    EventStreamResponse,
-    ItemEncoder,
-    SseEvent,
-    StreamEncoder,
-    StreamMode,
-    error_event,
-    json_response,
-)
+from ..fastapi.problems import problem_of
+from ..fastapi.request_check import RequestCheck, host_problems
+from ..fastapi.responses import EventStreamResponse, json_response
 from ..fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,
@@ -60,6 +52,7 @@ from ..fastapi.server import (
     ServiceRoute,
     contract_of_provider,
 )
+from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 from .call_tree import ROLES, STATIC, CallTree, Step
 
 _SUBPATH = "_page"  # everything but the page itself is below it
