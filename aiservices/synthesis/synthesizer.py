@@ -776,8 +776,6 @@ class TaskFlows:
         self._semaphore = asyncio.Semaphore(max_concurrency)
         self._tasks = [asyncio.ensure_future(self._run(flow)) for flow in flows]
         self._running = set(self._tasks)
-        for task in self._tasks:
-            task.add_done_callback(self._stop_after_failure)
 
     async def result(self, index: int, /) -> Answer:
         while self._tasks[index] in self._running:
@@ -798,8 +796,11 @@ class TaskFlows:
 
     async def _run(self, flow: Flow[Answer]) -> Answer:
         async with self._semaphore:
-            return await arun(flow)
-
-    def _stop_after_failure(self, task: asyncio.Task[Answer]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self.stop()
+            try:
+                return await arun(flow)
+            except BaseException:
+                # At once, because a callback of this task would run after the next call has started.
+                for task in self._tasks:
+                    if task is not asyncio.current_task():
+                        task.cancel()
+                raise
