@@ -68,10 +68,6 @@ def _is_function(value: object) -> bool:
     return value is None or callable(value)
 
 
-def _is_filter(value: object) -> bool:
-    return _is_function(value) or isinstance(value, Mapping)
-
-
 class EmbeddingRetriever:
     """A retriever that finds the passages whose embedding vectors are most similar to the query's vector.
 

@@ -445,10 +445,6 @@ class _RequestParts:
         self.notes, self.sent = tuple(notes), sent
 
 
-def _set_members(members: Mapping[str, object]) -> JsonObject | None:
-    return {name: value for name, value in members.items() if value is not None} or None
-
-
 def _reasoning_fields(model: str, effort: str, notes: list[str]) -> JsonObject:
     if effort == "none":
         return {}
