@@ -634,7 +634,7 @@ def exceeded_limits(schema: JsonSchema, limits: Limits) -> list[tuple[str, int, 
     """Return the size limits that a JSON Schema exceeds: the name, the limit and the actual size."""
     parts = list(_all_parts(schema))
     sizes = {
-        "depth": _depth(schema, schema.get("$defs", {}), frozenset()) if limits.depth is not None else 0,
+        "depth": _DepthCounter(schema.get("$defs", {})).depth(schema) if limits.depth is not None else 0,
         "properties": sum(len(part.get("properties", {})) for part in parts),
         "enum_values": sum(len(part.get("enum", ())) for part in parts),
         "text": sum(map(_text_length, parts)) + sum(map(len, schema.get("$defs", {}))),
@@ -664,17 +664,37 @@ def _subschemas(schema: JsonSchema) -> list[JsonSchema]:
     return parts
 
 
-def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> int:
-    """Return how deeply objects are nested in a JSON Schema.
+class _DepthCounter:
+    """Counts how deeply objects are nested in a JSON Schema; a recursive definition counts once."""
 
-    A recursive definition counts once.
-    """
-    if "$ref" in schema:
-        # a recursive definition counts once, because the depth of its values is not limited
-        name = schema["$ref"].rpartition("/")[2]
-        return 0 if name in entered else _depth(definitions[name], definitions, entered | {name})
-    inner_depth = max((_depth(part, definitions, entered) for part in _subschemas(schema)), default=0)
-    return inner_depth + (schema.get("type") == "object")
+    def __init__(self, definitions: dict[str, JsonSchema]) -> None:
+        self._definitions = definitions
+        self._open: list[str] = []  # the definitions around the current part
+        self._depths: dict[str, int] = {}  # of definitions that do not refer to those around them
+        self._outermost = 0  # the smallest index in ``_open`` that was referred to
+
+    def depth(self, schema: JsonSchema) -> int:
+        if "$ref" in schema:
+            return self._definition_depth(schema["$ref"].rpartition("/")[2])
+        inner_depth = max(map(self.depth, _subschemas(schema)), default=0)
+        return inner_depth + (schema.get("type") == "object")
+
+    def _definition_depth(self, name: str) -> int:
+        if name in self._depths:
+            return self._depths[name]
+        if name in self._open:  # the depth of its values is not limited
+            self._outermost = min(self._outermost, self._open.index(name))
+            return 0
+        outermost_before, self._outermost = self._outermost, len(self._open)
+        self._open.append(name)
+        depth = self.depth(self._definitions[name])
+        self._open.pop()
+        # without a reference to what is around it, it has the same depth everywhere, and is counted once: two
+        # references to each definition in the next one would otherwise double the work each time
+        if self._outermost >= len(self._open):
+            self._depths[name] = depth
+        self._outermost = min(self._outermost, outermost_before)
+        return depth
 
 
 def _text_length(schema: JsonSchema) -> int:

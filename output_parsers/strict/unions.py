@@ -197,9 +197,9 @@ def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]
 
 # --- Comparing branches ---
 
-# Pairs of codecs whose comparison has begun. For recursive types they are assumed to decode alike: values are
+# Pairs of codecs whose comparison has begun. For recursive types they are assumed to be alike: values are
 # finite, so a difference appears at another pair.
-_ComparedPairs = frozenset[tuple[int, int]]
+_Pair = tuple[int, int]
 
 
 def is_identity(codec: Codec) -> bool:
@@ -207,19 +207,22 @@ def is_identity(codec: Codec) -> bool:
     return all(part.is_identity for part in walk(codec))
 
 
-def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset()) -> bool:
+def decode_alike(one: Codec, other: Codec, compared: set[_Pair] | None = None) -> bool:
     """Return True if two strict-mode converters (codecs) give equal values for each reply that fits both."""
+    compared = set() if compared is None else compared
+    one, other = _resolved(one), _resolved(other)
     pair = (id(one), id(other))
     if pair in compared or one is other or (is_identity(one) and is_identity(other)):
         return True
-    compared = compared | {pair}
+    # the pair stays here afterwards: the first difference ends the whole comparison, so it was not this pair
+    compared.add(pair)
     lefts, rights = list(_branches(one)), list(_branches(other))
     if len(lefts) > 1 or len(rights) > 1:
         return all(decode_alike(left, right, compared) for left in lefts for right in rights)
     return _single_branches_decode_alike(lefts[0], rights[0], compared) if lefts and rights else True
 
 
-def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
+def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]) -> bool:
     """Return True if two codecs, neither for a union, give the same value for each reply that fits both."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
@@ -241,7 +244,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
     return False
 
 
-def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
+def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: set[_Pair]) -> bool:
     """Return True if two converters (codecs) give equal results for every object that both accept."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
@@ -262,7 +265,7 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _Compa
     )
 
 
-def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
+def _are_disjoint(one: Codec, other: Codec, compared: frozenset[_Pair]) -> bool:
     """Return True if types, keys or enum values prove that no JSON value fits two codecs at once."""
     pair = (id(one), id(other))
     if pair in compared:
@@ -303,6 +306,13 @@ def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] 
         codecs |= {extra.name: extra.pairs for extra in codec.extras}
         return codecs, frozenset(codec.required), codec.rest is not None
     return None
+
+
+def _resolved(codec: Codec) -> Codec:
+    """Return the codec that a reference stands for; other codecs are returned unchanged."""
+    while isinstance(codec, RefCodec):
+        codec = codec.target
+    return codec
 
 
 def _branches(codec: Codec) -> Iterator[Codec]:

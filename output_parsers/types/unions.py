@@ -20,6 +20,10 @@ from .target import Target
 
 Build = Callable[[Target], Node[object]]
 _MAX_KINDS = 20  # of values in a message
+# A union with this many levels is a definition in the JSON Schema if it repeats: a schema in which each level
+# repeats the one below grows exponentially. Unions with fewer levels stay in place, which models read better.
+_DEFINED_NESTING = 3
+_HINT_LEVELS = 4  # of unions in unions that a hint for the prompt writes in full
 
 
 class _Fit(NamedTuple):
@@ -72,9 +76,22 @@ class UnionNode(Node[object]):
         return self.options
 
     def schema(self, definitions: Definitions) -> JsonSchema:
+        if self._nesting < _DEFINED_NESTING:
+            return self._schema(definitions)
+        return definitions.define(self, "Union", self._schema)
+
+    def _schema(self, definitions: Definitions) -> JsonSchema:
         return {"anyOf": self.part_schemas(definitions)}
 
+    @cached_property
+    def _nesting(self) -> int:
+        """How many levels of unions there are, including this one: 2 for ``list[int | str] | None``."""
+        return 1 + max(map(_nesting_in, self.options))
+
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
+        # deeper levels are only named, because the text could be several times as long with every level
+        if sum(isinstance(node, UnionNode) for node in enclosing) >= _HINT_LEVELS and self._nesting > 1:
+            return self.kind
         return " | ".join(self.part_hints(enclosing))
 
     def read(self, data: Json, cursor: Cursor) -> object:
@@ -221,6 +238,14 @@ def _outcome(
     coercions = cursor.coercions[before:]
     del cursor.coercions[before:]
     return value, coercions
+
+
+def _nesting_in(node: Node[object]) -> int:
+    if isinstance(node, UnionNode):
+        return node._nesting
+    if isinstance(node, RecursiveNode):  # its target contains this node
+        return 0
+    return max(map(_nesting_in, node.parts), default=0)
 
 
 def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:

@@ -12,6 +12,8 @@ import pytest
 from output_parsers import ItemReader, OutputParsingError, PartialReader
 from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import check_schema, schema_parser
+from output_parsers.profiles import ANTHROPIC, GEMINI, LLAMA_CPP, OPENAI, Profile
+from output_parsers.strict import encode
 
 
 def _with_pattern(pattern: str) -> dict[str, Any]:
@@ -141,6 +143,32 @@ def test_two_references_at_each_level_cost_little_more_than_one(
     two = _chain(keyword, {}, {"title": "other"}, array=is_array)
     # 40 levels of unions inside unions are validated 40 times; 2 ** 40 would never end
     assert _read_time(two, reply) < 1000 * _read_time(one, reply) + 0.1
+
+
+def _object_chain(*alternatives: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of 40 nested objects, each of which has the given alternatives."""
+    definitions: dict[str, Any] = {"d40": {"type": "integer"}}
+    for index in range(40):
+        part = {
+            "type": "object",
+            "properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+        definitions[f"d{index}"] = {"anyOf": [part | alternative for alternative in alternatives]}
+    return {"$defs": definitions, "$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize("profile", [OPENAI, ANTHROPIC, GEMINI, LLAMA_CPP])
+def test_two_references_at_each_level_are_encoded_for_strict_mode_once(profile: Profile) -> None:
+    def encode_time(*alternatives: dict[str, Any]) -> float:
+        start = time.process_time()
+        encode(_object_chain(*alternatives), profile)
+        return time.process_time() - start
+
+    encode_time({})  # compiles regular expressions
+    # 2 ** 40 objects would never end
+    assert encode_time({}, {"title": "other"}) < 100 * encode_time({}) + 0.1
 
 
 def test_the_hint_of_a_schema_with_two_references_at_each_level_is_its_text() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
-from output_parsers.profiles import ANTHROPIC, GEMINI, LLAMA_CPP, OPENAI, VLLM
+from output_parsers.profiles import ANTHROPIC, GEMINI, LLAMA_CPP, OPENAI, VLLM, Limits
 from output_parsers.strict import Finding, encode
+from output_parsers.strict.schema_queries import exceeded_limits
 
 INTEGER, STRING = {"type": "integer"}, {"type": "string"}
 
@@ -192,3 +194,35 @@ def test_recursion_becomes_json_text_for_a_profile_without_recursion() -> None:
 def test_an_invalid_schema_gives_strict_mode_up_or_is_ignored_in_part(schema: Any) -> None:
     encoding = encode(schema, OPENAI)
     assert encoding.lossless or any(not finding.lossless for finding in encoding.findings)
+
+
+NAMES = "abcde"
+REFERENCES = st.fixed_dictionaries({"$ref": st.sampled_from([f"#/$defs/{name}" for name in NAMES])})
+SCHEMAS = st.recursive(
+    REFERENCES | st.just({"type": "integer"}),
+    lambda inner: (
+        st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=2)})
+        | st.builds(lambda schema: closed(x=schema), inner)
+    ),
+    max_leaves=4,
+)
+
+
+def nesting(schema: dict[str, Any], definitions: dict[str, Any], around: frozenset[str]) -> int:
+    """Count the levels of objects without remembering any definition."""
+    if "$ref" in schema:
+        name = schema["$ref"][-1]
+        return 0 if name in around else nesting(definitions[name], definitions, around | {name})
+    parts = [*schema.get("anyOf", ()), *schema.get("properties", {}).values()]
+    return (schema.get("type") == "object") + max(
+        (nesting(part, definitions, around) for part in parts), default=0
+    )
+
+
+@given(SCHEMAS, st.fixed_dictionaries(dict.fromkeys(NAMES, SCHEMAS)))
+def test_the_levels_of_definitions_that_refer_to_each_other_are_counted(
+    schema: dict[str, Any], definitions: dict[str, Any]
+) -> None:
+    levels = nesting(schema, definitions, frozenset())
+    exceeded = exceeded_limits({**schema, "$defs": definitions}, Limits(depth=0))
+    assert exceeded == ([("depth", 0, levels)] if levels else [])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from output_parsers import Description, ParserRegistry, parser_for
@@ -171,6 +173,40 @@ def test_the_node_of_a_type_is_built_once_however_often_it_is_used() -> None:
     schema = parser_for(inner).schema
     assert schema is not None
     assert len(schema["$defs"]) == 29
+
+
+def union_of_itself(levels: int) -> Any:
+    tp: Any = int
+    for _ in range(levels):
+        tp = list[tp] | dict[str, tp] | tp
+    return tp
+
+
+def test_a_union_of_few_levels_stays_in_place() -> None:
+    schema = parser_for(tuple[list[int | str] | None, list[int | str] | None]).schema
+    assert schema is not None
+    assert "$defs" not in schema
+
+
+def test_the_schema_and_the_hint_of_a_union_do_not_multiply_with_each_level() -> None:
+    four, five, six = (parser_for(union_of_itself(levels)) for levels in (4, 5, 6))
+    lengths = [len(json.dumps(parser.schema)) for parser in (four, five, six)]
+    # one more definition for each level, which is a little longer than the one before
+    assert lengths[2] - lengths[1] < 1.2 * (lengths[1] - lengths[0])
+    assert len(six.format_instructions()) < 3 * len(five.format_instructions())
+
+
+@pytest.mark.parametrize("data", [[[[1]]], {"a": [{"b": 2}]}, [{"a": [[[3]]]}], 4])
+def test_a_schema_with_defined_unions_accepts_what_the_type_reads(data: Any) -> None:
+    parser = parser_for(union_of_itself(5))
+    Draft202012Validator(parser.schema).validate(data)
+    assert parser.parse(json.dumps(data)) == data
+
+
+def test_a_schema_with_defined_unions_rejects_what_the_type_rejects() -> None:
+    schema = parser_for(union_of_itself(5)).schema
+    for data in ("a", [["a"]], {"a": {"b": "c"}}, [[[[[[7]]]]]]):
+        assert not Draft202012Validator(schema).is_valid(data)
 
 
 @pytest.mark.parametrize(
