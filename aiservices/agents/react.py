@@ -37,7 +37,7 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
-from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts
+from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
 from ..models.base import ChatModel, find_model, members_of, rests_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError, counted

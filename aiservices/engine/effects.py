@@ -592,19 +592,20 @@ def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
 
     The flows themselves run here, one step after the other. Only their effects run in threads.
     """
-    flows, running = effect.flows, effect.running or RunningFlows()
+    flows, outcomes = effect.flows, list[Outcome]()
     with ExitStack() as stack:
-        stack.callback(running.close)
         for one in flows:
             stack.callback(one.close)
-        running.join()
-        limit = min(effect.max_concurrency, len(flows) + len(running.effects))
-        if limit <= 1 and not running.effects:
+        if effect.running is None and min(effect.max_concurrency, len(flows)) <= 1:
             for one in flows:
-                running.outcomes.append((yield from _flow_with_events(one)))
-            return running.outcomes
+                outcomes.append((yield from _flow_with_events(one)))
+            return outcomes
         from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
+        running = effect.running or RunningFlows()
+        stack.callback(running.close)
+        running.join()
+        limit = min(effect.max_concurrency, len(flows) + len(running.effects)) or 1
         pool = stack.enter_context(ThreadPoolExecutor(limit))
 
         def perform(effect: Effect) -> Future[Outcome]:

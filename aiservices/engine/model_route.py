@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from ..models.base import Capabilities, ChatModel, Rest
 from ..models.errors import ModelError
-from ..models.requests import ChatRequest, JsonSchemaFormat
+from ..models.requests import JsonSchemaFormat
 from ..models.strategy import Strategy
 from .budget import Budget
 from .output_format import OutputFormat
@@ -331,13 +331,6 @@ class ModelFailover:
             self._models.append(ModelState(route, None if self._models else model_name))
         self.skipped: tuple[str, ...] = ()
         self.current = self._models[0] if routes[0].rest is None else self._awake(self._models)[0]
-
-    def address(self, request: ChatRequest) -> ChatRequest:
-        """Return a copy of the chat request that names the selected model in its options."""
-        name = self.current.model_name
-        if request.options.model == name:
-            return request
-        return replace(request, options=replace(request.options, model=name))
 
     def after_failure(
         self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False

@@ -61,7 +61,9 @@ class Retry:
             raise DefinitionError([DefinitionProblem("Retry", message) for message in messages])
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        original, messages_sent = _before_rejected_answers(invocation)
+        original, messages_sent = invocation, 0
+        if invocation.state.tool_messages:
+            original, messages_sent = _before_rejected_answers(invocation)
         kept = invocation.state.interceptor_data
         step, answers = proceed, 0
         repair: FieldRepair | None = None

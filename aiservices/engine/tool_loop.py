@@ -15,11 +15,13 @@ from ..models.errors import (
     BudgetExceededError,
     ContentFilterError,
     DefinitionError,
+    DefinitionProblem,
     FinishError,
     ModelError,
     ProbabilitiesUnavailableError,
     RefusalError,
     ServiceOutputError,
+    SuspendedCallError,
     ToolError,
     ToolLimitError,
     TruncatedError,
@@ -35,15 +37,18 @@ from ..models.messages import (
     ToolMessage,
 )
 from ..models.requests import ChatRequest
-from ..tools.tool import Denied, ExternalResult, ReturnBehavior, ToolRun
+from ..tools.tool import Denied, ExternalResult, ReturnBehavior, Tool, ToolRun
 from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
 from .approval import (
+    AlreadyResumedError,
     ApprovalRequiredError,
+    ExternalResultError,
     InnerDecisions,
     SuspendedCall,
     check_external_call,
     finished_run,
     suspend,
+    suspendable_method,
     suspended_method,
     waiting_calls,
     with_resumption,
@@ -61,14 +66,22 @@ from .effects import (
     Sleep,
 )
 from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
-from .inner_calls import check_can_wait, price_problems, raise_if_final
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
-from .plan import CallState, Invocation
+from .plan import CallState, EnclosingCall, Invocation
 from .provided_tools import current_toolbox
-from .tool_execution import ToolInvocation, limit_text, prepare_call, with_result
-from .tool_interceptors import check_before_waiting, run_tool
+from .tool_execution import (
+    FINAL_ERRORS,
+    ToolInvocation,
+    check_before_waiting,
+    limit_text,
+    prepare_call,
+    run_tool,
+    with_result,
+)
 
+# After these errors, a service call that was suspended cannot be resumed.
+_NOT_RESUMED = (SuspendedCallError, AlreadyResumedError, ExternalResultError)
 _MAX_CONTINUATIONS = 10  # the maximum number of continuations of a paused reply
 
 
@@ -213,8 +226,7 @@ class EarlyCalls:
 
     def _flow(self, index: int) -> Flow[ToolRun]:
         calls, toolbox, invocation = self._calls[: index + 1], self._toolbox, self._invocation
-        beyond_limit = _beyond_limit(index, calls, toolbox, invocation.state)
-        prepared = beyond_limit or _prepare(calls[index], toolbox, invocation)
+        prepared = _prepare(index, calls, toolbox, invocation)
         return (yield from _run_tool(prepared, toolbox, invocation))
 
     def are_in(self, calls: Sequence[ToolCall]) -> bool:
@@ -273,7 +285,9 @@ def request_model(
         state.output_format, state.route = output_format, route
         offered = None if toolbox is None else toolbox.offered_to(route.capabilities)
         tooling = None if offered is None else offered.tooling
-        prepared = output_format.prepare(failover.address(request), invocation.examples, tooling)
+        if request.options.model != current.model_name:  # only the first model has the name of the options
+            request = replace(request, options=replace(request.options, model=current.model_name))
+        prepared = output_format.prepare(request, invocation.examples, tooling)
         if state.budget.seconds is not None or state.enclosing:
             prepared = state.with_deadline(prepared)
         if invocation.request_hooks:  # they come last, so that they see exactly what is sent
@@ -430,10 +444,29 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
         if problems:
             raise DefinitionError(problems)
     if state.enclosing:
-        problems = price_problems(invocation)
+        problems = _price_problems(invocation)
         if problems:
             raise DefinitionError(problems)
     return failover
+
+
+def _price_problems(invocation: Invocation) -> list[DefinitionProblem]:
+    """Return an error for each unpriced model of an inner call if an outer call limits the cost."""
+    state, problems = invocation.state, list[DefinitionProblem]()
+    for account in state.enclosing:
+        if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
+            continue
+        qualname = account.invocation.plan.qualname
+        problems += [
+            DefinitionProblem(
+                qualname,
+                f"the budget limits money, and a tool calls {invocation.plan.qualname}, whose model "
+                f"{route.model.name} has no price; add it to the prices",
+            )
+            for route in invocation.routes
+            if state.price_of(route.model.name) is None
+        ]
+    return problems
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:
@@ -521,12 +554,15 @@ def _run_round(
     if early is not None and not early.are_in(calls):  # an interceptor may have changed the reply
         yield from early.discard()
     started = early.ids() if early is not None else ()
-    prepared = [
-        _beyond_limit(index, calls, toolbox, state) or _prepare(call, toolbox, invocation)
-        for index, call in enumerate(calls)
-        if call.id not in finished and call.id not in started
-    ]
-    yield from _check_waiting(prepared, invocation, messages_sent)
+    prepared, may_wait = list[ToolInvocation | ToolRun](), False
+    for index, call in enumerate(calls):
+        if call.id not in finished and call.id not in started:
+            one = _prepare(index, calls, toolbox, invocation)
+            prepared.append(one)
+            if isinstance(one, ToolInvocation):
+                may_wait = may_wait or one.tool.needs_approval or one.tool.external
+    if may_wait:
+        yield from _check_waiting(prepared, invocation, messages_sent)
     flows = tuple([_run_tool(one, toolbox, invocation) for one in prepared])
     running = early.running if early is not None and started else None
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency, running)
@@ -536,8 +572,7 @@ def _run_round(
     state.tool_runs += runs
     if invocation.plan.tool_errors.compensate and any(map(has_failed, runs)):
         runs = yield from undo_earlier_tools(runs, invocation)
-    _suspend_if_an_inner_call_is(runs, invocation, messages_sent)
-    state.tool_messages += [run.message for run in runs]
+    state.tool_messages += _messages_of(runs, invocation, messages_sent)
     return runs
 
 
@@ -570,18 +605,55 @@ def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: 
         try:
             run = yield from run_tool(prepared, toolbox.limits)
         except ApprovalRequiredError as error:
-            check_can_wait(error, toolbox.tools[call.name], invocation)
+            _check_can_wait(error, toolbox.tools[call.name], invocation)
             return ToolRun(call, None, None, "", error, 0.0)
     run = limit_text(run, toolbox.limits.max_characters)
     yield Emit(ToolFinished(run))
     if run.error is not None:
         is_resumed = isinstance(invocation.approvals.get(call.id), InnerDecisions)
-        raise_if_final(run.error, state, is_resumed=is_resumed)
+        _raise_if_final(run.error, state, is_resumed=is_resumed)
     return run
 
 
-def _suspend_if_an_inner_call_is(runs: Sequence[ToolRun], invocation: Invocation, messages_sent: int) -> None:
-    """Suspend the service call if an inner call is suspended, and keep the results of the other tools."""
+def _check_can_wait(error: ApprovalRequiredError, tool: Tool, invocation: Invocation) -> None:
+    """Raise DefinitionError if an inner call waits for approval but the tool that made it cannot be resumed.
+
+    Only a tool that is itself the service method can be resumed with the decision. Any other function would
+    start again from its beginning.
+    """
+    method = suspendable_method(tool)
+    if method is not None and method.call_plan is None:  # of a remote client
+        return
+    if method is None or method.call_plan is None or method.call_plan.qualname != error.state.qualname:
+        names = ", ".join(call.name for call in (*error.calls, *error.external_calls))
+        message = (
+            f"the tool {tool.name} called {error.state.qualname}, which waits for {names}, and a function "
+            "cannot be suspended; pass the method of the service itself in tools=, or catch the "
+            "ApprovalRequiredError in the function"
+        )
+        problem = DefinitionProblem(invocation.plan.qualname, message)
+        raise DefinitionError([problem]) from error
+
+
+def _raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> None:
+    """Raise a tool's error if it must end the service call; other errors are reported to the model.
+
+    A call ends if a key or a definition is wrong, if the budget of the outer call is used up, or if a
+    suspended inner call cannot be resumed.
+    """
+    if isinstance(error, FINAL_ERRORS) or (is_resumed and isinstance(error, _NOT_RESUMED)):
+        raise error
+    if isinstance(error, BudgetExceededError):
+        exceeded = state.exceeded(is_side_question=True)
+        if exceeded is not None:
+            raise exceeded from error
+
+
+def _messages_of(runs: Sequence[ToolRun], invocation: Invocation, messages_sent: int) -> list[ToolMessage]:
+    """Return the messages with the results of a round of tools.
+
+    If an inner call waits for an approval, the service call is suspended with the results of the other tools.
+    """
     inner, finished = dict[str, SuspendedCall](), list[ToolMessage]()
     for run in runs:
         if isinstance(run.error, ApprovalRequiredError):
@@ -595,6 +667,7 @@ def _suspend_if_an_inner_call_is(runs: Sequence[ToolRun], invocation: Invocation
         waiting = waiting_calls(state)
         qualname = invocation.plan.qualname
         raise ApprovalRequiredError(qualname, waiting.approvals, state, waiting.results)
+    return finished
 
 
 def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Invocation) -> None:
@@ -613,19 +686,14 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
     raise ToolLimitError(message, call=calls[0])
 
 
-def _beyond_limit(
-    index: int, calls: Sequence[ToolCall], toolbox: Toolbox, state: CallState
-) -> ToolRun | None:
-    """Return a failed ToolRun if a tool has been called too often; None if it may run."""
-    call = calls[index]
-    tool = toolbox.tools.get(call.name)
-    if tool is None or tool.max_calls is None:
+def _beyond_limit(tool: Tool, calls: Sequence[ToolCall], limit: int, state: CallState) -> ToolRun | None:
+    """Return a failed ToolRun for the last of the calls if its tool has been called too often, else None."""
+    *earlier, call = calls
+    count = sum(isinstance(one, ToolMessage) and one.name == call.name for one in state.tool_messages)
+    count += sum(one.name == call.name for one in earlier)
+    if count < limit:
         return None
-    earlier = sum(isinstance(one, ToolMessage) and one.name == call.name for one in state.tool_messages)
-    earlier += sum(one.name == call.name for one in calls[:index])
-    if earlier < tool.max_calls:
-        return None
-    text = f"The limit of {counted(tool.max_calls, 'call')} of {tool.name} is reached. Continue without it."
+    text = f"The limit of {counted(limit, 'call')} of {tool.name} is reached. Continue without it."
     return ToolRun(call, None, None, text, ToolLimitError(text, call=call), 0.0)
 
 
@@ -669,13 +737,19 @@ def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state:
     return replace(checked, call=call)
 
 
-def _prepare(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> ToolInvocation | ToolRun:
-    """Parse the arguments of a tool call, or return a failed ToolRun for a call that cannot run.
+def _prepare(
+    index: int, calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation
+) -> ToolInvocation | ToolRun:
+    """Parse the arguments of a reply's tool call, or return a failed ToolRun for a call that cannot run.
 
     Raises SuspendedCallError if an approval decision does not fit the service's current tools.
     """
-    decision, tools = invocation.approvals.get(call.id), toolbox.tools
-    tool = tools.get(call.name)
+    call, tools = calls[index], toolbox.tools
+    decision, tool = invocation.approvals.get(call.id), tools.get(call.name)
+    if tool is not None and tool.max_calls is not None:
+        refused = _beyond_limit(tool, calls[: index + 1], tool.max_calls, invocation.state)
+        if refused is not None:
+            return refused
     if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):
         check_external_call(call, toolbox, decision, invocation.plan.qualname)
     if isinstance(decision, ExternalResult):

@@ -18,8 +18,7 @@ from ..engine.effects import (
 from ..engine.pipeline import Interceptor, Proceed
 from ..engine.plan import CallState, Invocation, RequestHook
 from ..engine.results import Answer
-from ..engine.tool_execution import ToolInvocation
-from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, ToolProceed
+from ..engine.tool_execution import ToolCheck, ToolInterceptor, ToolInvocation, ToolProceed
 
 __all__ = [
     "Answer",

@@ -51,7 +51,7 @@ from ..engine.plan import CallPlan, CallState, Invocation, RequestHook, Transfor
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
-from ..engine.tool_interceptors import awaited_parts
+from ..engine.tool_execution import awaited_parts
 from ..interface.decorators import (
     Declaration,
     MemoryId,

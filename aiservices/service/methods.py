@@ -15,7 +15,7 @@ from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
 from ..engine.plan import CallPlan, Invocation, Transform
 from ..engine.results import Answer, Result
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
-from ..engine.tool_interceptors import awaited_parts
+from ..engine.tool_execution import awaited_parts
 from ..interface.decorators import CallContext, MemoryId
 from ..interface.parameters import Role, function_name, is_async, memory_id_from_data, unwrapped
 from ..interface.stubs import has_own_init

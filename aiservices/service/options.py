@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a program that only declares interfaces does not import the
     from ..engine.budget import Budget
     from ..engine.pipeline import Interceptor
     from ..engine.retry import Retry
-    from ..engine.tool_interceptors import ToolCheck, ToolInterceptor
+    from ..engine.tool_execution import ToolCheck, ToolInterceptor
     from ..models.base import ChatModel
     from ..models.requests import ReasoningEffort
     from ..models.strategy import Strategy

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..engine.plan import Invocation, RequestHook
     from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry
-    from ..engine.tool_interceptors import ToolCheck, ToolInterceptor
+    from ..engine.tool_execution import ToolCheck, ToolInterceptor
     from ..models.errors import DefinitionProblem
     from ..models.limits import Limits
     from ..models.requests import ChatOptions, ChatRequest

@@ -27,7 +27,7 @@ from ..engine.results import Answer
 from ..engine.retry import Retry, retry_problems
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
-from ..engine.tool_interceptors import ToolCheck, ToolInterceptor, awaited_parts
+from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import media_problem
 from ..models.base import ChatModel, Rest, find_model, members_of, rests_of
 from ..models.errors import (

@@ -17,8 +17,8 @@ from contextvars import Context, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ...engine.inner_calls import FINAL_ERRORS
 from ...engine.results import Result
+from ...engine.tool_execution import FINAL_ERRORS
 from ...interface.decorators import History
 from ...models.base import ChatModel
 from ...models.errors import AiServiceError, BudgetExceededError, TruncatedError

@@ -128,10 +128,10 @@ class ChatDialect(ApiDialect):
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_chat_completion(body, self._provider, self._notes(settings))
+        return read_chat_completion(body, self._provider, self._notes(settings) if self._refused else ())
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        notes = self._notes(settings)
+        notes = self._notes(settings) if self._refused else ()
         if "json" in headers.get("content-type", ""):
             return WholeReplyReader(partial(read_chat_completion, provider=self._provider, notes=notes))
         return ChatStreamReader(self._provider, notes)
