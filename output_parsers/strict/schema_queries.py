@@ -629,12 +629,18 @@ def _item_schema(schema: JsonSchema, index: int) -> JsonSchema | bool:
 
 # --- Size limits ---
 
+_MAX_PARTS = 20_000  # that are followed to count the depth
+
 
 def exceeded_limits(schema: JsonSchema, limits: Limits) -> list[tuple[str, int, int]]:
     """Return the size limits that a JSON Schema exceeds: the name, the limit and the actual size."""
     parts = list(_all_parts(schema))
+    depth = 0
+    if limits.depth is not None:
+        counter = _DepthCounter(schema.get("$defs", {}))
+        depth = max(counter.depth(schema), limits.depth + 1 if counter.gave_up else 0)
     sizes = {
-        "depth": _DepthCounter(schema.get("$defs", {})).depth(schema) if limits.depth is not None else 0,
+        "depth": depth,
         "properties": sum(len(part.get("properties", {})) for part in parts),
         "enum_values": sum(len(part.get("enum", ())) for part in parts),
         "text": sum(map(_text_length, parts)) + sum(map(len, schema.get("$defs", {}))),
@@ -665,15 +671,25 @@ def _subschemas(schema: JsonSchema) -> list[JsonSchema]:
 
 
 class _DepthCounter:
-    """Counts how deeply objects are nested in a JSON Schema; a recursive definition counts once."""
+    """Counts how deeply objects are nested in a JSON Schema; a recursive definition counts once.
+
+    Attributes:
+        gave_up: True if recursive definitions refer to each other in too many ways to follow all of them.
+    """
 
     def __init__(self, definitions: dict[str, JsonSchema]) -> None:
+        self.gave_up = False
         self._definitions = definitions
         self._open: list[str] = []  # the definitions around the current part
-        self._depths: dict[str, int] = {}  # of definitions that do not refer to those around them
+        self._depths: dict[str, int] = {}  # of the definitions that contain no recursive one
         self._outermost = 0  # the smallest index in ``_open`` that was referred to
+        self._count = 0
 
     def depth(self, schema: JsonSchema) -> int:
+        self._count += 1
+        if self._count > _MAX_PARTS:
+            self.gave_up = True
+            return 0
         if "$ref" in schema:
             return self._definition_depth(schema["$ref"].rpartition("/")[2])
         inner_depth = max(map(self.depth, _subschemas(schema)), default=0)
@@ -685,13 +701,13 @@ class _DepthCounter:
         if name in self._open:  # the depth of its values is not limited
             self._outermost = min(self._outermost, self._open.index(name))
             return 0
-        outermost_before, self._outermost = self._outermost, len(self._open)
+        outermost_before, self._outermost = self._outermost, len(self._open) + 1
         self._open.append(name)
         depth = self.depth(self._definitions[name])
         self._open.pop()
-        # without a reference to what is around it, it has the same depth everywhere, and is counted once: two
-        # references to each definition in the next one would otherwise double the work each time
-        if self._outermost >= len(self._open):
+        # Without recursion it has the same depth everywhere, and is counted once: two references to each
+        # definition in the next one would otherwise double the work each time.
+        if self._outermost > len(self._open):
             self._depths[name] = depth
         self._outermost = min(self._outermost, outermost_before)
         return depth

@@ -145,9 +145,9 @@ def test_two_references_at_each_level_cost_little_more_than_one(
     assert _read_time(two, reply) < 1000 * _read_time(one, reply) + 0.1
 
 
-def _object_chain(*alternatives: dict[str, Any]) -> dict[str, Any]:
+def _object_chain(*alternatives: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
     """Return a schema of 40 nested objects, each of which has the given alternatives."""
-    definitions: dict[str, Any] = {"d40": {"type": "integer"}}
+    definitions: dict[str, Any] = {"d40": last}
     for index in range(40):
         part = {
             "type": "object",
@@ -160,10 +160,13 @@ def _object_chain(*alternatives: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("profile", [OPENAI, ANTHROPIC, GEMINI, LLAMA_CPP])
-def test_two_references_at_each_level_are_encoded_for_strict_mode_once(profile: Profile) -> None:
+@pytest.mark.parametrize("last", [{"type": "integer"}, {"anyOf": [{"$ref": "#/$defs/d0"}, {"type": "null"}]}])
+def test_two_references_at_each_level_are_encoded_for_strict_mode_once(
+    profile: Profile, last: dict[str, Any]
+) -> None:
     def encode_time(*alternatives: dict[str, Any]) -> float:
         start = time.process_time()
-        encode(_object_chain(*alternatives), profile)
+        encode(_object_chain(*alternatives, last=last), profile)
         return time.process_time() - start
 
     encode_time({})  # compiles regular expressions
