@@ -186,8 +186,11 @@ async def _serve() -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(_Connection, "127.0.0.1", 0, backlog=2048)
     print(server.sockets[0].getsockname()[1], flush=True)
-    async with server:
+    # Not ``async with server``: since Python 3.12 it would wait for the clients to close their connections.
+    try:
         await loop.run_in_executor(None, sys.stdin.read)
+    finally:
+        server.close()
 
 
 def main() -> None:
