@@ -16,6 +16,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, overload
@@ -45,6 +46,7 @@ NO_TAIL: Tail = (None, None)
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
+@dataclass(slots=True, eq=False)
 class ObjectStore:
     """The complete fields of an object that is still being streamed; fields are only added.
 
@@ -55,14 +57,11 @@ class ObjectStore:
         invalid: The names of members that do not fit their types. Their visible part stays visible.
     """
 
-    __slots__ = ("_plain", "fields", "invalid", "positions", "values")
-
-    def __init__(self, fields: Collection[str] | None) -> None:
-        self.fields = fields
-        self.positions: dict[object, int] = {}
-        self.values: list[object] = []
-        self.invalid: set[object] = set()
-        self._plain: list[tuple[str, Json]] = []
+    fields: Collection[str] | None
+    positions: dict[object, int] = field(default_factory=dict)
+    values: list[object] = field(default_factory=list)
+    invalid: set[object] = field(default_factory=set)
+    _plain: list[tuple[str, Json]] = field(default_factory=list)
 
     def add(self, name: object, value: object) -> None:
         """Add a complete field of an object that is still being streamed."""

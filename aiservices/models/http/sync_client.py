@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from math import ceil
 from typing import Final, NamedTuple, TypeVar, cast
@@ -88,6 +89,7 @@ class WholeResponse(NamedTuple):
         """Do nothing, because the connection of a complete response is already free for other requests."""
 
 
+@dataclass(slots=True, eq=False)
 class StreamedResponse:
     """An HTTP response of the blocking client, whose body is read while it arrives.
 
@@ -96,15 +98,10 @@ class StreamedResponse:
         headers: The headers; their names are case-insensitive.
     """
 
-    __slots__ = ("_client", "_connection", "headers", "status_code")
-
-    def __init__(
-        self, client: SyncHttpClient, connection: _StreamConnection, status_code: int, headers: Headers
-    ) -> None:
-        self._client = client
-        self._connection: _StreamConnection | None = connection
-        self.status_code = status_code
-        self.headers = headers
+    status_code: int
+    headers: Headers
+    _client: SyncHttpClient
+    _connection: _StreamConnection | None
 
     @property
     def content(self) -> bytes:
@@ -258,7 +255,7 @@ class SyncHttpClient:
         try:
             connection.prepare(url, lines, body, timeout)
             head = connection.start(READ_SECONDS if timeout is None else timeout, deadline)
-            return StreamedResponse(self, connection, *head)
+            return StreamedResponse(*head, self, connection)
         except BaseException:
             connection.close()
             raise

@@ -398,7 +398,7 @@ def test_an_unknown_model_is_an_error_of_the_definition() -> None:
 
 @pytest.fixture(scope="module")
 def documents() -> Iterator[McpTools]:
-    with McpTools.stdio(sys.executable, [SERVER], timeout=20) as tools:
+    with McpTools.stdio(sys.executable, [SERVER], timeout=60) as tools:
         yield tools
 
 
@@ -455,7 +455,7 @@ def test_an_error_of_the_server_is_one_of_the_program(
 
 def test_async_programs_read_resources_and_prompts() -> None:
     async def read() -> tuple[Any, ...]:
-        async with McpTools.stdio(sys.executable, [SERVER], timeout=20) as tools:
+        async with McpTools.stdio(sys.executable, [SERVER], timeout=60) as tools:
             return (
                 [one.name for one in await tools.alist_resources()],
                 await tools.aread_resource("notes://today"),
@@ -577,7 +577,7 @@ def test_a_failing_server_ends_the_call_if_it_is_required(mode: str) -> None:
 def test_a_server_that_cannot_be_started_again_does_not_end_the_call(tmp_path: Path) -> None:
     script = tmp_path / "server.py"
     script.write_text(Path(SERVER).read_text("utf-8"), "utf-8")
-    with McpTools.stdio(sys.executable, [str(script)], timeout=20) as tools:
+    with McpTools.stdio(sys.executable, [str(script)], timeout=60) as tools:
         deadly = ChatReply(AiMessage("", (ToolCall("call_1", "deadly", "{}"),)))
         service = create(Clerk, ScriptedChatModel([deadly, "one", "two"]), tools=[tools])
         script.write_text("raise SystemExit", "utf-8")
