@@ -601,7 +601,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
 
 
 def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
-    """Return the ways to request an agent's answer, such as a tool call or JSON Schema, best first.
+    """Return the strategies for requesting an agent's answer, such as a tool or JSON Schema, best first.
 
     For a typed value, a tool call comes first.
     """

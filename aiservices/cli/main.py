@@ -76,7 +76,7 @@ def _parameter_names(text: str) -> Iterator[str]:
 
 
 def _methods(service: object) -> dict[str, Any]:
-    """Return the methods of an interface or service object by name."""
+    """Return a dict from method names to the methods of an interface or service object."""
     from ..interface.stubs import is_stub, methods_of
     from .services import method_names
 

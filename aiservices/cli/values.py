@@ -54,7 +54,7 @@ class _RawValue(NamedTuple):
 def read_arguments(
     argument_texts: Sequence[str], method: Method, *, allow_missing: bool = False
 ) -> dict[str, Any]:
-    """Parse command-line arguments as the types of a method's parameters; return the values by name.
+    """Parse command-line arguments as the types of a method's parameters; return a dict of the values.
 
     Text is used unchanged if the type accepts it, and is read as JSON otherwise. After ``:=`` it is always
     JSON. An argument for a list may occur several times. Raises UsageError with all problems at once; a

@@ -720,7 +720,7 @@ def _last_calls(suspended: SuspendedCall) -> tuple[ToolCall, ...]:
 def decisions_for(
     suspended: SuspendedCall, approvals: Approvals, results: Mapping[str, object], qualname: str
 ) -> Mapping[str, bool | Denied | ExternalResult]:
-    """Check the approvals and results for a suspended service call; return the decisions by tool call id.
+    """Check the approvals and results for a suspended service call; return a dict from call ids to decisions.
 
     Raises TypeError for an argument of the wrong type, SuspendedCallError if the state belongs to another
     method or is not waiting, and ValueError unless exactly the pending calls have a decision or a result.

@@ -484,7 +484,7 @@ def _mapped_filter(
 
 
 def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exception]) -> Flow[T]:
-    """Run a service call with a deadline; when it passes, raise an error even if a function is still running.
+    """Run a service call until a deadline; then raise an error, even if a function is still running.
 
     An async call stops waiting for the function. A blocking call cannot interrupt the function, and raises
     the error when the function returns. A function that starts after the deadline, such as a cleanup
@@ -623,7 +623,7 @@ def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
 
 
 def _flow_with_events(flow: Flow[T]) -> Generator[Any, None, T]:
-    """Run a flow in this thread without streaming replies; yield its events, and return its result."""
+    """Run a flow in this thread, waiting for complete replies; yield its events, and return its result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
     while True:

@@ -53,7 +53,7 @@ class AttemptStarted:
 
     @property
     def strategy(self) -> Strategy:
-        """The method of requesting structured output from the model, such as JSON Schema or JSON mode."""
+        """The strategy: the method of requesting structured output, such as JSON Schema or JSON mode."""
         return self.output_format.strategy
 
 

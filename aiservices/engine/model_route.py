@@ -1,4 +1,4 @@
-"""Choose the model for the next request, the method for structured output, and when to retry.
+"""Choose the model for the next request, the strategy for structured output, and when to retry.
 
 A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
 refused. A ModelFailover goes through the routes of one call. If the provider refuses a strategy, it tries the
@@ -63,7 +63,7 @@ _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
 
 
 class StrategyOption(NamedTuple):
-    """One method of requesting structured output from a model, such as JSON Schema in strict mode.
+    """One strategy for requesting structured output from a model, such as JSON Schema in strict mode.
 
     Attributes:
         strategy: The strategy.
@@ -81,7 +81,7 @@ class StrategyOption(NamedTuple):
 
 
 class StrategyFallbacks:
-    """The ways to request structured output from a model, such as JSON Schema, in order of preference.
+    """The strategies for requesting structured output from a model, in order of preference.
 
     The output format of a strategy is made when it is first used.
 
@@ -101,7 +101,7 @@ class StrategyFallbacks:
         self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
     def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return the schema, tool or prompt text that requests structured output by the given method.
+        """Return the output format (schema, tool or prompt text) of a strategy.
 
         ``refusal`` is the reason why a better option is not used; "" if this is the best one.
         """
@@ -120,7 +120,7 @@ class StrategyFallbacks:
         return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Prepare the preferred method for structured output in advance, to make the first call faster."""
+        """Prepare the preferred strategy in advance, to make the first call faster."""
         self.output_format(self.options[0])
 
 
@@ -131,7 +131,7 @@ def only_format(output_format: OutputFormat) -> StrategyFallbacks:
 
 
 class UnsupportedFeature(NamedTuple):
-    """Records that a provider rejected a method for structured output, such as JSON Schema.
+    """Records that a provider rejected a strategy for structured output, such as JSON Schema.
 
     Attributes:
         options: The names of the options that are skipped from now on.
@@ -145,7 +145,7 @@ class UnsupportedFeature(NamedTuple):
 
 
 class ModelRoute:
-    """A model, and the ways to request structured output from it, such as JSON Schema or JSON mode.
+    """A model, and the strategies for requesting structured output from it, such as JSON Schema.
 
     The route remembers which strategies the provider refused. It does so once a simpler strategy was
     accepted, because only then it is known that the strategy was the reason. All services that use the model
@@ -203,7 +203,7 @@ class ModelRoute:
         return reason or f"{self.model.name} gives no log probabilities"
 
     def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
-        """Return the best method for structured output that the provider has not rejected, with a reason.
+        """Return the best strategy that the provider has not rejected, and the reason why it was chosen.
 
         The second item says why the provider rejected a better option; "" if it did not reject any.
         """
@@ -217,13 +217,13 @@ class ModelRoute:
         return chosen, reasons[-1] if reasons else ""
 
     def output_format(self, model_name: str | None = None) -> OutputFormat:
-        """Return the schema, tool or prompt text with which the next request asks for a typed value."""
+        """Return the output format (schema, tool or prompt text) for the next request."""
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
         self, refused: StrategyOption, error: ModelError
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """Return the next way to request structured output after the provider rejected one, or None.
+        """Return the next strategy to try after the provider rejected one, or None.
 
         Returns None if the error has another reason, or if there is no simpler option.
         """
@@ -246,14 +246,14 @@ class ModelRoute:
         return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
-        """Remember the methods for structured output that the provider rejected, for later calls."""
+        """Remember the strategies that the provider rejected, for later calls."""
         for refusal in refusals:
             unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
             options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
 
     def _refused_options(self, model_name: str | None) -> dict[str, str]:
-        """Return the ways to request structured output that the provider rejected, each with the reason."""
+        """Return the strategies that the provider rejected, each with the reason."""
         name, oldest = model_name or "", time.monotonic() - _MEMORY_SECONDS
         refused = {**self._unsupported.get(name, {}), **self._unsupported_schema.get(name, {})}
         return {option: reason for option, (reason, when) in refused.items() if when > oldest}
@@ -284,7 +284,7 @@ class ModelState:
         self._refusals: list[UnsupportedFeature] = []
 
     def choose_format(self) -> OutputFormat:
-        """Choose how the next model request asks for a typed value: by a schema, a tool or prompt text."""
+        """Choose the output format (schema, tool or prompt text) of the next model request."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
             reason = self._refusals[-1].reason
@@ -293,7 +293,7 @@ class ModelState:
         return self.route.strategies.output_format(self.option, reason)
 
     def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
-        """Switch to a simpler method for structured output if the provider rejected the last one."""
+        """Switch to a simpler strategy for structured output if the provider rejected the last one."""
         if offers_tools and self.route.give_up_strict_tools(error):
             return True
         fallback = self.route.fallback_after(self.option, error)
@@ -304,7 +304,7 @@ class ModelState:
         return True
 
     def succeeded(self) -> None:
-        """After a successful request, remember which methods for structured output the provider rejected."""
+        """After a successful request, remember which strategies the provider rejected before."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
         if self.route.rest is not None:
@@ -366,7 +366,7 @@ class ModelFailover:
         return wait
 
     def _awake(self, models: list[ModelState]) -> list[ModelState]:
-        """Return the first available model that is not resting after failures, or all models if all rest."""
+        """Return a list with the first usable model that is not resting after failures; all if all rest."""
         skipped: list[str] = []
         for model in models:
             rest = model.route.rest
@@ -417,7 +417,7 @@ def _provider_text(error: ModelError) -> str:
 
 
 def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
-    """Return True if an error shows that the provider rejects a method such as JSON mode."""
+    """Return True if an error shows that the provider rejects a strategy, such as JSON mode."""
     if error.status not in _UNSUPPORTED_STATUS:
         return False
     text = _provider_text(error)

@@ -402,7 +402,7 @@ _YES_NO = (AnswerOption(False), AnswerOption(True))
 
 
 class QuestionError(ValueError):
-    """Raised when questions with fixed answers cannot determine a value of the requested type."""
+    """Raised when multiple-choice questions cannot determine a value of the requested type."""
 
 
 def decision_format(parser: TypeParser[object], task: str, limits: DecisionLimits) -> DecisionFormat:
@@ -431,7 +431,7 @@ def decision_format(parser: TypeParser[object], task: str, limits: DecisionLimit
 
 
 def without_task(messages: tuple[Message, ...], task: str) -> tuple[Message, ...]:
-    """Remove the question from the last user message, because the endpoint receives it separately."""
+    """Remove the question from the last user message, because the decision endpoint gets it separately."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, UserMessage):

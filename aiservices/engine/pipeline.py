@@ -213,7 +213,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
 
 
 def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo the effects of a failed call's tools, except if it waits or its stream was closed."""
+    """Undo the tool calls of a failed service call, unless it waits for approval or its stream was closed."""
     if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(invocation.state):
         return ()
     return (yield from undo_tools(invocation))

@@ -347,7 +347,7 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Record the purpose of all requests from index ``since`` on, such as continuing after tool calls."""
+        """Record the purpose of all requests from index ``since`` on, such as a round of tools."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 
@@ -542,7 +542,7 @@ class Invocation(CallContext):
 
     @property
     def messages_sent(self) -> int:
-        """The number of messages with tool calls or tool results that are already in the chat request."""
+        """The number of messages with tool calls or tool results that the chat request already has."""
         messages = self.state.tool_messages
         if not messages:
             return 0
@@ -610,7 +610,7 @@ class EnclosingCall:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which the outer call must end by its own budget; None if there is no limit."""
+        """The time at which the outer call must end because of its own budget; None if there is no limit."""
         state = self.invocation.state
         return None if state.budget.seconds is None else state.started_at + state.budget.seconds
 

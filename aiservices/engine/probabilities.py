@@ -43,7 +43,7 @@ Spans: TypeAlias = dict[Keys, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value in a JSON reply that has a fixed set of possible answers, such as an Enum or bool.
+    """A value in a JSON reply that was chosen from a fixed set of possible answers, such as an Enum or bool.
 
     Attributes:
         path: Its JSON path.
@@ -292,7 +292,7 @@ def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLog
 
 
 class PossibleAnswers(NamedTuple):
-    """The possible answers at one position of a return type.
+    """The values to choose from at one place in a return type, such as the members of an Enum field.
 
     Attributes:
         options: The JSON value and the Python value of each; empty for a ``Decision[list[…]]`` as a whole.
@@ -336,7 +336,7 @@ def answer_options(node: Node[object]) -> dict[str, PossibleAnswers]:
 
 
 def find_probabilities(node: Node[object], reply: ChatReply) -> dict[str, Probabilities]:
-    """Return the probabilities of the answers in a reply, by JSON path; empty if the reply has none."""
+    """Return a dict from JSON paths to the probabilities of the answers there; empty without any."""
     leaves = answer_leaves(node, reply.text) if reply.logprobs or reply.probabilities else []
     by_path: dict[str, Probabilities] = {}
     tokens = _Tokens(reply.logprobs, reply.text) if reply.logprobs else None
@@ -433,7 +433,7 @@ class _Tokens:
 
 
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
-    """Return the part of a token that belongs to the value, or None if it ends before the value begins.
+    """Return the part of a token that belongs to the value, or None if the token ends before the value.
 
     White space before the value is layout, so tokens that differ only in this white space count the same.
     """
@@ -673,7 +673,7 @@ def _public(path: str, prefix: str) -> str:
 
 
 def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, list[str]]:
-    """Map each answer's path to its probability paths; an answer that is a list has one path per option."""
+    """Map each answer's path to the paths of its probabilities; a list of options has one path per option."""
     paths: dict[str, list[str]] = {}
     for path, one in probabilities.items():
         paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)

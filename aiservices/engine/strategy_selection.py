@@ -1,4 +1,4 @@
-"""Select the method of requesting structured output, such as JSON Schema, for a type and a model."""
+"""Select the strategies for requesting structured output, such as JSON Schema, for a type and a model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def select_strategies(
     requires_probabilities: bool = False,
     task: str = "",
 ) -> StrategyFallbacks:
-    """Return the possible methods of requesting a typed value, such as JSON Schema, most reliable first.
+    """Return the possible strategies for requesting a typed value, most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats. With

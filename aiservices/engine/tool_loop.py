@@ -252,7 +252,7 @@ class EarlyCalls:
 def _with_choice(
     request: ChatRequest, choice: str, toolbox: Toolbox, invocation: Invocation
 ) -> tuple[ChatRequest, str | None]:
-    """Check the tool choice of the first round, or remove it from the request of a later round."""
+    """Apply the tool choice to the first round; remove it from the requests of later rounds."""
     if invocation.state.tool_rounds:
         return replace(request, options=replace(request.options, tool_choice=None)), None
     problems = tool_choice_problems(request.options, toolbox, invocation.plan.qualname)
@@ -587,7 +587,7 @@ def _finished_runs(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invo
 
 
 def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: Invocation) -> Flow[ToolRun]:
-    """Run one tool call, and report events when it starts and ends.
+    """Run one tool call, and report to listeners when it starts and ends.
 
     Raises the error of a service that the tool called if the outer call cannot go on after it. If the service
     waits for an approval, the error of the run is an ApprovalRequiredError.
@@ -650,7 +650,7 @@ def _raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> 
 
 
 def _messages_of(runs: Sequence[ToolRun], invocation: Invocation, messages_sent: int) -> list[ToolMessage]:
-    """Return the messages with the results of a round of tools.
+    """Return the messages that send the results of a round of tools to the model.
 
     If an inner call waits for an approval, the service call is suspended with the results of the other tools.
     """

@@ -150,7 +150,7 @@ class PartCheck:
     """
 
     def __init__(self, chunks: Chunks, check: Callable[[str], Flow[str | None]]) -> None:
-        """Create a check; ``check`` returns the part to show, possibly rewritten, or None to reject it."""
+        """Create a check; ``check`` returns the text to show, possibly rewritten, or None to reject it."""
         self._parts = TextParts(chunks)
         self._check = check
         self.original: list[str] = []

@@ -40,7 +40,7 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
 
 
 def has_own_init(interface: type) -> bool:
-    """Return True if a class has an ``__init__`` written in Python, not just the one of Protocol."""
+    """Return True if a class that is not a Protocol defines or inherits an ``__init__`` written in Python."""
     init = interface.__init__  # type: ignore[misc]  # it is inspected, not called
     own = isinstance(init, FunctionType) and init.__module__ not in ("typing", "typing_extensions")
     return own and not getattr(interface, "_is_protocol", False)

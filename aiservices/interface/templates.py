@@ -303,7 +303,7 @@ def _is_record(value: object) -> bool:
 
 
 def _record_fields(value: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of a dataclass, pydantic or similar object by name; None for other values."""
+    """Return a dict of the fields of a dataclass, pydantic or similar object; None for other values."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, BaseModel):

@@ -155,7 +155,7 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 
 def rests_of(model: ChatModel) -> Mapping[int, Rest]:
-    """Return the circuit breakers (Rest) of a FallbackChatModel by member ``id``; empty for other models."""
+    """Return a dict from the ``id`` of a FallbackChatModel's members to their circuit breakers (Rest)."""
     return getattr(model, "rests", {})
 
 

@@ -81,7 +81,7 @@ class FallbackChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """The circuit breaker (Rest) of each model, by the model's ``id``; empty if there are none."""
+        """A dict from the models' ``id`` to their circuit breakers (Rest); empty if there are none."""
         return self._rests
 
     def _awake_members(self) -> Iterator[ChatModel]:

@@ -506,7 +506,7 @@ class LimitedChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """The circuit breakers (Rest) of a FallbackChatModel's members, by the ``id`` of each member."""
+        """A dict from the ``id`` of a FallbackChatModel's members to their circuit breakers (Rest)."""
         rests = rests_of(self._model)
         pairs = zip(members_of(self._model), self._members, strict=False)
         return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}

@@ -1,4 +1,4 @@
-"""The methods of requesting structured output from a model, such as JSON Schema or a tool.
+"""The strategies for requesting structured output from a model, such as JSON Schema or a tool.
 
 ``Strategy`` has its own module because both ``errors`` and the engine need it, and ``errors`` imports little
 else.
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """A method of requesting structured output from a model, such as JSON Schema or a tool.
+    """A strategy for requesting structured output from a model, such as JSON Schema or a tool.
 
     JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.

@@ -316,7 +316,7 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return all passages that the model found with search tools during a call, by id.
+    """Return a dict from ids to the passages that the model found with search tools during a call.
 
     An answer can cite these ids. ``runs`` is the ``tool_runs`` of a Result.
     """

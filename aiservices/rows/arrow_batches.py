@@ -21,7 +21,7 @@ def pyarrow(feature: str, module: str = "pyarrow") -> Any:
 
 
 def arrow_types(schema: Any) -> dict[str, Any]:
-    """Return the Arrow types of a schema's columns, by name.
+    """Return a dict from a schema's column names to their Arrow types.
 
     Dictionary-encoded columns have the type of their values. Columns that are always null have no type.
     """
@@ -56,7 +56,7 @@ def _microseconds(tp: Any) -> Any:
 
 
 def _with_parts(tp: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply a function to the types inside an Arrow struct, map or list type."""
+    """Return an Arrow struct, map or list type in which a function has replaced the inner types."""
     pa = pyarrow("Arrow types")
     kinds = pa.types
     if kinds.is_struct(tp):

@@ -1,4 +1,4 @@
-"""Convert rows to columns of Arrow tables, and infer the types of untyped columns."""
+"""Convert rows to columns of Arrow tables, and infer the types of columns that have none."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _as_text(value: object) -> str:
 
 
 def _without_spelling(value: object) -> object:
-    """Normalize details that Arrow may lose, such as time zone offsets and trailing zeros in 1.10.
+    """Convert equal values to the same form, such as 1.10 and 1.1, or one time in two time zones.
 
     A value's text must not depend on whether the value was previously stored in a column of another type.
     """

@@ -385,7 +385,7 @@ class EntryReader:
         )
 
     def _set_threshold(self, decision: Decision[object]) -> None:
-        """Set a stored Decision's probability threshold, which ``at()`` uses."""
+        """Set the probability threshold of a stored Decision, which its method ``at()`` uses."""
         path = _INDEX.sub("[]", decision.path.replace(ENVELOPE_PATH, "$", 1))
         adjustment = self._method.call.adjustments.get(path)
         if adjustment is None or not decision.probabilities:

@@ -149,7 +149,7 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
 
 
 def _range(values: Sequence[float], count: int) -> Range:
-    """Estimate the total over ``count`` rows from a sample's values."""
+    """From the values of a sample, estimate the total for ``count`` rows: low, expected and high."""
     if not values:
         return Range(0.0, 0.0, 0.0)
     mean = fmean(values)

@@ -178,7 +178,7 @@ class Journal:
         return None if entry is None else self._entry_at(entry[0])
 
     def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
-        """Return the stored replies for an unfinished row, by request number."""
+        """Return a dict from request numbers to the stored replies for an unfinished row."""
         entries = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
         return {call: self._entry_at(offset) for call, offset in entries}
 

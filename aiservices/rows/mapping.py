@@ -195,7 +195,7 @@ class _LoopThread(threading.Thread):
 
 
 class AsyncRows(Generic[T]):
-    """The async version of Rows: ``async for`` yields finished rows, and ``await`` processes all of them.
+    """Like Rows, but async: ``async for`` yields each finished row, and ``await`` processes all rows.
 
     Attributes:
         summary: What the last run did; complete at the end of the iteration.

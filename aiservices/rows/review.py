@@ -49,7 +49,7 @@ class Review:
             raise DefinitionError([DefinitionProblem(method.qualname, message)])
 
     def _thresholds(self) -> dict[str, float]:
-        """Return the minimum probability for accepting each answer, by JSON path."""
+        """Return a dict from JSON paths to the minimum probability for accepting the answer there."""
         limits = {path: adjustment.accepted_from for path, adjustment in self._adjustments.items()}
         return {path: limit for path, limit in limits.items() if limit is not None}
 

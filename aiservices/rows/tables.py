@@ -276,7 +276,7 @@ class Table:
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
-        """The Arrow types of the columns by name, if the source has types."""
+        """A dict from column names to Arrow types, if the source has types."""
         return self._types()
 
     def rows(self) -> Iterator[Row]:

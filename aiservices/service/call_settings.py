@@ -106,7 +106,7 @@ def call_groups(
 
 
 def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> dict[str, CallPath]:
-    """Return the interceptors and limits of each method of a service, by method name."""
+    """Return a dict from method names to the interceptors and limits of the methods."""
     paths = {}
     for group in groups:
         path = CallPath(Pipeline(group.interceptors, listeners), group.budget)

@@ -268,7 +268,7 @@ class Settings(NamedTuple):
 
 
 def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
-    """Check the interface of a service, and return its prepared methods by name.
+    """Check the interface of a service, and return a dict from its method names to their plans.
 
     Raises DefinitionError with all problems of the interface.
     """
@@ -451,7 +451,7 @@ def _default_problems(
 def _with_declaration(
     settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
 ) -> Settings:
-    """Apply the decorators on an interface class to the settings of the service."""
+    """Return a service's settings, updated with those that decorators on the interface class declare."""
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))

@@ -89,7 +89,7 @@ class PromptPlan(NamedTuple):
     system_takes_invocation: bool = False
 
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
-        """Return the arguments of a call by parameter name, filling in default values.
+        """Return a dict from parameter names to the arguments of a call, filling in default values.
 
         Raises TypeError if they do not fit the signature.
         """

@@ -382,7 +382,7 @@ class _Targets:
     offers_tools: bool
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return the models to try in order, with the ways to request the answer type from each.
+        """Return the models to try in order, each with the strategies for requesting the answer type.
 
         ``partial_values`` is True for streams, which show the value while it is written.
         """

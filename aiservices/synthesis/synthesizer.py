@@ -192,7 +192,7 @@ class SynthesisBudget:
         return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
     def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
-        """Run one of several model calls, counting its requests towards their shared limits."""
+        """Run one of the model calls that share this budget, and count its requests towards the budget."""
         try:
             return (yield from pipeline.flow(invocation))
         finally:

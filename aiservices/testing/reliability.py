@@ -201,7 +201,7 @@ def _error_in_bins(stated: list[tuple[float, bool]], bins: int) -> float:
 
 
 def measures(samples: Sequence[Labelled]) -> dict[str, float | None]:
-    """Return all quality measures of the probabilities by name, such as ``brier`` and ``auroc``."""
+    """Return a dict of all quality measures of the probabilities, such as ``brier`` and ``auroc``."""
     return {
         "brier": brier(samples),
         "log_loss": log_loss(samples),

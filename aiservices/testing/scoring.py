@@ -56,7 +56,7 @@ class ScorerInput(NamedTuple, Generic[T]):
 
     @property
     def named_values(self) -> dict[str, Any]:
-        """Return all arguments that a scorer may take, such as ``value`` and ``expected``, by name.
+        """Return a dict of all arguments that a scorer may take, such as ``value`` and ``expected``.
 
         They are ``value``, ``expected`` and the arguments of the case.
         """

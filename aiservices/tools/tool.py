@@ -296,7 +296,7 @@ class ToolErrors(NamedTuple):
 
     @property
     def formatters(self) -> Mapping[str, ErrorFormatter]:
-        """The functions that write error texts, by the kind of error."""
+        """A dict from kinds of errors to the functions that write their texts."""
         return {"unknown": self.unknown, "arguments": self.arguments, "execution": self.execution}
 
 

@@ -1,4 +1,4 @@
-"""Parsers for dicts that are JSON Schemas, or OpenAI or Anthropic definitions that contain a schema."""
+"""Create parsers from JSON Schemas written as dicts, also inside OpenAI or Anthropic definitions."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Check that the words around a date or time do not change it, and return the name of the parsing rule.
+    """Check that no word around a date or time changes it; return the name of the rule that was applied.
 
     ``parts`` is the text around the value. Raises TextParseError if the words may change the value, or
     if they contain a weekday that contradicts ``day``.

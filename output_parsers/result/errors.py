@@ -57,7 +57,7 @@ class OutputParsingError(ValueError):
 
 
 class UnsupportedTypeError(TypeError):
-    """Raised if this library cannot parse a type or a part of it, such as one of its fields.
+    """Raised if this library has no parser for a type or for a part of it, such as one of its fields.
 
     Attributes:
         type_name: The type without a parser, as it is written in source code.

@@ -523,7 +523,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
-        """Raise Ambiguity if the strict-mode and the original schema give different values for a reply."""
+        """Raise Ambiguity if the reply, read without the strict-mode encoding, gives a different value."""
         try:
             other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:

@@ -40,7 +40,7 @@ from .scalars import (
 
 
 class UnionCodec(Codec):
-    """The strict-mode converter (codec) for a union, whose values fit one of several branches.
+    """The codec of a union: converts values that fit one of several JSON Schemas (branches) for strict mode.
 
     Attributes:
         branches: The codecs of the branches.

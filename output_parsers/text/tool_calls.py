@@ -327,7 +327,7 @@ def _member(owner: object, key: str) -> Any:
 
 
 def call_type(name: object, arguments: object) -> type:
-    """Create a dataclass for tool calls in text, with the fields ``name``, ``arguments`` and ``id``."""
+    """Create a dataclass for tool calls that a model wrote as text: ``name``, ``arguments`` and ``id``."""
     fields: list[tuple[str, object] | tuple[str, object, object]] = [
         ("name", name),
         ("arguments", arguments),

@@ -150,7 +150,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         object.__setattr__(self, "tags", None if self.tags is None else tuple(self.tags))
 
     def format_instructions(self) -> str:
-        """Return prompt instructions that ask for one XML element with the configured tags."""
+        """Return prompt instructions that ask for one XML element, and list the tags to use in it."""
         sentences = ["Reply with one XML element. Close every tag, and do not put text beside tags."]
         if self.root:
             sentences.append(f"The outermost tag is <{self.root}>.")

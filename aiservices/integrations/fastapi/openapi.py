@@ -134,7 +134,7 @@ def query_parameters(method: Method) -> list[JsonObject]:
 
 
 def error_responses() -> dict[int | str, JsonObject]:
-    """Return the OpenAPI descriptions of all error responses, by HTTP status."""
+    """Return a dict from HTTP statuses to the OpenAPI descriptions of the error responses."""
     responses: dict[int | str, JsonObject] = {}
     # Several kinds share a status, and OpenAPI has one description for each status.
     for kind in KINDS:

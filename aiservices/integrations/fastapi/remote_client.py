@@ -417,7 +417,7 @@ def _ssl_context() -> SSLContext:
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Do nothing with an HTTP client whose event loop is closed, since its sockets are already closed."""
+    """Do nothing: the sockets of an HTTP client whose event loop is closed are closed already."""
 
 
 # --- Events ---

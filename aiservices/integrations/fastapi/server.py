@@ -271,7 +271,7 @@ def contract_of_provider(
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
-    """Describe, for remote callers, the service that a FastAPI dependency returns."""
+    """Return a Contract, which describes to HTTP clients the service that a FastAPI dependency returns."""
     return contract_of(
         interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
     )

@@ -169,7 +169,7 @@ class ServiceTool:
             return _failed(log_problem(error, self.method.qualname, logger=LOGGER))
 
     async def server_values(self, request: McpRequest) -> dict[str, object]:
-        """Return the arguments that the server sets instead of the MCP client, by parameter name."""
+        """Return a dict from parameter names to the arguments that the server, not the client, sets."""
         values: dict[str, object] = {}
         for name in self.method.server_parameters:
             if name in self._server_arguments:

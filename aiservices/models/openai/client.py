@@ -445,7 +445,7 @@ class SdkClients:
 
     @property
     def account(self) -> str:
-        """A hash of the API key that identifies the account; "" if the key is unknown."""
+        """A hash of the API key, to recognize models that share rate limits; "" if the key is unknown."""
         key = self._api_key or ""
         return hashlib.blake2b(key.encode(), digest_size=8).hexdigest() if key else ""
 

@@ -619,7 +619,7 @@ def _tool_call(block: JsonObject) -> ToolCall:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert an Anthropic reply's content to a message that keeps the blocks needed by later requests."""
+    """Convert an Anthropic reply's content to a message, and keep the content if later requests need it."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:

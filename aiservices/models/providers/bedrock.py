@@ -616,7 +616,7 @@ def _tool_call(use: JsonObject) -> ToolCall:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert a Bedrock reply's content to a message that keeps the blocks needed by later requests."""
+    """Convert a Bedrock reply's content to a message, and keep the content if later requests need it."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:

@@ -186,11 +186,11 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Send questions and yield the whole reply at once, because decision endpoints do not stream."""
+        """Send a request's questions, and yield the complete reply; decision endpoints do not stream."""
         yield from whole_reply_deltas(self.complete(request))
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Asynchronously send questions, and yield the whole reply at once."""
+        """Asynchronously send a request's questions, and yield the complete reply when it has arrived."""
         for delta in whole_reply_deltas(await self.acomplete(request)):
             yield delta
 

@@ -212,7 +212,7 @@ class GeminiChatModel(HttpChatModel):
         options: ChatOptions = _NO_OPTIONS,
         capabilities: Capabilities | None = None,
     ) -> Self:
-        """Return a Gemini model on Vertex AI by its name.
+        """Return a Gemini model on Vertex AI.
 
         Args:
             name: The name of the model.
@@ -551,7 +551,7 @@ def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
 
 
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert a Gemini reply's content to a message that keeps the parts needed by later requests."""
+    """Convert a Gemini reply's content to a message, and keep the content if later requests need it."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     pieces: list[str | Media] = []

@@ -148,7 +148,7 @@ class Part:
         return self._done.get(row)
 
     def replies_of(self, row: str) -> Mapping[int, dict[str, Any]]:
-        """Return the replies that earlier attempts received for a row, by request number."""
+        """Return a dict from request numbers to the replies that earlier attempts received for a row."""
         return self._replies.get(row, {})
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:

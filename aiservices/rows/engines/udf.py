@@ -30,7 +30,7 @@ _DEFAULT_CONCURRENCY = 64
 
 
 class UdfSettings(TypedDict, total=False):
-    """The keyword arguments of ``as_udf``.
+    """The keyword arguments of ``as_udf``, which makes a service method a UDF for Ray Data or Spark.
 
     Attributes:
         columns: The column for each parameter whose column has another name, as in ``{"text": "body"}``.
