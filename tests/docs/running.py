@@ -111,7 +111,15 @@ def run_page(
         printed = _run(block, module, page, folder)
     assert printed == "", f"{page} does not show its last output: {printed}"
     page_run.unused_replies = sum(1 for _ in script)
+    _forget_modules(folder)
     return page_run
+
+
+def _forget_modules(folder: Path) -> None:
+    """Let other tests import modules of the same names."""
+    for name, module in tuple(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
 
 
 def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,8 +177,7 @@ def _command(line: str, folder: Path) -> str:
     words = line.split()
     if words[0] == "python" and words[1].endswith(".py"):
         path = folder / words[1]
-        for name in {file.stem for file in folder.glob("*.py")}:
-            sys.modules.pop(name, None)
+        _forget_modules(folder)
         return _execute(path.read_text("utf-8"), str(path), {"__name__": "__main__"})
     if words[0] == "pytest":
         return _run_pytest(words, folder)
