@@ -247,7 +247,7 @@ class RunningFlows:
         self.effects[perform(effect)] = index
 
     def join(self) -> None:
-        """Raise the first error of the early flows, if any; later errors are raised immediately."""
+        """Raise the first error that was held back so far, if any; from now on, errors are raised at once."""
         self.is_early = False
         if self.error is not None:
             raise self.error

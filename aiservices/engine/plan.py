@@ -347,7 +347,7 @@ class CallState:
         return number
 
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
-        """Record the purpose of all requests from index ``since`` on, such as a round of tools."""
+        """Set the purpose (answer, tool round or side question) of the attempts from index ``since`` on."""
         for index in range(since, len(self.attempts)):
             self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
 

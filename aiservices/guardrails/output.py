@@ -102,7 +102,7 @@ class TextParts:
         self._length += len(text)
 
     def complete(self, *, is_last: bool) -> Iterator[tuple[str, bool]]:
-        """Yield the parts of the text that are now complete; at the end of the text, also yield the rest.
+        """Yield each newly completed part, such as a sentence; after the last text, also the rest.
 
         The second item is False for white space at the end of the text, which is not checked.
         """

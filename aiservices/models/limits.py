@@ -269,7 +269,7 @@ class Limiter:
         return self.estimate_length(text_length(request), request.options.max_tokens or 0)
 
     def estimate_length(self, characters: int, max_tokens: float) -> float:
-        """Estimate the tokens of a request, given its length, and its reply; 0 if tokens are not limited."""
+        """Estimate the tokens of a request and its reply from the request's length; 0 if unlimited."""
         if self._tokens is None:
             return 0.0
         return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or max_tokens)

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,9 +77,15 @@ class SqliteFile:
             connection = sqlite3.connect(
                 self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
-            self._use_write_ahead_log(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
+            try:
+                self._use_write_ahead_log(connection)
+                connection.execute("PRAGMA synchronous = NORMAL")
+            except BaseException:
+                connection.close()
+                raise
             self._connection = connection
+            # in a reference cycle, Python may finalize the connection before it calls a __del__
+            weakref.finalize(self, _close_in_process, connection, self._process).atexit = False
         return self._connection
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
@@ -94,7 +101,6 @@ class SqliteFile:
                 return
             except sqlite3.OperationalError as error:
                 if not is_locked(error) or time.monotonic() > end:
-                    connection.close()
                     raise
             time.sleep(0.005)
 
@@ -105,10 +111,10 @@ class SqliteFile:
                 self._connection.close()
                 self._connection = None
 
-    def __del__(self) -> None:
-        connection = getattr(self, "_connection", None)
-        if connection is not None and self._process == os.getpid():
-            connection.close()
+
+def _close_in_process(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
 
 
 def is_locked(error: Exception) -> bool:

@@ -295,7 +295,7 @@ def _shares(leaf: Leaf, counts: Counter[int]) -> Probabilities:
 
 
 def _ballot(reply: ChatReply, output_format: OutputFormat, parser: TypeParser[object]) -> _Ballot:
-    """Parse a sampled reply, with the usual tolerance for mistakes, or raise OutputParsingError."""
+    """Parse one of several replies as a vote for its answer, or raise OutputParsingError."""
     reading = output_format.read(reply)
     try:
         text = parser.write(reading.value)

@@ -116,7 +116,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
-    """Find each mention of the only date in the text; raise TextParseError for no date or several dates."""
+    """Find the date in the text, everywhere it is repeated; raise TextParseError if there is not one date."""
     # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:

@@ -287,7 +287,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """Choose the class that the tag field names, if it has arrived, and pass on the earlier fields."""
+        """When the tag has arrived, choose the class, and give its builder all fields read so far."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)

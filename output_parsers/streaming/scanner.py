@@ -656,14 +656,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if the next quote may begin a key."""
+    """Decide whether a quote that may be followed by a key in quotes ends the JSON string."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if the text after it may be a key without quotes."""
+    """Decide whether a quote that may be followed by a key without quotes ends the JSON string."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -672,7 +672,7 @@ def _classify_before_bare_key(text: str, position: int, string: PartialString) -
 def _classify_before_quote(
     text: str, position: int, closer: str, string: PartialString, *, spaced: bool
 ) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if another quote follows it directly.
+    """Decide whether a quote that is directly followed by another quote ends the JSON string.
 
     Either a comma is missing between them, or both belong to triple quotes.
     """
@@ -684,7 +684,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if a comment may begin after it."""
+    """Decide whether a quote that may be followed by a comment ends the JSON string."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

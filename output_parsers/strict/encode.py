@@ -186,7 +186,7 @@ _LIMITS_IN_WORDS = {
 
 
 def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
-    """Make the unions in a JSON Schema unambiguous, and wrap a root that is not an object in an object."""
+    """Make the unions in a JSON Schema unambiguous, and wrap its root in an object if necessary."""
     if isinstance(root, NeverCodec):
         builder.findings.give_up(location, "a schema that no value fits")
         return root

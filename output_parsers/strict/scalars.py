@@ -316,7 +316,7 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The converter (codec) for the value of an optional property, without its wrapper object."""
+        """The codec of the property's value itself, without the object that may be wrapped around it."""
         return self._value
 
     # Cached properties and not fields, because the codec of a reference is built after this codec.

@@ -244,7 +244,7 @@ class CallTree:
                 self._end(step, "done", 0.0, ("", _shown(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
-        """Add to a step those messages of its request that were not in the call's previous request."""
+        """Add a request's messages to its step, without those that the call's previous request began with."""
         equal = 0
         for earlier, message in zip(call.messages, messages, strict=False):
             if earlier != message:

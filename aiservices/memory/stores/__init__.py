@@ -66,7 +66,7 @@ class ChatMemoryStore(Protocol):
 
 
 def new_version() -> int:
-    """Return a random version number for a stored conversation, to be changed with each write.
+    """Return a new random version number for a stored conversation; every write needs a new one.
 
     Unlike a counter, a random number does not repeat after a conversation is deleted and created again.
     """

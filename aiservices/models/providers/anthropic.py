@@ -646,7 +646,7 @@ def _refusal(data: JsonObject, message: AiMessage) -> str | None:
 
 
 def _dropped_thinking(data: JsonObject) -> Iterator[str]:
-    """Yield a note if Claude ignored earlier thinking, because the conversation before it has changed."""
+    """Yield a note if Claude dropped thinking blocks because the messages before them have changed."""
     changes = data.get("input_transformations") or ()
     if any(change.get("type") == "thinking_dropped" for change in changes):
         yield "earlier reasoning was left out: the conversation before it has changed"

@@ -162,7 +162,7 @@ class DecisionChatModel(HttpChatModel):
         return cls(name, provider=provider)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send a request's questions, and return a reply with probabilities, or raise a ModelError."""
+        """Ask a request's multiple-choice questions; the reply has a probability for each option."""
         parts = self._parts(request)
         if len(parts) == 1:
             return super().complete(request)
@@ -174,7 +174,7 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Asynchronously send a request's questions, and return a reply with probabilities."""
+        """Asynchronously ask a request's multiple-choice questions; each option gets a probability."""
         parts = self._parts(request)
         if len(parts) == 1:
             return await super().acomplete(request)
