@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
@@ -43,12 +43,17 @@ def run(effort: Effort, *, server_core: int | None = None) -> Stage:
 
 def _rows(effort: Effort, name: str, model: ChatModel, sdk: Any, url: str) -> Iterator[Comparison | Skipped]:
     try:
-        theirs = sdk(url)
+        opened = closing(sdk(url))
     except ImportError as error:
         yield Skipped(f"{name}: Person", f"the SDK is not installed ({error.name})")
         return
+    with opened as theirs:
+        yield from _compared(effort, name, model, theirs)
+
+
+def _compared(effort: Effort, name: str, model: ChatModel, theirs: Any) -> Iterator[Comparison]:
     service = create(Clerk, model)
-    baseline = f"{sdk.package} + validate_json"
+    baseline = f"{theirs.package} + validate_json"
     ours: Work = partial(service.person, _TEXT)
     _check_equal(ours(), theirs.person())
     yield Comparison.of(f"{name}: Person", baseline, compare(ours, theirs.person, effort), _TARGET)
@@ -57,7 +62,7 @@ def _rows(effort: Effort, name: str, model: ChatModel, sdk: Any, url: str) -> It
         stream: Work = partial(theirs.text, f"Go on: Write {count} characters.")
         _check_equal(words(), stream())
         pairs = compare(words, stream, effort)
-        yield Comparison.of(f"{name}: text stream, {size}", f"{sdk.package} stream", pairs, _TARGET)
+        yield Comparison.of(f"{name}: text stream, {size}", f"{theirs.package} stream", pairs, _TARGET)
 
 
 def _read(service: Clerk, text: str) -> str:
@@ -78,6 +83,9 @@ class _AnthropicSdk:
         import anthropic
 
         self._client = anthropic.Anthropic(api_key=KEY, base_url=url, max_retries=0)
+
+    def close(self) -> None:
+        self._client.close()
 
     def person(self) -> Person:
         message = self._client.messages.create(
@@ -103,6 +111,9 @@ class _GoogleSdk:
         from google import genai
 
         self._client: Any = genai.Client(api_key=KEY, http_options={"base_url": url})
+
+    def close(self) -> None:
+        self._client.close()
 
     def person(self) -> Person:
         response = self._client.models.generate_content(
