@@ -354,7 +354,9 @@ class ModelFailover:
         first = min(models, key=lambda model: model.ready_at)
         if first.ready_at == math.inf or not may_retry:
             return None
-        wait = max(0.0, first.ready_at - now)
+        if first is not failed or wait is None:  # else the wait is exact, without the rounding of the clock
+            wait = first.ready_at - now
+        wait = max(0.0, wait)
         if seconds_left is not None and wait >= seconds_left:
             return None
         ready_at = max(now, first.ready_at) + _SAME_TIME

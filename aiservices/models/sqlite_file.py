@@ -30,7 +30,6 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._inherited: list[sqlite3.Connection | None] = []  # connections of the parent process
         with self._lock:
             self._connected().executescript(schema)
 
@@ -61,10 +60,9 @@ class SqliteFile:
         """Return the lock that lets only one thread at a time use the SQLite connection.
 
         After a fork, the child gets its own lock and connection. It must neither use nor close the connection
-        of its parent, so that connection stays referenced and is never finalized.
+        of its parent, to which the finalizer of this object keeps a reference.
         """
         if self._process != os.getpid():
-            self._inherited.append(self._connection)
             self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
         return self._lock
 
@@ -85,7 +83,8 @@ class SqliteFile:
                 raise
             self._connection = connection
             # in a reference cycle, Python may finalize the connection before it calls a __del__
-            weakref.finalize(self, _close_in_process, connection, self._process).atexit = False
+            self._finalizer = weakref.finalize(self, _close_in_process, connection, self._process)
+            self._finalizer.atexit = False
         return self._connection
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
@@ -108,7 +107,7 @@ class SqliteFile:
         """Close the SQLite file; the next read or write opens it again."""
         with self._own_lock():
             if self._connection is not None:
-                self._connection.close()
+                self._finalizer()
                 self._connection = None
 
 

@@ -285,11 +285,10 @@ def strict_equal(one: Any, other: Any) -> bool:
         if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # without ``object`` itself
             return bool(one == other) or bool(one != one and other != other)
         return hasattr(one, "__dict__") and strict_equal(one.__dict__, other.__dict__)
-    extras = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
     for name in names:
         if not strict_equal(getattr(one, name, _MISSING), getattr(other, name, _MISSING)):
             return False
-    return strict_equal(*extras)
+    return strict_equal(getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None))
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
